@@ -204,14 +204,18 @@ class CriInterceptor:
         def finish(outcome: Outcome) -> None:
             row = self._context.ledger.holder(container_id)
             if isinstance(outcome, Aborted) and outcome.sent:  # it may be in flight still, and loses updates until then
-                ended = self._node.resync.start_ended(container_id, lambda: self._node.barrier.done(held))
-                self._context.tasks.start(ended, name="ask")
+                self._node.barrier.left(held)
+                self._context.tasks.start(self._node.resync.await_start(container_id), name="ask")
                 return
+            runs, is_held = isinstance(outcome, Replied), row is not None and row.state in ACTIVE
             try:
-                if isinstance(outcome, Replied) and row is not None:
+                if runs and row is not None:
                     self._coordinator.set_state(row, "running")
             finally:
-                self._node.barrier.done(held)
+                if runs and not is_held:  # released or replaced meanwhile: it is on its CPUs until a check sees its end
+                    self._node.barrier.left(held)
+                else:
+                    self._node.barrier.done(held)
 
         return Answer(Forward(), finish)
 
@@ -243,9 +247,12 @@ class CriInterceptor:
         container_id = message_of(kind, call.message).container_id
 
         def release() -> None:
-            row = self._context.ledger.holder(self._context.ledger.full_id(container_id))
+            full_id = self._context.ledger.full_id(container_id)
+            row = self._context.ledger.holder(full_id)
             if row is not None:
                 self._coordinator.release(row, why)
+            if why == "removed":  # no runtime removes one that it still starts
+                self._node.effects.start_ended(full_id)
 
         return Answer(Forward(), self._once_done(why, release))
 

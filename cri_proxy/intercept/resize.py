@@ -54,8 +54,8 @@ class UpdateCalls:
         self, reader: Reader, request: pb.UpdateContainerResourcesRequest, *, is_last_try: bool
     ) -> PlannedUpdate | Rejected | Refusal | None:
         ticket = await self._barrier.take(request.container_id)
-        if ticket is None:
-            return None
+        if not isinstance(ticket, Ticket):
+            return ticket
         reservation = None
         try:
             row = self._ledger.get(ticket.key)
@@ -80,13 +80,15 @@ class UpdateCalls:
         """Move other containers off the CPUs that it gains, before the call is forwarded."""
         # Its lock is free meanwhile: another call that waits for it may hold a lock that this one needs.
         try:
-            await self._barrier.clear_for(key)
+            await self._barrier.cleared(key)
             ticket = await self._barrier.take(container_id)
         except BaseException:
             self._coordinator.roll_back_resize(reservation)
             raise
-        if ticket is None:
-            return None
+        if not isinstance(ticket, Ticket):
+            if ticket is not None:
+                self._coordinator.roll_back_resize(reservation)
+            return ticket
         return await self._announced(PlannedUpdate(ticket, Pinning(None, None), reservation))
 
     async def _announced(self, planned: PlannedUpdate) -> PlannedUpdate | Refusal:
@@ -105,6 +107,9 @@ class UpdateCalls:
         if planned.reservation is not None and not saved and self._coordinator.rules.on_store_error == "reject":
             self._abandon(planned)
             return Refusal("store", f"the new size cannot be saved: {self._context.persistence.problem}")
+        row = self._ledger.get(planned.ticket.key)
+        if row is not None:
+            self._effects.sending(row)
         return replace(planned, pinning=pinning)
 
     def _abandon(self, planned: PlannedUpdate) -> None:

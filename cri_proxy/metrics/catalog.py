@@ -92,6 +92,7 @@ _GRANT = Label("kind", tuple(kind.value for kind in CpuKind))
 _LEFT = Label("why", ("adopt", "other_manager"))
 FILE_OWNERS: Final[Values] = ("pod", "host")
 _FILE_OWNER = Label("owner", FILE_OWNERS)
+_CALL = Label("method", ("StartContainer", "UpdateContainerResources"))
 _COMMAND = Label("outcome", ("ran", "failed"))
 
 DECISION_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1.0)
@@ -313,6 +314,12 @@ LATE: Final = _gauge(
 )
 UPDATE_REFUSED: Final = _gauge(
     "cri_proxy_update_refused_containers", "Containers whose update the runtime refuses; the slow check tries again."
+)
+UNANSWERED: Final = _gauge(
+    "cri_proxy_unanswered_calls",
+    "Starts and updates of containers that the runtime has not answered for more than 5 seconds; a start counts until "
+    "its end is known, also when its caller has left. Containers that need those CPUs are placed elsewhere or refused.",
+    _CALL,
 )
 VIOLATED: Final = _gauge(
     "cri_proxy_violated_containers", "Running containers whose own CPUs another container still uses."

@@ -1,10 +1,12 @@
 """Hold a start until no other container is on its CPUs, else re-place, refuse or report it; growing updates wait.
 
 The container's own lock is held from the last check until the start's reply, so that no update is sent while runc
-starts it. No lock is held while waiting for another container, so two starts cannot wait for each other.
+starts it. No lock is held while waiting for another container, so two starts cannot wait for each other. Every wait
+for a call that the runtime does not answer has a bound (docs/placement.md, Enactment).
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -18,6 +20,11 @@ from sysfs.cpuset import CpuSet
 
 # Each round moves every container off the CPUs; a new decision in between makes another round necessary.
 ROUNDS = 8
+# How long a start waits for the calls about other containers that are on its CPUs, before it is placed elsewhere and
+# once more after that: an update takes a tenth of a second, a start rarely a second, and the kubelet tries again.
+CLEAR_SECONDS = 5.0
+# How long a call waits for another one about the same container: longer than one update by the daemon may take.
+OWN_CALL_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +46,45 @@ class Barrier:
         self._coordinator = coordinator
 
     async def before_start(self, container_id: str) -> Ticket | Refusal | None:
-        """Wait until this container may start; None when it is not managed here, or holds nothing any more."""
-        attempt = "first"
+        """Wait until this container may start; None when it is not managed here, or holds nothing any more.
+
+        Nothing is written for it from then on until ``done``, or until a start without an answer is known to be over.
+        """
+        limit, may_move = _from_now(CLEAR_SECONDS), True
         for _ in range(ROUNDS):
             ticket = await self.take(container_id)
-            if ticket is None or await self._is_clear(ticket):
+            if not isinstance(ticket, Ticket):
                 return ticket
+            if await self._is_clear(ticket):
+                return self._sent(ticket)
             ticket.lock.release()
-            if await self.clear_for(ticket.key) and ticket.key not in self._effects.failures:
-                continue
-            row = self._ledger.holder(container_id)
-            if row is None or attempt != "first" or not self._place_elsewhere(row):
-                break
-            attempt = "re-planned"
+            if not (may_move and self._evades_unanswered(ticket.key)):
+                if await self._cleared_by(limit, ticket.key) and ticket.key not in self._effects.failures:
+                    continue
+                row = self._ledger.holder(container_id)
+                if not may_move or row is None or not self._place_elsewhere(row):
+                    break
+            limit, may_move = _from_now(CLEAR_SECONDS), False
         return await self._give_up(container_id)
 
-    async def take(self, container_id: str) -> Ticket | None:
-        """Wait until no call to the runtime about this container is under way; None when it is not managed here."""
+    async def take(self, container_id: str) -> Ticket | Refusal | None:
+        """Wait until no call to the runtime about this container is under way; None when it is not managed here.
+
+        Refuse the call when another one gets no answer.
+        """
         row = self._ledger.holder(container_id)
         if row is None:
             return None
         lock = self._effects.lock(row.key)
-        await lock.acquire()
+        try:
+            async with asyncio.timeout(OWN_CALL_SECONDS):
+                await lock.acquire()
+                while container_id in self._ledger.starts:  # its caller has left, and its end is not known
+                    lock.release()
+                    await self._effects.start_known(row.key)
+                    await lock.acquire()
+        except TimeoutError:
+            return Refusal("update", f"another call about this container is under way: {self._calls_text([row])}")
         current = self._ledger.get(row.key)
         if current is not None and current.container_id == container_id and current.state in ACTIVE:
             return Ticket(row.key, container_id, lock)
@@ -68,9 +92,19 @@ class Barrier:
         return None
 
     def done(self, ticket: Ticket) -> None:
-        """Release the ticket once its call has a reply: updates of the container go on."""
+        """Release the ticket once its call has an outcome: updates of the container go on."""
+        self._effects.start_ended(ticket.container_id)
+        self._effects.sent_is_over(ticket.key)
+        self.left(ticket)
+
+    def left(self, ticket: Ticket) -> None:
+        """Release the ticket of a start whose caller has left; its end is noted by ``Effects.start_ended``."""
         ticket.lock.release()
         self._effects.schedule()
+
+    async def cleared(self, key: ContainerKey) -> bool:
+        """Do the same as ``clear_for``, for so long as a start waits; False when time is over."""
+        return await self._cleared_by(_from_now(CLEAR_SECONDS), key)
 
     async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
         """Wait until no other container is on CPUs that this one owns; False when one could not be moved.
@@ -90,6 +124,20 @@ class Barrier:
                 return False
         return False
 
+    async def _cleared_by(self, limit: float, key: ContainerKey) -> bool:
+        try:
+            async with asyncio.timeout_at(limit):
+                return await self.clear_for(key)
+        except TimeoutError:
+            return False
+
+    def _sent(self, ticket: Ticket) -> Ticket:
+        """Note the start that follows at once."""
+        row = self._ledger.get(ticket.key)
+        if row is not None:
+            self._effects.start_sent(row)
+        return ticket
+
     async def _is_clear(self, ticket: Ticket) -> bool:
         """Update its own pinning, then return whether its CPUs are clear; no await follows that check."""
         try:
@@ -100,24 +148,44 @@ class Barrier:
         row = self._ledger.get(ticket.key)
         return row is None or (own and not self._ledger.occupants(row))
 
-    def _place_elsewhere(self, row: Row) -> bool:
+    def _evades_unanswered(self, key: ContainerKey) -> bool:
+        """Place it elsewhere at once where it would wait for a call that others have waited for in vain."""
+        row = self._ledger.get(key)
+        unanswered = {call.row.container_id for call in self._effects.under_way(CLEAR_SECONDS)}
+        if row is None or all(other.container_id not in unanswered for other in self._ledger.occupants(row)):
+            return False
+        return self._place_elsewhere(row, is_last_try=False)
+
+    def _place_elsewhere(self, row: Row, *, is_last_try: bool = True) -> bool:
         """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
         occupants = self._ledger.occupants(row)
-        known = (o.known.cpus for o in occupants)
+        unanswered = (call.row for call in self._effects.under_way(CLEAR_SECONDS) if call.row.key != row.key)
+        known = (other.known.cpus for other in (*occupants, *unanswered) if occupants)
         stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if occupants else None) if cpus)
-        return bool(stuck) and not isinstance(self._coordinator.place_elsewhere(row, stuck), Rejected)
+        if not stuck:
+            return False
+        return not isinstance(self._coordinator.place_elsewhere(row, stuck, is_last_try=is_last_try), Rejected)
 
     async def _give_up(self, container_id: str) -> Ticket | Refusal | None:
-        """Refuse the start, or let it through and report what is wrong."""
+        """Refuse the start, or let it through and report what is wrong.
+
+        It is refused in any case while the runtime has yet to answer: another container may come alive on its CPUs.
+        """
         row = self._ledger.holder(container_id)
         if row is None:
             return None
-        text = self._problem_of(row)
-        if self._coordinator.rules.on_policy_error == "reject":
-            return Refusal("update", text)
+        text, waits = self._problem_of(row), self._calls_text(self._ledger.occupants(row))
+        if waits or self._coordinator.rules.on_policy_error == "reject":
+            return Refusal("update", f"{text}; {waits}" if waits else text)
         self._context.journal.noted_of(row, events.VIOLATION, reason=text)
         self._context.journal.records.happened(row, "violation", f"started all the same: {text}")
-        return await self.take(container_id)
+        ticket = await self.take(container_id)
+        return self._sent(ticket) if isinstance(ticket, Ticket) else ticket
+
+    def _calls_text(self, rows: Iterable[Row]) -> str:
+        """Name the calls about these containers that have no answer; '' when there are none."""
+        ids = {row.container_id for row in rows if row.key not in self._effects.failures}
+        return ", ".join(str(call) for call in self._effects.under_way() if call.row.container_id in ids)
 
     def _problem_of(self, row: Row) -> str:
         others = ", ".join(
@@ -133,3 +201,8 @@ class Barrier:
         return f"{what} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: " + (
             "; ".join(p for p in problems if p) or "others keep being placed on them"
         )
+
+
+def _from_now(seconds: float) -> float:
+    """Return the time of the event loop so long from now."""
+    return asyncio.get_running_loop().time() + seconds

@@ -253,6 +253,7 @@ class Coordinator:
             self.release(row, why)
         self._ledger.drop(*(row.key for row in rows))
         sandbox = self._ledger.sandboxes.pop(sandbox_id, None)
+        self._effects.starts_ended_in(sandbox_id)
         self._context.annotations.forget(sandbox_id)
         self._context.journal.records.forgotten([row.key for row in rows])
         pods = {row.key.pod_uid for row in rows} | ({sandbox.pod.uid} if sandbox is not None else set())
@@ -273,9 +274,10 @@ class Coordinator:
         wanted = replace(request, previous=row.grant.as_previous)
         return self._replan(row, wanted, reports_refusal=is_last_try)
 
-    def place_elsewhere(self, row: Row, without: CpuSet) -> Reservation | Rejected:
-        """Place a container again, without CPUs that others could not be moved from."""
-        replaced = self._replan(row, replace(row.grant.request, previous=None), withheld=without)
+    def place_elsewhere(self, row: Row, without: CpuSet, *, is_last_try: bool = True) -> Reservation | Rejected:
+        """Place a container again, without CPUs that others could not be moved from; the last try reports a refusal."""
+        wanted = replace(row.grant.request, previous=None)
+        replaced = self._replan(row, wanted, withheld=without, reports_refusal=is_last_try)
         if isinstance(replaced, Reservation):
             self._context.journal.carried_out(replaced.row)
         return replaced

@@ -5,9 +5,9 @@ is in flight gets no update until the reply: runc accepts an update then and los
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from cri_proxy import events
@@ -16,6 +16,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import ACTIVE, needs_call, unmet
+from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
@@ -30,6 +31,26 @@ MOVE_TIMEOUT_SECONDS = 120.0
 # Updates at the same time that no call waits for. A re-plan moves hundreds of containers, the runtime runs a process
 # for each update, and updates that end together are handled in one turn of the event loop.
 AT_ONCE = 8
+_START = "StartContainer"
+_UPDATE = "UpdateContainerResources"
+
+
+@dataclass(frozen=True, slots=True)
+class CallUnderWay:
+    """A call about a container that the runtime has not answered for ``seconds``; for a start without a caller too."""
+
+    row: Row
+    method: str
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """What the runtime has not done, as a sentence."""
+        return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"
+
+    def __str__(self) -> str:
+        pod = self.row.grant.request.pod
+        return f"{pod.namespace}/{pod.name}/{self.row.key.name}: {self.text}"
 
 
 class Effects:
@@ -44,6 +65,11 @@ class Effects:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._moves = asyncio.Semaphore(1)
         self._scheduled: set[ContainerKey] = set()
+        # Updates that starts wait for, one for each container however many wait, and with its own end: a start that
+        # waits no longer does not cancel what the runtime has been sent.
+        self._awaited: dict[ContainerKey, asyncio.Task[None]] = {}
+        self._start_ended = asyncio.Event()
+        self._sending: dict[ContainerKey, tuple[Row, float]] = {}
         self._is_held_back = False
         # Why the runtime refused an update for good, until the next slow check tries again.
         self.failures: dict[ContainerKey, str] = {}
@@ -59,9 +85,46 @@ class Effects:
         return self._locks.setdefault(key, asyncio.Lock())
 
     def is_busy(self, key: ContainerKey) -> bool:
-        """Return whether a call to the runtime about this container is under way."""
-        lock = self._locks.get(key)
-        return lock is not None and lock.locked()
+        """Return whether a call to the runtime about this container is under way, or a start has no known end."""
+        lock, row = self._locks.get(key), self._ledger.get(key)
+        is_starting = row is not None and row.container_id in self._ledger.starts
+        return is_starting or (lock is not None and lock.locked())
+
+    def under_way(self, at_least_seconds: float = 0.0) -> Iterator[CallUnderWay]:
+        """Return the starts and updates that the runtime has not answered for so long."""
+        now = self._context.clock.monotonic_seconds()
+        calls = [(call.row, _START, call.since_seconds) for call in self._ledger.starts]
+        calls += [(row, _UPDATE, since) for row, since in self._sending.values()]
+        every = (CallUnderWay(row, method, now - since) for row, method, since in calls)
+        return (call for call in every if call.seconds >= at_least_seconds)
+
+    def sending(self, row: Row) -> None:
+        """Note that an update of this container is about to be sent, by the kubelet or by us."""
+        self._sending[row.key] = (row, self._context.clock.monotonic_seconds())
+
+    def sent_is_over(self, key: ContainerKey) -> None:
+        """Note that the update of this container has an outcome. Idempotent."""
+        self._sending.pop(key, None)
+
+    def start_sent(self, row: Row) -> None:
+        """Note that the start of this container is about to be sent: until its end is known nothing is written."""
+        now, losses = self._context.clock.monotonic_seconds(), self._context.channel.losses()
+        self._ledger.starts.begin(StartCall(row, now, losses))
+
+    def start_ended(self, container_id: str) -> None:
+        """Note that a start has ended in whatever way; updates that waited for that go on. Idempotent."""
+        if container_id in self._ledger.starts:
+            self._ledger.starts.end(container_id)
+            self._wake_waiting()
+
+    def starts_ended_in(self, sandbox_id: str) -> None:
+        """Note that all starts in a sandbox have ended because it is gone."""
+        self._ledger.starts.end_in(sandbox_id)
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        ended, self._start_ended = self._start_ended, asyncio.Event()
+        ended.set()
 
     def forget(self, key: ContainerKey) -> None:
         """Drop the state of a container that is gone."""
@@ -97,12 +160,29 @@ class Effects:
                 self._context.journal.noted_of(row, events.STEPPED_ASIDE)
 
     async def settle(self, key: ContainerKey) -> bool:
-        """Wait for the container's lock and bring it where it may be now; False when the runtime refused for good.
+        """Wait for calls about the container and bring it where it may be now; False when the runtime refused for good.
 
-        Memory of a running container is not moved: that takes long, and no start waits for it.
+        Memory of a running container is not moved: that takes long, and no start waits for it. A caller that stops
+        waiting cancels nothing.
         """
+        await self.start_known(key)
+        task = self._awaited.get(key)
+        if task is None or task.done():
+            task = self._awaited[key] = self._updates.start(self._settle(key), name=f"clear {key.name}")
+            task.add_done_callback(
+                lambda done: self._awaited.pop(key, None) if self._awaited.get(key) is done else None
+            )
+        await asyncio.shield(task)
+        return key not in self.failures
+
+    async def start_known(self, key: ContainerKey) -> None:
+        """Wait until no start of this container is under way."""
+        while (row := self._ledger.get(key)) is not None and row.container_id in self._ledger.starts:
+            await self._start_ended.wait()
+
+    async def _settle(self, key: ContainerKey) -> None:
         async with self.lock(key):
-            return await self.settle_locked(key)
+            await self.settle_locked(key)
 
     async def settle_locked(self, key: ContainerKey, *, moves_memory: bool = False) -> bool:
         """Do the same for a caller that holds the container's lock."""
@@ -146,8 +226,8 @@ class Effects:
     async def _run_scheduled(self, key: ContainerKey) -> None:
         """Update this container when there is a slot; a start that waits for it needs none."""
         try:
-            async with self._slot(self.lock(key)):
-                is_settled = await self.settle(key)
+            async with self._slot(self.lock(key)), self.lock(key):
+                is_settled = await self.settle_locked(key)
             row = self._ledger.get(key)
             step = self._next_step(row) if is_settled and row is not None else None
             if step is not None and self._moves_pages(*step):
@@ -243,6 +323,7 @@ class Effects:
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
         self.sent += 1
         self.untouched.discard(row.container_id)
+        self.sending(row)
         try:
             await self._context.channel.unary(
                 UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds
@@ -252,6 +333,8 @@ class Effects:
             if self._present(row) is not None:
                 self._ledger.mark_unconfirmed(row.key, step)
             raise
+        finally:
+            self.sent_is_over(row.key)
         confirmed = self._ledger.confirm(row.key, step) if self._present(row) is not None else None
         if confirmed is not None:
             self._context.persistence.save_later([confirmed])

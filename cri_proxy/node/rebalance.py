@@ -4,7 +4,9 @@ Small steps, off the path of the call that freed the room: one after each releas
 A container whose own start, update or creation is under way is left alone.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +22,8 @@ from policies.policy import Policy
 TRIED_AT_ONCE = 4
 # Steps of one slow check; the next one continues.
 STEPS = 64
+# How long the second step after a release waits for calls under way: the runtime may never answer them.
+BUSY_SECONDS = 5.0
 # While a cold start lasts the clock is checked so often: it may be set, and starts come and go.
 TICK_SECONDS = 1.0
 NARROWED = "there is room again for its memory"  # it was widened for lack of room
@@ -61,9 +65,12 @@ class Rebalance:
                 self.improve()
             if is_last or not self._busy:
                 return
-            for key in self._busy[:TRIED_AT_ONCE]:
-                async with self._effects.lock(key):
-                    pass
+            with suppress(TimeoutError):  # an end that comes later has the slow check
+                async with asyncio.timeout(BUSY_SECONDS):
+                    for key in self._busy[:TRIED_AT_ONCE]:
+                        await self._effects.start_known(key)
+                        async with self._effects.lock(key):
+                            pass
 
     async def improve_all(self) -> None:
         """Take steps until none helps any more, for all containers, computed off the event loop."""

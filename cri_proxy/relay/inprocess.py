@@ -31,6 +31,10 @@ class InProcessRelay:
         """Call the runtime; no stream is intercepted."""
         return self._runtime.stream(method, message)
 
+    def losses(self) -> int:
+        """See RuntimeChannel."""
+        return self._runtime.losses()
+
     async def close(self) -> None:
         """Close nothing: the runtime's channel belongs to the caller."""
 

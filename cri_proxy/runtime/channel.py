@@ -17,5 +17,9 @@ class RuntimeChannel(Protocol):
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
         """Call a server-streaming method; ends when the runtime ends it. Raises as ``unary`` does."""
 
+    def losses(self) -> int:
+        """Return how many connections have been lost: one more than before, and the runtime may have been restarted."""
+        return 0
+
     async def close(self) -> None:
         """End all calls and the connection."""

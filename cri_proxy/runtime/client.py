@@ -5,7 +5,7 @@ task sleeps until bytes arrive. The connection is opened by the first call, and 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,9 @@ _NO_BOUNDS: Final[Mapping[str, int]] = MappingProxyType({})
 class _RuntimeConnection(asyncio.Protocol):
     """One socket, its HTTP/2 state, and a queue per call."""
 
-    def __init__(self, max_reply_bytes: Mapping[str, int]) -> None:
+    def __init__(self, max_reply_bytes: Mapping[str, int], on_lost: Callable[[], None]) -> None:
         self._max_reply_bytes = max_reply_bytes
+        self._on_lost = on_lost
         self._http2 = ClientConnection()
         self._calls: dict[int, asyncio.Queue[Event]] = {}
         self._transport: asyncio.Transport | None = None
@@ -79,6 +80,7 @@ class _RuntimeConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._on_lost()
         self._deliver(self._http2.break_all(str(exc) if exc else "the runtime closed the connection"))
 
     def _deliver(self, events: list[Event]) -> None:
@@ -109,11 +111,19 @@ class RuntimeClient(RuntimeChannel):
         self._path = str(socket_path(endpoint))
         self._connecting = asyncio.Lock()
         self._connections: tuple[_RuntimeConnection, ...] = ()  # the newest last; older ones only finish their calls
+        self._losses = 0
 
     def reaches_runtime(self) -> bool:
         """Return True when there is a connection, or the runtime's socket accepts one. Never waits."""
         # A lost connection is opened again by the next call only.
         return bool(self._connections and self._connections[-1].usable) or answers(Path(self._path))
+
+    def losses(self) -> int:
+        """See RuntimeChannel."""
+        return self._losses
+
+    def _note_loss(self) -> None:
+        self._losses += 1
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
         """See RuntimeChannel."""
@@ -167,7 +177,7 @@ class RuntimeClient(RuntimeChannel):
             if not self._connections or not self._connections[-1].usable:
                 try:
                     _, connection = await asyncio.get_running_loop().create_unix_connection(
-                        partial(_RuntimeConnection, self._max_reply_bytes), self._path
+                        partial(_RuntimeConnection, self._max_reply_bytes, self._note_loss), self._path
                     )
                 except OSError as error:
                     raise RuntimeUnavailable(method, f"{self._path}: {error.strerror or error}") from error

@@ -86,6 +86,7 @@ class Faults:
         """Nothing goes wrong."""
         self._failures: dict[str, list[_Failure]] = {}
         self._gates: dict[str, Gate] = {}
+        self._held: list[tuple[str, Callable[[bytes], bool], Gate]] = []
         self._delays_seconds: dict[str, float] = {}
         self._rewrites: dict[str, Callable[[bytes, bytes], bytes]] = {}
 
@@ -109,6 +110,12 @@ class Faults:
         """Hold every call of a method until the gate is released."""
         return self._gates.setdefault(method, Gate())
 
+    def hang(self, method: str, matches: Callable[[bytes], bool]) -> Gate:
+        """Hold the calls of a method whose request ``matches`` until the gate is released; others go on."""
+        gate = Gate()
+        self._held.append((method, matches, gate))
+        return gate
+
     def delay(self, method: str, seconds: float) -> None:
         """Answer calls of a method this much later; 0 ends that."""
         self._delays_seconds[method] = seconds
@@ -124,10 +131,11 @@ class Faults:
 
     def clear(self) -> None:
         """Nothing goes wrong any more; held calls go on."""
-        for gate in self._gates.values():
+        for gate in self._every_gate():
             gate.release()
         self._failures.clear()
         self._gates.clear()
+        self._held.clear()
         self._delays_seconds.clear()
         self._rewrites.clear()
 
@@ -141,12 +149,16 @@ class Faults:
                     due.remove(failure)
                 raise CallFailed(method, failure.code, failure.message)
 
-    async def pause(self, method: str) -> None:
-        """Wait as long as a call of this method is to be held. Raises RuntimeUnavailable by ``abort``."""
+    def _every_gate(self) -> list[Gate]:
+        return [*self._gates.values(), *(gate for _, _, gate in self._held)]
+
+    async def pause(self, method: str, message: bytes = b"") -> None:
+        """Wait as long as this call is to be held. Raises RuntimeUnavailable by ``abort``."""
         name = method.rpartition("/")[2]
         if seconds := self._delays_seconds.get(name):
             await asyncio.sleep(seconds)
-        if gate := self._gates.get(name):
+        held = (gate for of, matches, gate in self._held if of == name and matches(message))
+        if gate := self._gates.get(name) or next(held, None):
             try:
                 await gate.wait()
             except RuntimeUnavailable as broken:
@@ -154,7 +166,7 @@ class Faults:
 
     def abort(self, make_error: Callable[[], Exception]) -> None:
         """Fail every call that is held now."""
-        for gate in self._gates.values():
+        for gate in self._every_gate():
             gate.abort(make_error)
 
 
@@ -196,7 +208,7 @@ class ScriptedRuntime(EmbeddedRuntime):
         if method.endswith("/StartContainer"):
             reply = await self._start(method, pb.StartContainerRequest.FromString(message))
         else:
-            await self.faults.pause(method)
+            await self.faults.pause(method, message)
             reply = await super().call(method, message)
         if method.endswith("/UpdateContainerResources"):
             request = pb.UpdateContainerResourcesRequest.FromString(message)
@@ -214,7 +226,7 @@ class ScriptedRuntime(EmbeddedRuntime):
                 await asyncio.shield(self._starts.start(self._go_on_starting(method, container), name="start"))
                 return b""
             try:
-                await self.faults.pause(method)
+                await self.faults.pause(method, request.SerializeToString())
             finally:
                 container.starting = False
             return containers.finish_start(self.node, container).SerializeToString()
@@ -222,7 +234,7 @@ class ScriptedRuntime(EmbeddedRuntime):
             raise CallFailed(method, refused.code, refused.message) from None
 
     async def _go_on_starting(self, method: str, container: Container) -> None:
-        await self.faults.pause(method)
+        await self.faults.pause(method, pb.StartContainerRequest(container_id=container.id).SerializeToString())
         containers.finish_start(self.node, container)
 
     async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:

@@ -84,6 +84,9 @@ class Watched:
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
         return self._inner.stream(method, message)
 
+    def losses(self) -> int:
+        return self._inner.losses()
+
     async def close(self) -> None:
         await self._inner.close()
 

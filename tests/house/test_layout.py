@@ -9,7 +9,6 @@ from tests.house.tree import PACKAGES, ROOT, files, folder_of, functions, python
 # Source files without behaviour, each with the reason.
 WITHOUT_A_TEST_FILE = {
     "cri_proxy/relay/calls.py": "values and a Protocol only; tests/relay holds both relays to it",
-    "cri_proxy/runtime/channel.py": "a Protocol only",
 }
 LEFTOVER_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 ROOMS = {*PACKAGES, "configs", "tests", "packaging", "docs", "changes", "benchmarks"}

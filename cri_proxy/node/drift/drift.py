@@ -110,7 +110,12 @@ class Drift:
         self._escaped[row.container_id] = (text, enforced.cpus)
 
     async def _look_again(self, row: Row) -> None:
-        """Compare again under the container's lock: no call to the runtime about it is under way."""
+        """Compare again under the container's lock: no call to the runtime about it is under way.
+
+        One that is under way may never end: then the next check looks again, and the other containers do not wait.
+        """
+        if self._effects.is_busy(row.key):
+            return
         async with self._effects.lock(row.key):
             pid = self._pids.get(row.container_id, 0)
             (enforced,) = await asyncio.to_thread(self._read, [(row, pid)])

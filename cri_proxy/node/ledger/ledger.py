@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
+from cri_proxy.node.ledger.start_calls import StartCalls
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning
@@ -36,6 +37,7 @@ class Ledger:
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
         self._next_order = 0
+        self.starts = StartCalls()
         self.sandboxes: dict[str, SandboxRow] = {}
         self.version = 0
 
@@ -48,7 +50,7 @@ class Ledger:
         other._left_to_others = dict(self._left_to_others)
         other._allocations, other._desired = self._allocations, self._desired
         other._next_order, other.version = self._next_order, self.version
-        other.sandboxes = dict(self.sandboxes)
+        other.sandboxes, other.starts = dict(self.sandboxes), self.starts.copy()
         return other
 
     @property
@@ -144,8 +146,8 @@ class Ledger:
         self._rows.put(confirmed)
         self._signal.send()
         if pinning.cpus is not None:
-            self._confirmed.note_confirmed(confirmed, known, self.active())
-            self._confirmed.settle(self.active())
+            self._confirmed.note_confirmed(confirmed, known, self._live())
+            self._confirmed.settle(self._live())
         if row.grant.kind is CpuKind.PRESERVE:
             self._changed()  # the CPUs that it brought along are withheld
         return confirmed
@@ -192,9 +194,12 @@ class Ledger:
         """Return what may be written for this container right now; None when nothing may be, or nothing is ours.
 
         The wanted value, less the CPUs that others still use or still have exclusively as far as the runtime has
-        confirmed. So a container that must shrink does so first, in whatever order calls are sent.
+        confirmed. So a container that must shrink does so first, in whatever order calls are sent. During its start
+        nothing may be written: it would be lost.
         """
         row = self._rows.get(key)
+        if row is not None and row.container_id in self.starts:
+            return None
         wanted = self.desired().get(key)
         if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
             return wanted
@@ -215,12 +220,12 @@ class Ledger:
         CPUs that it is on and does not own any more stop being exclusive at once, before a call moves it.
         """
         self._aside.add(key)
-        self._confirmed.note_confirmed(self._rows[key], self._rows[key].acknowledged, self.active())
+        self._confirmed.note_confirmed(self._rows[key], self._rows[key].acknowledged, self._live())
 
     def can_step_aside(self, key: ContainerKey) -> bool:
         """Return whether it has not stepped aside yet, and has CPUs to move to or to share where it is."""
         row = self._rows.get(key)
-        if row is None or key in self._aside:
+        if row is None or key in self._aside or row.container_id in self.starts:
             return False
         wanted = self.desired().get(key)
         stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
@@ -238,7 +243,7 @@ class Ledger:
                 continue
             if known <= wanted.cpus and not self.occupants(row):
                 self._aside.discard(key)
-                self._confirmed.note_confirmed(row, row.acknowledged, self.active())
+                self._confirmed.note_confirmed(row, row.acknowledged, self._live())
 
     def _spare_cpus(self, key: ContainerKey) -> CpuSet:
         """Return CPUs without an owner: the root's shared set, else the reserved; less what others have exclusively."""
@@ -275,7 +280,7 @@ class Ledger:
         return self._confirmed.of(key)
 
     def occupants(self, row: Row) -> tuple[Row, ...]:
-        """Return other live containers that may still be on CPUs that this row owns, and that are ours to move."""
+        """Return other containers that may be on CPUs that this row owns, or come alive there, and are ours to move."""
         owned, key = row.grant.owned.mask, row.grant.container
         if not owned or not self._is_pinned(row):
             return ()
@@ -286,7 +291,23 @@ class Ledger:
                 continue
             if other.container_id and other.grant.container != key and self._is_pinned(other):
                 found.append(other)
-        return tuple(found)
+        return (*found, *(other for other in self.remnants() if other.key != key and self.occupied_by(row, other)))
+
+    def remnants(self) -> tuple[Row, ...]:
+        """Return containers that were released or replaced while their start was under way, as they were then.
+
+        What an annotation preserved is left out, as everywhere.
+        """
+        rows = [call.row for call in self.starts]
+        return tuple(r for r in rows if not self._holds(r.container_id) and r.grant.kind is not CpuKind.PRESERVE)
+
+    def _holds(self, container_id: str) -> bool:
+        row = self.holder(container_id)
+        return row is not None and row.state in ACTIVE
+
+    def _live(self) -> tuple[Row, ...]:
+        """Return all that run or may come alive."""
+        return (*self.active(), *self.remnants()) if self.starts else self.active()
 
     def _is_pinned(self, row: Row) -> bool:
         """Return whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""

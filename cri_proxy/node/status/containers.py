@@ -1,11 +1,12 @@
 """Build the container and memory views of ``status`` and ``explain``; find others that may be on a container's CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Final, Self
 
+from cri_proxy.node.effects import CallUnderWay
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.model import ContainerView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
@@ -100,7 +101,7 @@ class Moment:
     """The state that containers are shown by. ``ledger`` is a copy where its owner may change it meanwhile.
 
     ``late`` are containers whose update is not confirmed, ``unheld`` those that cri-proxy does not pin: both may be on
-    CPUs that another container owns.
+    CPUs that another container owns. ``unanswered`` are sentences by container id.
     """
 
     ledger: Ledger
@@ -108,6 +109,7 @@ class Moment:
     mems_of_pools: Mapping[str, NodeSet]
     late: Others
     unheld: Others
+    unanswered: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -117,11 +119,13 @@ class Moment:
         *,
         left: Sequence[LeftAlone] = (),
         failures: Mapping[ContainerKey, str],
+        unanswered: Iterable[CallUnderWay] = (),
     ) -> Self:
         """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
         mems = {pool.name: pool.mems for pool in pools}
         there, unheld = late(ledger, ledger.unmet()), unpinned(ledger, left)
-        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld))
+        calls = {call.row.container_id: call.text for call in unanswered}
+        return cls(ledger, failures, mems, Others.of(there), Others.of_left(unheld), calls)
 
 
 def container_view(row: Row, moment: Moment) -> ContainerView:
@@ -162,6 +166,8 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if row.container_id and failure is None and moment.ledger.differs(row):
         known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
         notes.append(f"an update waits: the runtime has it on CPUs {known}")
+    if row.container_id in moment.unanswered:
+        notes.append(moment.unanswered[row.container_id])
     if failure is not None:
         notes.append(f"the runtime rejected its update: {failure}")
     if waits_for:

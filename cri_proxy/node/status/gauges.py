@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
@@ -132,6 +133,9 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     yield Sample(catalog.LEFT_ALONE, len(node.adoption.left()), ("adopt",))
     yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
+    unanswered = Counter(call.method for call in node.effects.under_way(CLEAR_SECONDS))
+    (method,) = catalog.UNANSWERED.labels
+    yield from (Sample(catalog.UNANSWERED, unanswered[name], (name,)) for name in method.values)
     yield Sample(catalog.UPDATE_CALLS, node.effects.sent)
     yield Sample(catalog.SAVES_FAILED, node.context.persistence.failures)
     yield Sample(catalog.RESOURCE_FILES, resource_files.written)

@@ -5,6 +5,7 @@ from dataclasses import astuple, replace
 
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
@@ -114,6 +115,7 @@ class NodeView:
         """Return pools and containers as of the first step: later changes do not show."""
         ledger, escaped, failures = self._ledger.copy(), self._node.drift.escaped(), dict(self._node.effects.failures)
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
+        unanswered = tuple(self._node.effects.under_way(CLEAR_SECONDS))
         view = StatusView(
             node=self._name,
             policy=policy.name,
@@ -125,7 +127,7 @@ class NodeView:
             configuration=self._daemon.configuration(),
         )
         yield
-        moment = Moment.of(ledger, view.pools, left=left, failures=failures)
+        moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
         yield
         memory = memory_views(policy.machine, ledger.allocations.grants)
         containers: list[ContainerView] = []
@@ -147,7 +149,9 @@ class NodeView:
         rows = [row for row in found if row is not None and row.state in ACTIVE]
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
-        moment = Moment.of(self._ledger, pools, left=left, failures=self._node.effects.failures)
+        effects = self._node.effects
+        unanswered = effects.under_way(CLEAR_SECONDS)
+        moment = Moment.of(self._ledger, pools, left=left, failures=effects.failures, unanswered=unanswered)
         held = {row.key: container_view(row, moment) for row in rows}
         decisions: list[Explanation] = []
         for key in wanted:
@@ -176,6 +180,12 @@ class NodeView:
         notes = [
             f"container {container_id[:12]} runs unplaced: deciding failed when it was created, see the log"
             for container_id in self._node.adoption.unplaced()
+        ]
+        remnants = {row.container_id for row in self._ledger.remnants()}
+        notes += [
+            f"{call}; it may still come alive on CPUs {call.row.known.cpus}, which no other container gets alone"
+            for call in self._node.effects.under_way()
+            if call.row.container_id in remnants
         ]
         given_up = self._node.adoption.given_up()
         notes += [f"container {each.name} is not pinned: {each.reason}" for each in given_up[:GIVEN_UP_SHOWN]]

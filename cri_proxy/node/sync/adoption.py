@@ -1,7 +1,7 @@
 """Read unknown containers (with rebuilt grants) and exits from the runtime; list those left alone or still unplaced."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -19,7 +19,6 @@ from policies.base import Grant, Pinning, QosClass, Request
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
-_ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
 # A container whose status the runtime refuses is read again after the first pause, which doubles up to the longest; one
 # whose status cannot be used, after the longest. Both at once when the list shows a change.
 REREAD_SECONDS = (60.0, 3600.0)
@@ -165,12 +164,6 @@ class Adoption:
         async with self._slots:
             status = await runtime_state.container_status(self._context.channel, container_id)
         return read_status(status, pb.PodSandboxStatus())
-
-    async def exits(self) -> AsyncIterator[str]:
-        """Yield the ids of containers that end, from GetContainerEvents."""
-        async for event in runtime_state.container_events(self._context.channel):
-            if event.container_event_type in _ENDS:
-                yield event.container_id
 
     async def _read(self, container: LiveContainer) -> Adopted | None:
         try:

@@ -15,6 +15,7 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
@@ -30,6 +31,7 @@ UNIMPLEMENTED = 12  # gRPC status
 # Before an event stream that ended is opened again, and the node checked: first and longest, it doubles. The slow check
 # is as frequent as the longest. A stream that lasted as long as that counts as a good one.
 EVENTS_PAUSE_SECONDS = (1.0, 30.0)
+_ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
 
 
 class Resync:
@@ -106,25 +108,56 @@ class Resync:
             self._context.journal.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
             await self.adopt(unknown)
 
-    async def start_ended(self, container_id: str, let_go: Callable[[], None]) -> None:
-        """Wait out a start without an answer: call ``let_go`` once the container runs, has ended, or never will start.
+    async def await_start(self, container_id: str) -> None:
+        """Look for the end of a start without an answer: the container runs, or has ended. The slow check goes on.
 
-        Until then runc accepts updates and loses them (docs/placement.md, Enactment); containers that need its CPUs
-        wait.
+        Until then runc accepts updates and loses them (docs/placement.md, Enactment); containers that need its CPUs go
+        elsewhere.
         """
-        try:
-            for _ in range(START_LOOKS):
-                try:
-                    if (await self._adoption.inspect(container_id)).state != pb.CONTAINER_CREATED:
-                        break
-                except CallFailed:
-                    break
-                except RuntimeUnavailable:
-                    pass  # it may go on meanwhile
-                await self._context.clock.sleep(RETRY_SECONDS)
-        finally:
-            let_go()
+        for _ in range(START_LOOKS):
+            if container_id not in self._ledger.starts:
+                break
+            state = await self._state_of(container_id)
+            if state == pb.CONTAINER_RUNNING:
+                self._note_started(container_id)
+                break
+            if state == pb.CONTAINER_EXITED:
+                self._effects.start_ended(container_id)
+                break
+            await self._context.clock.sleep(RETRY_SECONDS)
         await self.check_all("unknown start")
+
+    async def _state_of(self, container_id: str) -> pb.ContainerState | None:
+        """Return the container's state, EXITED for one that is gone; None when the runtime does not say."""
+        try:
+            return (await self._adoption.inspect(container_id)).state
+        except CallFailed as error:
+            return pb.CONTAINER_EXITED if error.code == NOT_FOUND else None
+        except RuntimeUnavailable:
+            return None
+
+    def _note_started(self, container_id: str) -> None:
+        """Note that a start was carried out; the container is updated at once where that waited for it."""
+        row = self._ledger.holder(container_id)
+        if container_id in self._ledger.starts and row is not None and row.state in ACTIVE:
+            self._effects.start_ended(container_id)
+            self._coordinator.set_state(row, "running")
+            self._effects.schedule()
+
+    def _note_starts(self, before: Iterable[StartCall], listed: Mapping[str, LiveContainer]) -> None:
+        """Note the ends of these starts, which had been sent before the node was listed.
+
+        One that is still to come keeps its CPUs, however long it takes, unless the runtime was restarted since: then
+        it has been forgotten. One that runs, and was replaced or released meanwhile, keeps them until it ends.
+        """
+        long_ago = self._context.clock.monotonic_seconds() - START_LOOKS * RETRY_SECONDS
+        for call in before:
+            found, container_id = listed.get(call.row.container_id), call.row.container_id
+            was_restarted = self._context.channel.losses() > call.losses and call.since_seconds <= long_ago
+            if found is None or not found.is_live or (found.state == "created" and was_restarted):
+                self._effects.start_ended(container_id)
+            elif found.state == "running":
+                self._note_started(container_id)
 
     async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
         """Place running containers without a grant: after an internal error, or restored from a checkpoint.
@@ -154,16 +187,14 @@ class Resync:
         await self.adopt(found, may_leave=False)
 
     async def watch(self) -> None:
-        """Release exits by the runtime's events; end where it has none."""
+        """Release exits by the runtime's events, and note starts; end where it has none."""
         first, longest = EVENTS_PAUSE_SECONDS
         pause = first
         while True:
             began = self._context.clock.monotonic_seconds()
             try:
-                async for container_id in self._adoption.exits():
-                    row = self._ledger.holder(container_id)
-                    if row is not None:
-                        self._coordinator.release(row, "exited")
+                async for event in runtime_state.container_events(self._context.channel):
+                    self._take_event(event)
             except CallFailed as error:
                 if error.code == UNIMPLEMENTED:
                     return
@@ -177,6 +208,15 @@ class Resync:
             # A runtime that is away costs nothing but the attempt, and its return is to be noticed soon.
             pause = first if self.problem else min(2 * pause, longest)
 
+    def _take_event(self, event: pb.ContainerEventResponse) -> None:
+        row = self._ledger.holder(event.container_id)
+        if event.container_event_type == pb.CONTAINER_STARTED_EVENT:
+            self._note_started(event.container_id)
+        elif event.container_event_type in _ENDS:
+            self._effects.start_ended(event.container_id)
+            if row is not None:
+                self._coordinator.release(row, "exited")
+
     async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
         """Release and settle ``rows`` by a list of their sandbox or of the node; return the unknown containers.
 
@@ -185,6 +225,7 @@ class Resync:
         """
         before = [row for row in rows if row.state != "reserved"]
         sandboxes_before = tuple(self._ledger.sandboxes)
+        starts_before = tuple(self._ledger.starts)
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:
@@ -206,6 +247,7 @@ class Resync:
         if not sandbox_id:
             self._note_unreadable(node)
         if not sandbox_id and not node.unreadable:
+            self._note_starts(starts_before, by_id)
             live_ids = {c.id for c in node.containers if c.is_live}
             self.ended_ids = frozenset(row.container_id for row in before) - live_ids
             self._forget_gone(before, sandboxes_before, node)

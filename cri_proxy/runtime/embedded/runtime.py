@@ -95,6 +95,7 @@ class EmbeddedRuntime(RuntimeChannel):
         self.node.images = {image.reference: image for image in map(Image.named, image_names)}
         self.update_count = 0
         """How many calls of UpdateContainerResources were accepted."""
+        self._losses = 0
         self._problem = ""  # why calls fail, while the runtime is away
         self._followers: list[asyncio.Queue[bytes | None]] = []
 
@@ -123,6 +124,10 @@ class EmbeddedRuntime(RuntimeChannel):
             for _, items in reply.ListFields():
                 for item in items:
                     yield part(**{part.DESCRIPTOR.fields[0].name: [item]}).SerializeToString()
+
+    def losses(self) -> int:
+        """Return how often the runtime's process has ended."""
+        return self._losses
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -161,6 +166,7 @@ class EmbeddedRuntime(RuntimeChannel):
     def go_away(self, problem: str = "connection refused") -> None:
         """End the runtime's process: streams break and calls fail; containers run on."""
         self._problem = problem
+        self._losses += 1
         for queue in self._followers:
             queue.put_nowait(None)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.runtime.channel import RuntimeChannel
 
 
 def devices(resource: str, *ids: str, nodes: Sequence[int] = ()) -> pb.ContainerDevices:
@@ -17,7 +18,7 @@ def pod(name: str, containers: Mapping[str, Sequence[pb.ContainerDevices]]) -> p
     return pb.PodResources(name=name, namespace="default", containers=held)
 
 
-class KubeletService:
+class KubeletService(RuntimeChannel):
     """Implements ``runtime.channel.RuntimeChannel`` as the kubelet would answer."""
 
     def __init__(self, *pods: pb.PodResources, get: str = "offered") -> None:

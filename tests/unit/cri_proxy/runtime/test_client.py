@@ -159,3 +159,12 @@ async def test_a_longer_reply_than_its_method_may_have_fails_its_call_alone(
         assert len(await client.unary("/s/Exec", b"x" * size, timeout_seconds=15)) == size
     assert len(await other) == size
     await client.close()
+
+
+async def test_a_connection_that_is_lost_is_counted(client: RuntimeClient, runtime: GrpcRuntime) -> None:
+    await client.unary(ECHO, b"", timeout_seconds=15)
+    assert client.losses() == 0
+    await runtime.stop()
+    with pytest.raises(RuntimeUnavailable):
+        await client.unary(ECHO, b"", timeout_seconds=15)
+    assert client.losses() == 1

@@ -234,6 +234,9 @@ class Blames:
     def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
         raise NotImplementedError
 
+    def losses(self) -> int:
+        return 0
+
     async def close(self) -> None: ...
 
     def warning(self, event: str, **fields: object) -> None:

@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+from cri_proxy.node.ledger.start_calls import StartCall, StartCalls
+from cri_proxy.state.rows import Row
+from policies.base import Pinning
+from sysfs.cpuset import CpuSet
+from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.test_barrier_unanswered import OWNS_2, SHARES, created
+
+
+async def sent(site: Site) -> tuple[Row, Row]:
+    """A container that shares 4-7, whose start was sent, and one that is to own 4-5."""
+    sharer = site.row(await created(site, "s", SHARES))
+    site.node.effects.start_sent(sharer)
+    return sharer, site.row(await created(site, "a", OWNS_2))
+
+
+async def test_during_its_start_nothing_may_be_written_for_a_container(site: Site) -> None:
+    sharer, _ = await sent(site)
+    ledger = site.node.context.ledger
+    assert ledger.sendable(sharer.key) is None
+    assert not ledger.can_step_aside(sharer.key)
+    site.node.effects.start_ended(sharer.container_id)
+    assert ledger.sendable(sharer.key) == Pinning(CpuSet.parse("6-7"), sharer.known.mems)
+
+
+async def test_one_that_was_replaced_or_released_meanwhile_may_still_come_alive_where_it_was(site: Site) -> None:
+    sharer, owner = await sent(site)
+    ledger = site.node.context.ledger
+    assert ledger.remnants() == ()
+    site.node.coordinator.release(sharer, "stopped")
+    assert (ledger.remnants(), ledger.occupants(owner)) == ((sharer,), (sharer,))
+    ledger.drop(sharer.key)
+    assert (ledger.remnants(), ledger.occupants(owner)) == ((sharer,), (sharer,))
+    site.node.effects.starts_ended_in(sharer.sandbox_id)
+    assert (ledger.remnants(), ledger.occupants(owner)) == ((), ())
+
+
+async def test_a_running_container_does_not_count_cpus_as_its_own_where_one_may_come_alive(site: Site) -> None:
+    ledger = site.node.context.ledger
+    runs = (await site.run("r", SHARES)).container_id("c")
+    await site.run("t", SHARES)
+    sharer = site.row(await created(site, "s", SHARES))
+    assert str(sharer.known.cpus) == site.cpus(runs)
+    site.node.effects.start_sent(sharer)
+    site.node.coordinator.release(sharer, "stopped")
+    row = site.row(runs)
+    ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("6"))))
+    ledger.confirm(row.key, Pinning(row.known.cpus))
+    assert not ledger.confirmed_cpus_of(row.key)
+    site.node.effects.start_ended(sharer.container_id)
+    ledger.confirm(row.key, Pinning(row.known.cpus))
+    assert str(ledger.confirmed_cpus_of(row.key)) == "6"
+
+
+async def test_a_copy_is_changed_apart(site: Site) -> None:
+    sharer, _ = await sent(site)
+    copy = site.node.context.ledger.copy()
+    copy.starts.end(sharer.container_id)
+    assert [call.row for call in site.node.context.ledger.starts] == [sharer]
+
+
+async def test_an_end_may_come_twice(site: Site) -> None:
+    sharer, _ = await sent(site)
+    calls = StartCalls()
+    calls.begin(StartCall(sharer, 0.0, 0))
+    assert [call.row for call in calls] == [sharer]
+    for _ in range(2):
+        calls.end(sharer.container_id)
+        assert (len(calls), calls.get(sharer.container_id)) == (0, None)
