@@ -58,3 +58,8 @@ def test_a_string_of_four_times_the_length_takes_about_four_times_as_long(charac
         return time.process_time() - begin
 
     assert min(seconds(240_000) for _ in range(3)) < 10 * min(seconds(60_000) for _ in range(3))
+
+
+def test_a_string_that_holds_the_code_of_its_end_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="holds its end"):
+        decode(b"\xff" * 4, MORE)  # 30 ones (RFC 7541, 5.2), not padding of less than a byte

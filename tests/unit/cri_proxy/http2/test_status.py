@@ -68,3 +68,11 @@ def test_what_is_recorded_of_a_long_refusal_is_its_beginning() -> None:
     assert failed.message.endswith(" more bytes were cut)")
     assert "... (at least " in failed.message
     assert len(failed.message) <= WORDS_BYTES
+
+
+def test_the_http_status_of_a_reply_without_a_grpc_status_is_named() -> None:
+    texts = [str(from_trailers({b":status": status})) for status in (b"503", b"")]
+    assert [("HTTP status 503" in text, "HTTP status missing" in text) for text in texts] == [
+        (True, False),
+        (False, True),
+    ]

@@ -3,7 +3,7 @@
 import pytest
 
 from cri_proxy.http2 import frames
-from cri_proxy.relay.splice import Splice
+from cri_proxy.relay.splice import HeldCallEnded, Splice
 from tests.fakes.http2 import GREETING, parse, reply_headers, request, request_headers, trailers
 from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice, wants
 
@@ -79,3 +79,12 @@ def test_a_client_is_asked_to_leave_only_after_the_runtimes_first_word() -> None
     made.receive_from_client(GREETING)
     made.receive_from_runtime(frames.settings([]))
     assert [frame[0] for frame in parse(made.to_client)] == [frames.SETTINGS, frames.GOAWAY, frames.PING]
+
+
+def test_a_held_call_that_the_runtime_still_serves_goes_on_after_its_goaway() -> None:
+    made = splice(request(1, HOLD, b"x") + request(3, HOLD, b"y"))
+    made.resume(1, None)
+    made.resume(3, None)
+    forget(made)
+    made.receive_from_runtime(frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4)))
+    assert [event.stream for event in made.events if isinstance(event, HeldCallEnded)] == [3]

@@ -75,3 +75,9 @@ def test_the_relays_state_is_asked_for_at_a_scrape() -> None:
     traffic.add_relay(lambda: RelayTotals(2, 1, 2))
     assert counted(traffic, catalog.CONNECTIONS) == {(): 3}
     assert counted(traffic, catalog.RECEIVED_BYTES) == {("kubelet",): 11, ("runtime",): 22}
+
+
+def test_a_path_that_has_its_place_is_counted_there_when_the_table_is_full() -> None:
+    passed = {b"/full/%d" % number: 1 for number in range(1000)}
+    count_passed(passed, b"/full/7")
+    assert (passed[b"/full/7"], b"" in passed) == (2, False)
