@@ -30,17 +30,22 @@ def reference(found: Distribution) -> str:
 
 def licences(found: Distribution) -> list[dict[str, Any]]:
     """Return the licences that a package declares: an SPDX expression (PEP 639), else its own words."""
-    expression, words = found.metadata.get("License-Expression"), found.metadata.get("License")
-    if expression:
+    if expression := field(found, "License-Expression"):
         return [{"expression": expression}]
+    words = field(found, "License")
     return [{"license": {"name": words.splitlines()[0]}}] if words else []
+
+
+def field(found: Distribution, name: str) -> str:
+    """Return a field of a package's metadata; '' without it."""
+    return found.metadata[name] if name in found.metadata else ""
 
 
 def component(found: Distribution, kind: str) -> dict[str, Any]:
     """Return the entry of a package."""
     entry: dict[str, Any] = {"type": kind, "bom-ref": reference(found), "name": found.name, "version": found.version}
-    if found.metadata.get("Summary"):
-        entry["description"] = found.metadata["Summary"]
+    if summary := field(found, "Summary"):
+        entry["description"] = summary
     return {**entry, "purl": reference(found), "licenses": licences(found)}
 
 

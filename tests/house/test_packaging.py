@@ -191,7 +191,7 @@ def test_without_a_package_it_is_said_how_to_build_one(tmp_path: Path) -> None:
 
 
 def listed_contents(directory: Path) -> str:
-    command = [sys.executable, ROOT / "packaging" / "deb" / "sbom.py", directory, "cri-proxy"]
+    command = [sys.executable, str(ROOT / "packaging" / "deb" / "sbom.py"), str(directory), "cri-proxy"]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
     return subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout
 
