@@ -38,7 +38,8 @@ def licences(found: Distribution) -> list[dict[str, Any]]:
 
 def field(found: Distribution, name: str) -> str:
     """Return a field of a package's metadata; '' without it."""
-    return (found.metadata.get_all(name) or [""])[0]
+    values: list[str] = found.metadata.get_all(name) or [""]
+    return values[0]
 
 
 def component(found: Distribution, kind: str) -> dict[str, Any]:
