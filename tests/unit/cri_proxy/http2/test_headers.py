@@ -263,3 +263,20 @@ def test_entries_that_are_not_wanted_drive_others_out_as_well(value: bytes) -> N
         reader.read(b"\x51" + value)  # accept-language, of 34 bytes at least: the table has room for 120
     with pytest.raises(ProtocolError):
         reader.read(b"\xff\x87\x01")  # 62 + 200
+
+
+def test_wanted_entries_are_driven_out_by_their_sizes() -> None:
+    reader = FieldReader(WANTED)
+    for number in range(60):
+        reader.read(b"\x44\x64" + b"/%099d" % number)  # of 137 bytes: the table has room for 29
+    assert reader.read(bytes((0x80 | 62 + 28,))) == {b":path": b"/%099d" % 31}
+    with pytest.raises(ProtocolError):
+        reader.read(bytes((0x80 | 62 + 59,)))
+
+
+def test_a_smaller_table_forgets_at_once() -> None:
+    reader = FieldReader(WANTED)
+    reader.read(b"\x44\x02/a")
+    reader.read(b"\x20")
+    with pytest.raises(ProtocolError):
+        reader.read(b"\xbe")

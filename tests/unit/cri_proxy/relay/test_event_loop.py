@@ -67,7 +67,8 @@ def test_what_a_handler_schedules_runs_though_nothing_else_happens(ends: Ends, d
     loop.close()
 
 
-def test_bytes_that_only_pass_do_not_turn_the_loop(ends: Ends) -> None:
+@pytest.mark.parametrize("has_timer", [False, True])
+def test_bytes_that_only_pass_do_not_turn_the_loop(ends: Ends, has_timer: bool) -> None:
     ours, theirs = ends
     loop = RelayLoop()
     turns, echoed = [0], [0]
@@ -92,6 +93,8 @@ def test_bytes_that_only_pass_do_not_turn_the_loop(ends: Ends) -> None:
     loop.sockets.watch(ours.fileno(), echo, READABLE)
     thread = threading.Thread(target=client)
     loop.call_soon(thread.start)
+    if has_timer:
+        loop.call_later(600, pytest.fail, "the loop has waited for its timer")
     loop.run_forever()
     thread.join()
     loop.close()
