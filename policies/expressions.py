@@ -5,12 +5,12 @@ namespace, qosclass, id, labels/K, tags/K and pod/...; a key with a dot is a lab
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
 from policies.base import Expression, Labels, Request
-from policies.glob import is_like
+from policies.glob import Texts
 
 _SHOWN_VALUES = 4
 _SHOWN_CHARS = 160
@@ -38,12 +38,58 @@ _KUBELET_LABELS = {
 }
 
 
-def matches(expression: Expression, container: Request) -> bool:
-    """Return whether the container satisfies the expression. An unknown operator matches nothing."""
-    if expression.operator == "AlwaysTrue":
-        return True
-    test = _OPERATORS.get(expression.operator)
-    return test is not None and test(_value(expression.key, container), expression.values)
+class Containers:
+    """Several containers that expressions are evaluated on together. An answer is a mask: bit i for the i-th one.
+
+    Each key is looked up once in each container, each pattern matched once with all values of a key.
+    """
+
+    def __init__(self, containers: Sequence[Request]) -> None:
+        self._containers = containers
+        self._every = (1 << len(containers)) - 1
+        self._columns: dict[str, _Column] = {}
+
+    def matching(self, expression: Expression) -> int:
+        """Return the containers that satisfy the expression. An unknown operator matches nothing."""
+        if expression.operator == "AlwaysTrue":
+            return self._every
+        test, is_negated = _OPERATORS.get(expression.operator, (_never, False))
+        found = test(self._column(expression.key), expression.values)
+        return found ^ self._every if is_negated else found
+
+    def in_pod(self, uid: str) -> int:
+        """Return the containers of this pod."""
+        return self._column("pod/uid").holders.get(uid, 0)
+
+    def _column(self, key: str) -> "_Column":
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = _Column(list(map(_reader_of(key), self._containers)))
+        return column
+
+
+class _Column:
+    """The values of one key, and the ``holders`` of each value; those of None lack the key."""
+
+    def __init__(self, values: Sequence[str | None]) -> None:
+        self._values = values
+        self._texts: Texts | None = None
+        self._like: dict[str, int] = {}
+        self.holders: dict[str | None, int] = {}
+        bit = 1
+        for value in values:
+            self.holders[value] = self.holders.get(value, 0) | bit
+            bit <<= 1
+        self.present = bit - 1 & ~self.holders.get(None, 0)
+
+    def like(self, pattern: str) -> int:
+        """Return the containers whose value matches the glob."""
+        if self._texts is None:
+            self._texts = Texts([value or "" for value in self._values])
+        found = self._like.get(pattern)
+        if found is None:  # replicas of a pod bring the same patterns
+            found = self._like[pattern] = self._texts.matching(pattern) & self.present
+        return found
 
 
 def expression_text(expression: Expression) -> str:
@@ -57,40 +103,58 @@ def expression_text(expression: Expression) -> str:
     return text[:_SHOWN_CHARS] + (f" and {more} more" if more > 0 else "")
 
 
-def _is_in(value: str | None, values: tuple[str, ...]) -> bool:
-    return value is not None and (value in values or "*" in values)
+def _exists(column: _Column, values: tuple[str, ...]) -> int:
+    return column.present
 
 
-def _is_like(value: str | None, values: tuple[str, ...]) -> bool:
-    return value is not None and any(is_like(value, v) for v in values)
+def _is_in(column: _Column, values: tuple[str, ...]) -> int:
+    found = 0
+    for value in values:
+        found |= column.present if value == "*" else column.holders.get(value, 0)
+    return found
 
 
-_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = MappingProxyType(
+def _is_like(column: _Column, values: tuple[str, ...]) -> int:
+    found = 0
+    for pattern in values:
+        found |= column.like(pattern)
+    return found
+
+
+def _never(column: _Column, values: tuple[str, ...]) -> int:
+    return 0
+
+
+# Each with whether the opposite is meant.
+_OPERATORS: Mapping[str, tuple[Callable[[_Column, tuple[str, ...]], int], bool]] = MappingProxyType(
     {
-        "Exists": lambda value, values: value is not None,
-        "NotExist": lambda value, values: value is None,
-        "NotExists": lambda value, values: value is None,  # as the peers' documents spell it
-        "Equals": _is_in,
-        "In": _is_in,
-        "NotEqual": lambda value, values: not _is_in(value, values),
-        "NotIn": lambda value, values: not _is_in(value, values),
-        "Matches": _is_like,
-        "MatchesAny": _is_like,
-        "MatchesNot": lambda value, values: not _is_like(value, values),
-        "MatchesNone": lambda value, values: not _is_like(value, values),
+        "Exists": (_exists, False),
+        "NotExist": (_exists, True),
+        "NotExists": (_exists, True),  # as the peers' documents spell it
+        "Equals": (_is_in, False),
+        "In": (_is_in, False),
+        "NotEqual": (_is_in, True),
+        "NotIn": (_is_in, True),
+        "Matches": (_is_like, False),
+        "MatchesAny": (_is_like, False),
+        "MatchesNot": (_is_like, True),
+        "MatchesNone": (_is_like, True),
     }
 )
 
 
-def _value(key: str, container: Request) -> str | None:
-    """Return the value of a key, joint or simple, or None. A joint key exists if any part does."""
+def _reader_of(key: str) -> Callable[[Request], str | None]:
+    """Return what looks the key up, joint or simple, in a container. A joint key exists if any part does."""
     if key[:1] != ":":
-        return _simple_value(key, container)
+        return _simple_reader_of(key)
     keys, separator = split_joint_key(key)
-    parts = [_simple_value(k, container) for k in keys]
-    if all(p is None for p in parts):
-        return None
-    return separator.join(p or "" for p in parts)
+    readers = [_simple_reader_of(k) for k in keys]
+
+    def read(container: Request) -> str | None:
+        parts = [reader(container) for reader in readers]
+        return None if all(p is None for p in parts) else separator.join(p or "" for p in parts)
+
+    return read
 
 
 @lru_cache(maxsize=128)  # one key is looked up in many containers
@@ -111,22 +175,27 @@ def _is_separator(char: str) -> bool:
     return not (char.isalnum() or char in "/.")
 
 
-def _simple_value(key: str, container: Request) -> str | None:
+def _simple_reader_of(key: str) -> Callable[[Request], str | None]:
     field = _FIELDS.get(key)
     if field is not None:
-        return field(container)
+        return field
     if key.startswith("pod/labels/"):
-        return _label(key.removeprefix("pod/labels/"), container.pod.labels)
+        name = key.removeprefix("pod/labels/")
+        return lambda container: _label(name, container.pod.labels)
     if key.startswith("labels/"):
-        return _container_label(key.removeprefix("labels/"), container)
+        return _label_reader_of(key.removeprefix("labels/"))
     # Tags were set by the peers' own collectors; nothing sets them here, so they never exist.
-    return _container_label(key, container) if "." in key and not key.startswith("tags/") else None
+    return _label_reader_of(key) if "." in key and not key.startswith("tags/") else lambda container: None
 
 
-def _container_label(key: str, container: Request) -> str | None:
-    value = _label(key, container.labels)
-    known = _KUBELET_LABELS.get(key)
-    return _simple_value(known, container) if value is None and known else value
+def _label_reader_of(name: str) -> Callable[[Request], str | None]:
+    known = _FIELDS.get(_KUBELET_LABELS.get(name, ""))
+
+    def read(container: Request) -> str | None:
+        value = _label(name, container.labels)
+        return known(container) if value is None and known else value
+
+    return read
 
 
 def _label(key: str, labels: Labels) -> str | None:

@@ -2,12 +2,15 @@
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
 glob(7)). A bracket that is never closed stands for itself. The owners of pods write patterns, so little of them is
-cached; all places that the pattern can have reached are followed at once, as bits of an integer.
+cached; all places that the pattern can have reached are followed at once, as bits of an integer. ``Texts`` follows
+them in many texts at once.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
+from operator import itemgetter
 from types import MappingProxyType
 
 # Stars, a whole set, or one character. A ``]`` at the start of a set is a member; ``[*]`` is a plain star.
@@ -26,7 +29,63 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
     places = _places(text)
     everywhere = (1 << len(text)) - 1
     inside = everywhere & ~places.get(separator, 0)
-    reached = 1  # bit i: the pattern so far can stand for the first i characters
+    reached = _reached(pattern, 1, inside, everywhere, lambda token: _of_token(token, places))
+    return bool(reached >> len(text))  # no bit is higher
+
+
+class Texts:
+    """Several texts that patterns are matched with at once, in one pass for each pattern.
+
+    >>> bin(Texts(["nginx-1", "redis", "nginx-2"]).matching("ng*-[0-9]"))
+    '0b101'
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        # After each text there is one place that no pattern passes.
+        self._chars = "".join([f"{text}\0" for text in texts])
+        self._inside = _as_bits("".join(["1" * len(text) + "0" for text in texts]))
+        every = (1 << len(self._chars)) - 1
+        self._starts = ((every ^ self._inside) << 1 | 1) & every  # a text starts where another one has ended
+        ends = accumulate(len(text) + 1 for text in texts)
+        self._ends = itemgetter(*(len(self._chars) - end for end in reversed(list(ends)))) if texts else None
+        self._found: dict[str, int] = {}  # where the characters of a token are
+
+    def matching(self, pattern: str) -> int:
+        """Return the texts that match as a whole: bit i for the i-th."""
+        if self._ends is None:
+            return 0
+        reached = _reached(pattern, self._starts, self._inside, self._inside, self._places_of)
+        return int("".join(self._ends(f"{reached:0{len(self._chars)}b}")), 2)
+
+    def _places_of(self, token: str) -> int:
+        found = self._found.get(token)
+        if found is None:
+            found = self._found[token] = _as_bits(self._chars.translate(_Ones(token)))
+        return found
+
+
+class _Ones(dict[int, str]):
+    """A table for ``str.translate``: 1 for the characters that a token matches, else 0; each is looked at once."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __missing__(self, code: int) -> str:
+        digit = self[code] = str(_of_token(self._token, {chr(code): 1}) & 1)
+        return digit
+
+
+def _as_bits(digits: str) -> int:
+    """Return the integer whose bit i is the i-th digit, 0 or 1."""
+    return int(digits[::-1] or "0", 2)
+
+
+def _reached(pattern: str, start: int, inside: int, everywhere: int, places_of: Callable[[str], int]) -> int:
+    """Return the places to which the pattern leads from the start; bit i is the place before the i-th character.
+
+    ``inside`` are the characters that ``*``, ``?`` and sets pass, ``everywhere`` those that ``**`` does.
+    """
+    reached = start
     for token in _tokens(pattern):
         if token[0] == "*":
             passable = inside if token == "*" else everywhere
@@ -34,13 +93,12 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
             reached |= ((reached & passable) + passable) ^ passable
         elif token == "?":
             reached = (reached & inside) << 1
-        elif len(token) > 1:
-            reached = (reached & inside & _of_set(token, places)) << 1
         else:
-            reached = (reached & places.get(token, 0)) << 1
+            passable = inside if len(token) > 1 else everywhere
+            reached = (reached & passable & places_of(token)) << 1
         if not reached:
-            return False
-    return bool(reached >> len(text))  # no bit is higher
+            break
+    return reached
 
 
 @lru_cache(maxsize=4)  # one text is compared with many patterns in turn
@@ -73,8 +131,10 @@ def _has_parts(text: str, parts: list[str]) -> bool:
     return True
 
 
-def _of_set(token: str, places: Mapping[str, int]) -> int:
-    """Return where the text has a character of the set ``[...]``; beyond its end the bits are arbitrary."""
+def _of_token(token: str, places: Mapping[str, int]) -> int:
+    """Return where the text has the character, or one of the set ``[...]``; beyond its end the bits are arbitrary."""
+    if len(token) == 1:
+        return places.get(token, 0)
     members = token[1:-1]
     is_negated = members[0] in "!^"  # a set has a member after it, see _TOKEN
     found = 0

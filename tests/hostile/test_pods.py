@@ -29,6 +29,28 @@ async def test_a_pod_with_yaml_lists_in_its_annotations(node: AttackedNode, text
         await node.kubelet.run_pod(pod)
 
 
+def globs_for_joint_keys(count: int) -> str:
+    """Affinities that compare several values of every container of the node with a glob of their own."""
+    keys = "pod/name,pod/uid,id" if count < 3 else "pod/name,pod/uid,id,name,namespace,qosclass,pod/id,pod/namespace"
+    matches = (f'{{key: ":,-{keys}", operator: MatchesNone, values: ["*{n}?*[!x]?*"]}}' for n in range(count))
+    scope = f'{{key: ":,_{keys}", operator: NotIn, values: [x]}}'
+    return "{c: [" + ", ".join(f"{{scope: {scope}, match: {match}}}" for match in matches) + "]}"
+
+
+@pytest.mark.parametrize("count", [2, 25], ids=["read", "refused"])
+async def test_a_pod_with_affinities_of_globs_and_joint_keys(node: AttackedNode, count: int) -> None:
+    """A pod has as costly affinities as may be, beside a hundred containers: others' calls do not wait for it."""
+    wish = ((f"{DOMAINS[0]}/affinity", globs_for_joint_keys(count)),)
+    neighbours = tuple(ContainerSpec(f"neighbour-{number}") for number in range(10))
+    async with node.under_attack():
+        for number in range(10):
+            await node.kubelet.run_pod(PodSpec(f"neighbours-{number}-of-many", neighbours))
+        for number in range(5):
+            await node.kubelet.run_pod(PodSpec(f"picky-{number}", (ContainerSpec("c"),), annotations=wish))
+    said = "25 patterns in one list of affinities; the bound is 8" in node.daemon.log.read_text()
+    assert said is (count > 2)
+
+
 async def test_commands_of_one_namespace_that_hang(node: AttackedNode) -> None:
     """Ten commands of a namespace hang, and one of another says 8 MB: those of a third namespace run at once."""
 

@@ -12,12 +12,15 @@ from policies.expressions import split_joint_key
 DEFAULT_KEY = "io.kubernetes.container.name"
 DEFAULT_OPERATOR = "In"
 MAX_WEIGHT = 1000
-# Each decision compares every affinity with every container of the node, so that a pod's number of them is bounded.
+# Each decision compares every affinity with every container of the node, in one turn of the event loop. These bounds
+# are of one list together, and a container has two lists. A decision with all of them reached takes a few times what it
+# takes without affinities.
 MAX_AFFINITIES = 64
-MAX_VALUES = 256  # of all affinities of a list together
+MAX_VALUES = 256
 MAX_WORD_CHARS = 512  # several names and label values, joined
-MAX_PATTERN_CHARS = 1024  # of all globs of a list together: each is matched against every container
-MAX_JOINED_KEYS = 8  # a glob is matched against at most this many names and label values
+MAX_KEYS = 6  # different ones, a joint key as many as it joins: each is looked up in every container
+MAX_PATTERNS = 8  # each is matched with the values of all containers
+MAX_PATTERN_CHARS = 96  # those for a joint key counted as often as it joins keys: its values are that much longer
 
 _ONE_VALUE = frozenset({"Equals", "NotEqual", "Matches", "MatchesNot"})
 _SOME_VALUES = frozenset({"In", "NotIn", "MatchesAny", "MatchesNone"})
@@ -38,7 +41,7 @@ def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
     if not isinstance(value, list):
         raise ValueError("expected a list of container names or of matches")
     if len(value) > MAX_AFFINITIES:
-        raise ValueError(f"more than {MAX_AFFINITIES} affinities")
+        raise ValueError(f"{len(value)} affinities in one list; the bound is {MAX_AFFINITIES}")
     names = tuple(entry for entry in value if isinstance(entry, str))
     short = (Affinity(Expression(DEFAULT_KEY, DEFAULT_OPERATOR, names), _weight(None, anti=anti)),) if names else ()
     full = tuple(_full(entry, anti=anti) for entry in value if not isinstance(entry, str))
@@ -48,14 +51,23 @@ def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
 
 def _check_size(found: tuple[Affinity, ...]) -> None:
     expressions = [e for affinity in found for e in (affinity.match, affinity.scope) if e]
-    if sum(len(e.values) for e in expressions) > MAX_VALUES:
-        raise ValueError(f"more than {MAX_VALUES} values")
-    if any(len(word) > MAX_WORD_CHARS for e in expressions for word in (e.key, *e.values)):
-        raise ValueError(f"a key or value of more than {MAX_WORD_CHARS} characters")
-    if sum(len(word) for e in expressions if e.operator in _PATTERNS for word in e.values) > MAX_PATTERN_CHARS:
-        raise ValueError(f"patterns of more than {MAX_PATTERN_CHARS} characters")
-    if any(len(split_joint_key(e.key)[0]) > MAX_JOINED_KEYS for e in expressions):
-        raise ValueError(f"a key joins more than {MAX_JOINED_KEYS} keys")
+    words = [len(word) for e in expressions for word in (e.key, *e.values)]
+    patterns = [len(word) * _joined(e.key) for e in expressions if e.operator in _PATTERNS for word in e.values]
+    # One key is looked up once, however many expressions name it.
+    keys = sum(_joined(key) for key in {e.key for e in expressions if e.operator != "AlwaysTrue"})
+    for count, most, what in (
+        (sum(len(e.values) for e in expressions), MAX_VALUES, "values"),
+        (max(words, default=0), MAX_WORD_CHARS, "characters in a key or value"),
+        (len(patterns), MAX_PATTERNS, "patterns"),
+        (sum(patterns), MAX_PATTERN_CHARS, "characters in patterns, times the keys joined"),
+        (keys, MAX_KEYS, "different keys, with each one that a joint key joins"),
+    ):
+        if count > most:
+            raise ValueError(f"{count} {what} in one list of affinities; the bound is {most}")
+
+
+def _joined(key: str) -> int:
+    return len(split_joint_key(key)[0])
 
 
 def _full(entry: object, *, anti: bool) -> Affinity:

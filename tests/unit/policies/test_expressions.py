@@ -1,12 +1,18 @@
 import pytest
 
-from policies.base import Expression
-from policies.expressions import expression_text, matches, split_joint_key
+from policies.base import Expression, Request
+from policies.expressions import Containers, expression_text, split_joint_key
 from tests.unit.policies.build import BURSTABLE, request
 
 WEB = request(
     "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("a.b/c", "d"), ("tier", "front")), pod_labels=(("app", "w"),)
 )
+
+
+def matches(expression: Expression, container: Request) -> bool:
+    found = Containers((container,)).matching(expression)
+    assert found in (0, 1)
+    return bool(found)
 
 
 @pytest.mark.parametrize(
@@ -89,3 +95,39 @@ def test_an_expression_in_words_is_bounded() -> None:
     assert expression_text(Expression("name", "Exists")) == "name Exists"
     many = expression_text(Expression("k" * 500, "In", tuple(map(str, range(99)))))
     assert (len(many) < 200, many.endswith(" and 95 more")) == (True, True)
+
+
+SEVERAL = tuple(
+    request(f"{pod}/{name}", namespace=namespace, labels=labels)
+    for pod, name, namespace, labels in (
+        ("web-1", "nginx", "shop", (("tier", "front"),)),
+        ("web-1", "log", "shop", ()),
+        ("db", "log", "bank", (("tier", ""),)),
+        ("web-2", "nginx", "", (("tier", "front*"),)),
+    )
+)
+
+
+@pytest.mark.parametrize("key", ["name", "pod/name", "namespace", "labels/tier", ":labels/tier:name", "tags/x"])
+@pytest.mark.parametrize(
+    "operator", ["Equals", "NotIn", "Exists", "NotExist", "AlwaysTrue", "MatchesAny", "MatchesNot"]
+)
+@pytest.mark.parametrize(
+    "values", [("front",), ("*",), ("web-?", "*ng*"), ("log", "bank"), ("",), ("front:*", "[!a-m]*")]
+)
+def test_several_containers_satisfy_what_each_of_them_does(key: str, operator: str, values: tuple[str, ...]) -> None:
+    expression = Expression(key, operator, values)
+    together = Containers(SEVERAL).matching(expression)
+    assert [bool(together >> i & 1) for i in range(len(SEVERAL))] == [matches(expression, one) for one in SEVERAL]
+    assert together >> len(SEVERAL) == 0
+
+
+def test_the_containers_of_a_pod_are_found_by_its_uid() -> None:
+    assert [Containers(SEVERAL).in_pod(uid) for uid in ("web-1", "web-2", "none")] == [0b11, 0b1000, 0]
+
+
+def test_of_no_containers_none_satisfies_anything() -> None:
+    found = [
+        Containers(()).matching(Expression("name", operator, ("*",))) for operator in ("NotIn", "Matches", "Exists")
+    ]
+    assert found == [0, 0, 0]

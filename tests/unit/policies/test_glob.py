@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.glob import is_like
+from policies.glob import Texts, is_like
 
 
 @given(st.text("ab]-/", max_size=8), st.text("ab*?[]!-/", max_size=8))
@@ -26,7 +26,20 @@ TEXTS = ["".join(chars) for length in range(5) for chars in product("abc", repea
     ],
 )
 def test_every_short_text_is_like_what_the_standard_library_takes_it_for(pattern: str) -> None:
-    assert [is_like(text, pattern) for text in TEXTS] == [fnmatchcase(text, pattern) for text in TEXTS]
+    expected = [fnmatchcase(text, pattern) for text in TEXTS]
+    assert [is_like(text, pattern) for text in TEXTS] == expected
+    assert like_together(TEXTS, pattern) == expected
+
+
+def like_together(texts: list[str], pattern: str) -> list[bool]:
+    found = Texts(texts).matching(pattern)
+    assert found >> len(texts) == 0
+    return [bool(found >> i & 1) for i in range(len(texts))]
+
+
+@given(st.lists(st.text("ab]-\0", max_size=6), max_size=6), st.text("ab*?[]!-\0", max_size=8))
+def test_several_texts_are_like_a_pattern_when_each_of_them_is(texts: list[str], pattern: str) -> None:
+    assert like_together(texts, pattern) == [is_like(text, pattern) for text in texts]
 
 
 @pytest.mark.parametrize(
