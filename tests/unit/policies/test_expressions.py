@@ -32,6 +32,7 @@ def matches(expression: Expression, container: Request) -> bool:
         ("pod/qosclass", "Burstable"),
         ("pod/labels/app", "w"),
         (":namespace:name", "shop:nginx"),
+        (":labels/none:name", ":nginx"),
         (":,-pod/name,name", "web-nginx"),
     ],
 )

@@ -127,6 +127,22 @@ def test_the_strongest_pulls_come_first_and_they_are_bounded() -> None:
     assert found[0].container == ContainerKey("p", "b29")
 
 
+def test_each_pull_is_explained_by_the_affinities_that_match_it_alone() -> None:
+    wanted = request("p/a", affinities=(*wish_for("b", 7), *wish_for("c", -3), *wish_for("d", 2)))
+    found = pulled(wanted, *(sits(f"p/{name}", "root") for name in "bcde"))
+    assert [why for _, _, why in found] == [
+        "its affinity to name In b (+7)",
+        "its anti-affinity to name In c (-3)",
+        "its affinity to name In d (+2)",
+    ]
+
+
+def test_a_weight_counts_for_each_of_several_that_match() -> None:
+    subject = request("p/a", affinities=wish_for("b", 3))
+    others = Containers((request("p/b"), request("p/b"), request("p/c")))
+    assert affinity_weight(subject.affinities, subject, others) == 6
+
+
 def test_of_many_reasons_for_one_pull_the_strongest_are_told() -> None:
     wanted = request("p/a", affinities=tuple(a for weight in range(1, 11) for a in wish_for("b", weight)))
     ((_, weight, why),) = pulled(wanted, sits("p/b", "root"))
