@@ -203,10 +203,8 @@ class FieldReader:
             start, position, is_coded = _string_bounds(block, position)
             if position - start > _ENOUGH_BYTES:
                 raise ProtocolError(f"a header name of {position - start} bytes", COMPRESSION_ERROR)
-            if position > len(block):
-                raise IndexError
             size += _least_length(position - start, is_coded=is_coded)
-            name = self._names.get((is_coded, block[start:position]))
+            name = self._names.get((is_coded, block[start:position]))  # if cut off, the next line raises
         start, after, is_coded = _string_bounds(block, position)
         if after > len(block) and len(block) - start < _ENOUGH_BYTES:
             raise IndexError

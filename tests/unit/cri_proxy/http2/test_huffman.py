@@ -2,12 +2,13 @@ import time
 
 import hpack
 import pytest
+from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 from hpack.huffman_table import decode_huffman
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.http2.huffman import decode, encode
+from cri_proxy.http2.huffman import _by_first_byte, decode, encode
 
 MORE = 1 << 30
 TEXTS = st.binary(max_size=200) | st.text(st.characters(max_codepoint=127), max_size=200).map(str.encode)
@@ -23,6 +24,15 @@ def test_a_string_is_encoded_as_the_library_does_and_comes_back(plain: bytes) ->
 
 def test_every_byte_has_its_code() -> None:
     assert all(decode(encode(bytes((byte,)) * 9), MORE) == bytes((byte,)) * 9 for byte in range(256))
+
+
+def test_a_byte_names_the_character_whose_whole_code_it_begins_with() -> None:
+    codes = enumerate(zip(REQUEST_CODES, REQUEST_CODES_LENGTH, strict=True))
+    short = [(symbol, code, bits) for symbol, (code, bits) in codes if bits <= 8]
+    table = _by_first_byte()
+    assert len(table) == 256
+    for byte, found in enumerate(table):
+        assert [found] == ([(symbol, bits) for symbol, code, bits in short if byte >> 8 - bits == code] or [None])
 
 
 @given(st.binary(max_size=120))
