@@ -61,11 +61,18 @@ def test_a_frame_beyond_the_limit_stops_the_cutting_after_the_good_ones(sizes: l
     assert cutter.problem == "a frame of 16385 bytes where 16384 are allowed"
 
 
-def test_the_limit_can_be_raised() -> None:
+@pytest.mark.parametrize("sizes", [[], [9], [5, 5000]])
+def test_the_limit_can_be_raised(sizes: list[int]) -> None:
     cutter = FrameCutter()
     cutter.max_frame_bytes = 20_000
     large = frames.frame(frames.DATA, 0, 1, bytes(20_000))
-    assert raw_frames(cutter, large) == [large]
+    assert [f for chunk in chunks(large, sizes) for f in raw_frames(cutter, chunk)] == [large]
+
+
+@pytest.mark.parametrize("body", [b"", b"body"])
+def test_after_a_frame_that_came_in_chunks_the_next_begins_afresh(body: bytes) -> None:
+    cutter, frame = FrameCutter(), frames.frame(frames.DATA, 0, 1, body)
+    assert [raw_frames(cutter, chunk) for chunk in (frame[:5], frame[5:], frame)] == [[], [frame], [frame]]
 
 
 def cut_of(buffer: bytes) -> Cut:
@@ -82,6 +89,7 @@ def cut_of(buffer: bytes) -> Cut:
         (frames.DATA, frames.HAS_PRIORITY, b"content"),  # a flag of HEADERS only (RFC 9113, 6.1)
         (frames.HEADERS, frames.HAS_PRIORITY, b"PRIORcontent"),
         (frames.HEADERS, frames.HAS_PRIORITY | frames.PADDED, b"\2PRIORcontent.."),
+        (frames.PING, frames.PADDED, b"content"),  # nor has this type padding
     ],
 )
 def test_padding_and_priority_are_not_content(kind: int, flags: int, body: bytes) -> None:
@@ -94,6 +102,7 @@ def test_padding_and_priority_are_not_content(kind: int, flags: int, body: bytes
     [
         (frames.DATA, frames.PADDED, b""),
         (frames.DATA, frames.PADDED, b"\5abc"),
+        (frames.DATA, frames.PADDED, b"\4abc"),
         (frames.HEADERS, frames.HAS_PRIORITY, b"abc"),
         (frames.HEADERS, frames.HAS_PRIORITY | frames.PADDED, b"\3abcdefg"),
     ],
@@ -127,6 +136,7 @@ def test_a_body_is_cut_into_data_frames_and_only_the_last_ends_the_stream(size: 
     cuts = [cut_of(frame) for frame in got]
     assert b"".join(frames.payload(frame, cut) for frame, cut in zip(got, cuts, strict=True)) == body
     assert [cut[1] for cut in cuts] == [0] * (len(cuts) - 1) + [frames.END_STREAM]
+    assert len(got) == max(1, -(-size // frames.DEFAULT_FRAME_BYTES))
 
 
 def test_a_header_block_may_have_any_number_of_large_frames_up_to_its_bound() -> None:
@@ -152,3 +162,26 @@ def test_a_header_block_may_have_some_small_frames_only(length: int) -> None:
     with pytest.raises(ProtocolError, match="more than 128 CONTINUATION frames below 1024 bytes") as error:
         block.go_on(length)
     assert error.value.code == frames.ENHANCE_YOUR_CALM
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "body"),
+    [
+        (frames.DATA, frames.PADDED, b"\3abc"),
+        (frames.HEADERS, frames.HAS_PRIORITY, b"PRIOR"),
+        (frames.HEADERS, frames.HAS_PRIORITY | frames.PADDED, b"\2PRIOR.."),
+    ],
+)
+def test_padding_and_priority_may_be_all_that_there_is(kind: int, flags: int, body: bytes) -> None:
+    buffer = frames.frame(kind, flags, 1, body)
+    assert frames.payload(buffer, cut_of(buffer)) == b""
+
+
+@pytest.mark.parametrize(("stream", "is_set"), [(0x7FFFFFFF, False), (0x80000000, True), (0x80000001, True)])
+def test_the_reserved_bit_is_seen(stream: int, is_set: bool) -> None:
+    buffer = b"before" + b"\xff\xff\xff\xff\xff" + stream.to_bytes(4, "big") + b"\xff"
+    assert frames.has_reserved_bit(buffer, 6) is is_set
+
+
+def test_a_window_update_is_written_as_rfc_9113_writes_it() -> None:
+    assert frames.window_update(3, 5) == b"\0\0\4\x08\0\0\0\0\3\0\0\0\5"

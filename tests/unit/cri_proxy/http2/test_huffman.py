@@ -73,3 +73,13 @@ def test_a_string_of_four_times_the_length_takes_about_four_times_as_long(charac
 def test_a_string_that_holds_the_code_of_its_end_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="holds its end"):
         decode(b"\xff" * 4, MORE)  # 30 ones (RFC 7541, 5.2), not padding of less than a byte
+
+
+def test_more_than_seven_bits_of_padding_are_an_error() -> None:
+    """RFC 7541, 5.2."""
+    with pytest.raises(ProtocolError, match="ends within a character"):
+        decode(encode(b"X") + b"\xff", MORE)
+
+
+def test_when_there_is_enough_at_the_end_of_a_step_the_next_one_is_not_taken() -> None:
+    assert decode(encode(b"X" * 32) + b"\xff" * 100, 29) == b"X" * 29  # so many are known to be whole then

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError, pack, unpack_one
+from cri_proxy.http2.message import MAX_MESSAGE_BYTES, SLACK_BYTES, MessageError, pack, unpack_one
 from cri_proxy.http2.status import Code
 
 
@@ -29,7 +29,9 @@ def test_any_bytes_are_one_message_or_an_error(body: bytes) -> None:
         assert error.code in {Code.INTERNAL, Code.UNIMPLEMENTED}
 
 
-@pytest.mark.parametrize("body", [b"", b"\0\0\0", pack(b"abc")[:-1], pack(b"abc") + b"x", pack(b"a") + pack(b"b")])
+@pytest.mark.parametrize(
+    "body", [b"", b"\0\0\0", b"\0\1\0\0\0", pack(b"abc")[:-1], pack(b"abc") + b"x", pack(b"a") + pack(b"b")]
+)
 def test_less_or_more_than_one_message_is_internal(body: bytes) -> None:
     with pytest.raises(MessageError) as error:
         unpack_one(body)
@@ -46,6 +48,7 @@ def test_another_encoding_is_unimplemented(encoding: bytes) -> None:
     with pytest.raises(MessageError, match="use gzip, deflate or none") as error:
         unpack_one(compressed(b"x"), encoding)
     assert error.value.code is Code.UNIMPLEMENTED
+    assert f"compressed with {(encoding or b'identity').decode()};" in str(error.value)
 
 
 @pytest.mark.parametrize("damaged", [b"no gzip", gzip.compress(b"message")[:-4]])
@@ -59,3 +62,10 @@ def test_a_bomb_is_exhausting() -> None:
     with pytest.raises(MessageError) as error:
         unpack_one(compressed(gzip.compress(bytes(2 * MAX_MESSAGE_BYTES), 1)), b"gzip")
     assert error.value.code is Code.RESOURCE_EXHAUSTED
+
+
+def test_what_is_just_too_large_is_left_to_the_runtime() -> None:
+    most = MAX_MESSAGE_BYTES + SLACK_BYTES
+    assert len(unpack_one(compressed(gzip.compress(bytes(most), 1)), b"gzip")) == most
+    with pytest.raises(MessageError, match="grows beyond"):
+        unpack_one(compressed(gzip.compress(bytes(most + 1), 1)), b"gzip")

@@ -42,7 +42,7 @@ def test_a_status_has_its_message() -> None:
     assert from_trailers({b"grpc-status": b"5", b"grpc-message": b"100%25"}) == Failed(5, "100%")
 
 
-@pytest.mark.parametrize("raw", [b"", b"x", b"-1", b"99999999999999999999"])
+@pytest.mark.parametrize("raw", [b"", b"x", b"-1", b"1000000000", b"99999999999999999999"])
 def test_a_status_that_is_no_number_is_unknown(raw: bytes) -> None:
     assert from_trailers({b"grpc-status": raw}) == Failed(Code.UNKNOWN, "")
 
@@ -76,3 +76,16 @@ def test_the_http_status_of_a_reply_without_a_grpc_status_is_named() -> None:
         (True, False),
         (False, True),
     ]
+
+
+def test_what_http_cannot_carry_is_escaped_and_nothing_else() -> None:
+    assert encode_message(" !$%&}~\x1f\x7f") == b" !$%25&}~%1F%7F"
+
+
+@pytest.mark.parametrize(("end", "shown"), [(b"%C", ""), (b"%", ""), (b"%41", "A")])
+def test_of_a_message_that_was_cut_a_whole_escape_is_kept_and_a_part_is_not(end: bytes, shown: str) -> None:
+    assert decode_message((b"a" * (4096 - len(end))) + end) == "a" * (4096 - len(end)) + shown
+
+
+def test_what_is_recorded_of_a_failure_is_visible() -> None:
+    assert Failed(5, "no\n").message == "no\\n"
