@@ -52,3 +52,20 @@ def test_a_number_of_streams_is_remembered_and_the_oldest_is_forgotten_beyond_it
     assert len(answers.client_ignored) == len(answers.runtime_ignored) < 10_000
     assert 19_999 in answers.client_ignored
     assert 1 not in answers.client_ignored
+
+
+def test_the_last_4096_streams_are_remembered() -> None:
+    answers, *_ = ends()
+    for stream in range(1, 2 * 4096 + 1, 2):
+        answers.ignore_client(stream)
+    assert 1 in answers.client_ignored
+    answers.ignore_client(9999)
+    assert (1 in answers.client_ignored, 3 in answers.client_ignored) == (False, True)
+
+
+@pytest.mark.parametrize("client_open", [True, False])
+def test_a_call_whose_answer_is_on_its_way_is_reset_at_the_runtime_alone(client_open: bool) -> None:
+    answers, to_client, to_runtime = ends()
+    answers.none(1, client_open=client_open)
+    assert (to_client, parse(to_runtime)) == ([], RESET_AT_RUNTIME)
+    assert (set(answers.runtime_ignored), set(answers.client_ignored)) == ({1}, {1} if client_open else set())

@@ -1,7 +1,7 @@
 import pytest
 
-from cri_proxy.metrics.catalog import CALLS, MALFORMED
-from cri_proxy.relay.boundary import Boundary, new_call
+from cri_proxy.metrics.catalog import CALLS, CALLS_IN_FLIGHT, MALFORMED
+from cri_proxy.relay.boundary import _MAX_METHODS, Boundary, new_call
 from cri_proxy.relay.calls import Call, Forward, Interest, Outcome, Refuse, Replied, Verdict
 
 
@@ -87,6 +87,17 @@ async def test_what_is_asked_and_what_is_never_served_is_counted(errors: list[Ba
 async def test_a_fault_of_the_interceptor_does_not_lose_the_count(errors: list[BaseException]) -> None:
     boundary, call = Boundary(Broken(), errors.append), new_call("/runtime.v1.RuntimeService/CreateContainer", b"")
     await boundary.verdict(call)
+    in_flight = [s.value for s in boundary.traffic.samples() if s.metric is CALLS_IN_FLIGHT]
+    assert in_flight == [1]
     boundary.outcome(call, Replied(b""))
     counts = {s.labels: s.value for s in boundary.traffic.samples() if s.metric is CALLS and s.value}
     assert counts == {("CreateContainer", "OK"): 1}
+
+
+def test_the_number_of_methods_that_are_remembered_is_bounded(errors: list[BaseException]) -> None:
+    broken = Broken()
+    boundary = Boundary(broken, errors.append)
+    for _ in range(2):
+        for number in range(_MAX_METHODS + 1):
+            boundary.wants(f"/s/{number}")
+    assert broken.asked == _MAX_METHODS + 2

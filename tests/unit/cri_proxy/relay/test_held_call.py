@@ -42,5 +42,7 @@ def test_without_an_answer_it_matters_whether_anything_was_sent(sent_bytes: int)
 def test_a_reply_beyond_the_bound_is_not_kept() -> None:
     call = held()
     call.see_reply(bytes(MAX_BODY_BYTES))
+    assert len(call._reply) == MAX_BODY_BYTES
     call.see_reply(b"x")
+    assert not call._reply
     assert call.outcome(OK) == Aborted(sent=True)

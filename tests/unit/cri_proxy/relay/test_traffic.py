@@ -81,3 +81,12 @@ def test_a_path_that_has_its_place_is_counted_there_when_the_table_is_full() -> 
     passed = {b"/full/%d" % number: 1 for number in range(1000)}
     count_passed(passed, b"/full/7")
     assert (passed[b"/full/7"], b"" in passed) == (2, False)
+
+
+def test_the_counts_of_calls_are_in_the_order_of_their_labels() -> None:
+    traffic = Traffic()
+    for method in ("Version", "CreateContainer", "Status"):
+        count_passed(traffic.new_passed(), b"/runtime.v1.RuntimeService/" + method.encode())
+    labels = [sample.labels for sample in traffic.samples() if sample.metric is catalog.CALLS]
+    assert labels == sorted(labels)
+    assert len(labels) > 3
