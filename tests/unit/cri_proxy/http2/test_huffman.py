@@ -32,7 +32,8 @@ def test_a_byte_names_the_character_whose_whole_code_it_begins_with() -> None:
     table = _by_first_byte()
     assert len(table) == 256
     for byte, found in enumerate(table):
-        assert [found] == ([(symbol, bits) for symbol, code, bits in short if byte >> 8 - bits == code] or [None])
+        whole = [(symbol, bits) for symbol, code, bits in short if byte >> 8 - bits == code]
+        assert found == (whole[0] if whole else None)
 
 
 @given(st.binary(max_size=120))
