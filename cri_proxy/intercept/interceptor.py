@@ -203,7 +203,9 @@ class CriInterceptor:
 
         def finish(outcome: Outcome) -> None:
             row = self._context.ledger.holder(container_id)
-            if isinstance(outcome, Aborted) and outcome.sent:  # it may be in flight still, and loses updates until then
+            unknown = isinstance(outcome, Aborted) and outcome.sent
+            if unknown or (held.starts_again and not isinstance(outcome, Replied)):
+                # It, or the start before it, may be in flight still, and loses updates until then.
                 self._node.barrier.left(held)
                 self._context.tasks.start(self._node.resync.await_start(container_id), name="ask")
                 return

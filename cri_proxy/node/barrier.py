@@ -7,7 +7,7 @@ for a call that the runtime does not answer has a bound (docs/placement.md, Enac
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy import events
 from cri_proxy.node.context import Context
@@ -25,15 +25,22 @@ ROUNDS = 8
 CLEAR_SECONDS = 5.0
 # How long a call waits for another one about the same container: longer than one update by the daemon may take.
 OWN_CALL_SECONDS = 15.0
+# How long a start waits for the end of an earlier one whose caller has left; then the runtime is asked to start again.
+# A cancelled start may never be carried out, and only the runtime knows.
+AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A container whose own lock is held while the kubelet's call about it is in flight."""
+    """A container whose own lock is held while the kubelet's call about it is in flight.
+
+    ``starts_again``: an earlier start of it has no known end.
+    """
 
     key: ContainerKey
     container_id: str
     lock: asyncio.Lock
+    starts_again: bool = False
 
 
 class Barrier:
@@ -51,10 +58,13 @@ class Barrier:
         Nothing is written for it from then on until ``done``, or until a start without an answer is known to be over.
         """
         limit, may_move = _from_now(CLEAR_SECONDS), True
+        starts_again = False
         for _ in range(ROUNDS):
-            ticket = await self.take(container_id)
+            ticket = await self.take(container_id, again_after_seconds=AGAIN_SECONDS)
             if not isinstance(ticket, Ticket):
                 return ticket
+            starts_again = starts_again or ticket.starts_again
+            ticket = replace(ticket, starts_again=starts_again)
             if await self._is_clear(ticket):
                 return self._sent(ticket)
             ticket.lock.release()
@@ -67,29 +77,43 @@ class Barrier:
             limit, may_move = _from_now(CLEAR_SECONDS), False
         return await self._give_up(container_id)
 
-    async def take(self, container_id: str) -> Ticket | Refusal | None:
+    async def take(self, container_id: str, *, again_after_seconds: float | None = None) -> Ticket | Refusal | None:
         """Wait until no call to the runtime about this container is under way; None when it is not managed here.
 
-        Refuse the call when another one gets no answer.
+        Refuse the call when another one gets no answer. After ``again_after_seconds`` an earlier start without a caller
+        is no longer waited for.
         """
         row = self._ledger.holder(container_id)
         if row is None:
             return None
-        lock = self._effects.lock(row.key)
+        lock, starts_again = self._effects.lock(row.key), False
         try:
             async with asyncio.timeout(OWN_CALL_SECONDS):
                 await lock.acquire()
                 while container_id in self._ledger.starts:  # its caller has left, and its end is not known
                     lock.release()
-                    await self._effects.start_known(row.key)
+                    starts_again = not await self._start_known(row.key, again_after_seconds)
                     await lock.acquire()
+                    if starts_again:
+                        self._effects.start_ended(container_id)
         except TimeoutError:
             return Refusal("update", f"another call about this container is under way: {self._calls_text([row])}")
         current = self._ledger.get(row.key)
         if current is not None and current.container_id == container_id and current.state in ACTIVE:
-            return Ticket(row.key, container_id, lock)
+            return Ticket(row.key, container_id, lock, starts_again)
         lock.release()
         return None
+
+    async def _start_known(self, key: ContainerKey, within_seconds: float | None) -> bool:
+        """Wait for the end of an earlier start of this container; False when that takes longer than it may."""
+        try:
+            async with asyncio.timeout(within_seconds) as limit:
+                await self._effects.start_known(key)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return False
+        return True
 
     def done(self, ticket: Ticket) -> None:
         """Release the ticket once its call has an outcome: updates of the container go on."""

@@ -10,7 +10,7 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.metrics import catalog
-from cri_proxy.node.barrier import CLEAR_SECONDS, OWN_CALL_SECONDS
+from cri_proxy.node.barrier import AGAIN_SECONDS, CLEAR_SECONDS, OWN_CALL_SECONDS
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.effects import UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.rebalance import BUSY_SECONDS
@@ -236,6 +236,36 @@ async def test_another_start_of_the_same_container_is_refused_after_a_bound(site
     assert OWN_CALL_SECONDS <= now() - begun < OWN_CALL_SECONDS + SOON_SECONDS
     gate.release()
     await start
+
+
+async def test_a_start_that_was_given_up_and_never_carried_out_may_be_made_again(site: Site) -> None:
+    site.runtime.starts_outlive_callers = False
+    container = await created(site, "s", SHARES)
+    gate = site.runtime.faults.hang(START, of(container))
+    start = background(site.kubelet.start(container))
+    await entered(gate)
+    start.cancel()
+    await asyncio.wait([start])
+    site.runtime.faults.clear()
+    begun = now()
+    await site.kubelet.start(container)
+    assert site.runtime.node.containers[container].running
+    assert now() - begun < AGAIN_SECONDS + SOON_SECONDS
+    assert len(site.node.context.ledger.starts) == 0
+
+
+async def test_while_the_runtime_refuses_to_start_it_again_the_first_start_may_still_come(site: Site) -> None:
+    container, gate, start = await hanging(site)
+    start.cancel()
+    await asyncio.wait([start])
+    with pytest.raises(CallFailed, match="starting state"):
+        await site.kubelet.start(container)
+    owner = await created(site, "a", OWNS_2)
+    await site.kubelet.start(owner)
+    gate.release()
+    await asyncio.sleep(SOON_SECONDS)
+    assert site.runtime.node.containers[container].running
+    assert is_alone(site, owner)
 
 
 async def test_a_resize_does_not_wait_longer_than_a_start_and_takes_no_cpu_of_the_one_that_hangs(site: Site) -> None:
