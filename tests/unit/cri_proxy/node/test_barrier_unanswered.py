@@ -260,6 +260,7 @@ async def test_while_the_runtime_refuses_to_start_it_again_the_first_start_may_s
     await asyncio.wait([start])
     with pytest.raises(CallFailed, match="starting state"):
         await site.kubelet.start(container)
+    assert container in site.node.context.ledger.starts
     owner = await created(site, "a", OWNS_2)
     await site.kubelet.start(owner)
     gate.release()
