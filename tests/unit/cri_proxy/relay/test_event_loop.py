@@ -1,12 +1,23 @@
 import asyncio
+import os
+import select
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from selectors import EVENT_READ, EVENT_WRITE
 
 import pytest
 
-from cri_proxy.relay.event_loop import READABLE, WRITABLE, LoopSockets, RelayLoop, RelaySelector, socket_events
+from cri_proxy.relay.event_loop import (
+    READABLE,
+    WRITABLE,
+    LoopSockets,
+    RelayLoop,
+    RelaySelector,
+    _as_selected,
+    socket_events,
+)
 from tests.fakes.waiting import holds
 
 Ends = tuple[socket.socket, socket.socket]
@@ -166,3 +177,46 @@ def test_a_loop_that_waits_for_a_timer_sleeps() -> None:
     loop.run_forever()
     loop.close()
     assert turns[0] < 10
+
+
+async def test_a_socket_that_is_watched_for_room_alone_is_not_served_for_what_comes(ends: Ends) -> None:
+    ours, theirs = ends
+    seen: list[int] = []
+    sockets = socket_events()
+    theirs.send(b"x")
+    sockets.watch(ours.fileno(), seen.append, WRITABLE)
+    await holds("it happened", lambda: len(seen) > 2)
+    sockets.watch(ours.fileno(), seen.append, 0)
+    assert set(seen) == {WRITABLE}
+
+
+@pytest.mark.parametrize(
+    ("events", "selected"),
+    [
+        (READABLE, EVENT_READ),
+        (WRITABLE, EVENT_WRITE),
+        (READABLE | WRITABLE, EVENT_READ | EVENT_WRITE),
+        (select.EPOLLHUP, EVENT_READ | EVENT_WRITE),
+        (select.EPOLLERR | WRITABLE, EVENT_READ | EVENT_WRITE),
+    ],
+)
+def test_an_error_makes_a_descriptor_readable_and_writable(events: int, selected: int) -> None:
+    assert _as_selected(events) == selected
+
+
+def test_asyncio_gets_no_events_that_it_did_not_ask_for(ends: Ends) -> None:
+    ours, theirs = ends
+    selector = RelaySelector()
+    key = selector.register(ours, EVENT_READ)
+    theirs.close()  # a hang-up
+    assert selector.select(0) == [(key, EVENT_READ)]
+    selector.close()
+
+
+def test_a_closed_selector_holds_no_descriptor() -> None:
+    selector = RelaySelector()
+    descriptors = [selector.fileno(), selector._epoll.fileno()]
+    selector.close()
+    for descriptor in descriptors:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)

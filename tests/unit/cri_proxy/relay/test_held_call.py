@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from cri_proxy.http2.message import pack
@@ -46,3 +48,27 @@ def test_a_reply_beyond_the_bound_is_not_kept() -> None:
     call.see_reply(b"x")
     assert not call._reply
     assert call.outcome(OK) == Aborted(sent=True)
+
+
+def test_of_a_reply_beyond_the_bound_no_later_part_is_an_answer() -> None:
+    call = held()
+    call.see_reply(bytes(MAX_BODY_BYTES + 1))
+    call.see_reply(pack(b"id"))
+    assert call.outcome(OK) == Aborted(sent=True)
+
+
+def test_a_complete_request_is_kept_once_or_with_its_plain_message() -> None:
+    plain, squeezed = held(), held()
+    plain.request += pack(b"message")
+    assert (plain.complete(), plain.message, bytes(plain.request)) == (0, b"message", b"")
+    squeezed.encoding = b"gzip"
+    squeezed.request += b"\1" + pack(gzip.compress(b"message"))[1:]
+    assert (squeezed.complete(), squeezed.message) == (7, b"message")
+    assert squeezed.request
+
+
+def test_a_reply_has_begun_with_its_headers_though_they_could_not_be_read() -> None:
+    call = held()
+    assert not call.reply_begun
+    call.see_reply_headers(None)
+    assert call.reply_begun

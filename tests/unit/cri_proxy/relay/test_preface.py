@@ -119,3 +119,35 @@ def test_a_client_that_is_refused_without_end_while_the_runtime_is_silent_is_lef
     with pytest.raises(ProtocolError, match="before the SETTINGS of the runtime"):
         for stream in range(1, 200_000, 2):
             made.receive_from_client(request(stream, OLD, b""))
+
+
+def test_frames_are_delayed_up_to_a_bound_each_time() -> None:
+    out: Parts = []
+    own = OwnFrames(out)
+    for _ in range(2):
+        own.send(bytes(4 << 20))
+        own.check()
+        assert own.has_delayed is True
+        own.send(b"x")
+        with pytest.raises(ProtocolError, match="answers of 4194305 bytes"):
+            own.check()
+        own.open()
+        own.hold_back(False)
+        assert own.has_delayed is False
+        own.hold_back(True)
+
+
+def test_the_end_of_a_block_does_not_stand_for_the_settings() -> None:
+    out: Parts = []
+    own = OwnFrames(out)
+    own.hold_back(True)
+    own.hold_back(False)
+    own.send(b"frame")
+    assert out == []
+
+
+def test_the_first_settings_of_a_client_may_have_flags_that_say_nothing() -> None:
+    out: Parts = []
+    preface = ClientPreface(out)
+    rest = preface.receive(frames.PREFACE + frames.frame(frames.SETTINGS, 0x2, 0))
+    assert (rest, preface.is_over) == (frames.frame(frames.SETTINGS, 0x2, 0), True)

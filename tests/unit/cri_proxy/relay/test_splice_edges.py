@@ -147,7 +147,11 @@ def test_a_stream_that_the_runtime_has_ended_is_not_reset_there(frame: bytes) ->
 
 
 def test_a_call_that_ends_before_it_was_sent_whole_is_reset_and_the_rest_is_dropped() -> None:
-    made = sent(bytes(100_000))
+    made = asked(bytes(100_000))
+    made.receive_from_runtime(frames.settings([(frames.SETTINGS_INITIAL_WINDOW_SIZE, 200_000)]))
+    made.receive_from_client(frames.settings_ack())
+    made.resume(1, None)
+    forget(made)
     made.receive_from_runtime(trailers(1))
     assert kinds(made.to_runtime, 1) == [frames.RST_STREAM]
     forget(made)

@@ -196,3 +196,32 @@ class WindowMachine(RuleBasedStateMachine):
 
 TestWindows = WindowMachine.TestCase
 TestWindows.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_an_empty_last_frame_waits_behind_its_stream_and_needs_no_window_then() -> None:
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=0, debt_bytes=10)
+    assert not pass_data(upstream, 3, 10)
+    assert not pass_data(upstream, 3, 0, end=True)
+    assert not pass_data(upstream, 5, 0, end=True)
+    assert to_runtime == []
+    upstream.connection_credit(10)
+    ended = [(stream, flags, len(payload)) for _, flags, stream, payload in parse(to_runtime)]
+    assert ended == [(3, frames.END_STREAM, 10), (5, frames.END_STREAM, 0)]
+
+
+def test_a_credit_that_pays_the_debt_and_no_more_says_nothing_to_the_client() -> None:
+    """A credit of 0 would be an error (RFC 9113, 6.9)."""
+    to_client: Parts = []
+    upstream = Upstream(opened(to_client), opened([]), debt_bytes=10)
+    assert not upstream.connection_credit(10)
+    assert (to_client, upstream.debt_bytes) == ([], 0)
+    assert upstream.connection_credit(10)
+
+
+def test_a_closed_stream_is_owed_nothing() -> None:
+    upstream = Upstream(opened([]), opened([]))
+    upstream.open(1)
+    assert upstream.owes
+    upstream.close(1)
+    assert not upstream.owes
