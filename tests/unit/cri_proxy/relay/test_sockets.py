@@ -231,3 +231,19 @@ async def test_connecting_fails_where_nothing_listens_or_the_backlog_stays_full(
         await connected(str(tmp_path / "s"))
     first.close()
     server.close()
+
+
+async def test_a_connection_is_full_beyond_a_mebibyte_that_waits(end: End) -> None:
+    assert end.connection.unsent_bytes == 0
+    end.connection.write([bytes(1 << 19)])  # the kernel takes a part of it
+    waiting = end.connection.unsent_bytes
+    assert 0 < waiting < 1 << 19
+    end.connection.write([bytes((1 << 20) - waiting)])
+    assert (end.connection.unsent_bytes, end.happened) == (1 << 20, [])
+    end.connection.write([b"x"])
+    assert (end.connection.unsent_bytes, end.happened) == ((1 << 20) + 1, ["full"])
+    await end.taken((1 << 19) - waiting + (1 << 20) + 1)
+    await holds("it happened", lambda: end.connection.unsent_bytes == 0)
+    end.connection.abort()
+    end.connection.write([b"late"])
+    assert end.connection.unsent_bytes == 0

@@ -225,3 +225,11 @@ def test_a_closed_stream_is_owed_nothing() -> None:
     assert upstream.owes
     upstream.close(1)
     assert not upstream.owes
+
+
+def test_a_window_of_one_byte_is_used() -> None:
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=0, debt_bytes=10)
+    pass_data(upstream, 3, 2)
+    upstream.connection_credit(1)
+    assert len(body(to_runtime, 3)) == 1
