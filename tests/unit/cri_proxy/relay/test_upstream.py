@@ -233,3 +233,26 @@ def test_a_window_of_one_byte_is_used() -> None:
     pass_data(upstream, 3, 2)
     upstream.connection_credit(1)
     assert len(body(to_runtime, 3)) == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "stream_window", "sizes"),
+    [(0, 5, []), (5, 0, []), (5, -3, []), (-3, 5, []), (1, 5, [1]), (5, 1, [1]), (20, 20, [10])],
+)
+def test_a_held_body_is_sent_once_and_within_both_windows(window: int, stream_window: int, sizes: list[int]) -> None:
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=window)
+    outgoing = upstream.open(1)
+    outgoing.window_bytes, outgoing.body, outgoing.ready = stream_window, b"x" * 10, True
+    for _ in range(2):
+        upstream.send()
+    assert [len(payload) for _, _, _, payload in parse(to_runtime)] == sizes
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_what_waited_ends_its_stream_only_if_its_client_has(end: bool) -> None:
+    to_runtime: Parts = []
+    upstream = Upstream(opened([]), opened(to_runtime), window_bytes=0, debt_bytes=10)
+    pass_data(upstream, 3, 10, end=end)
+    upstream.connection_credit(20)
+    assert [(flags, len(payload)) for _, flags, _, payload in parse(to_runtime)] == [(int(end), 10)]
