@@ -11,11 +11,16 @@ async def last_cpu(stage: Stage) -> None:
     before = stage.note("last CPU: before")["lone/c0"].cpus
     set_online(max(before), online=False)
 
+    async def warnings() -> list[str]:
+        # An emulated machine stands still at times, and the daemon notices.
+        found = (await stage.daemon.admin.status()).warnings
+        return [text for text in found if not text.startswith("the event loop was held up")]
+
     async def is_told() -> bool:
-        return any("lone/c0" in text for text in (await stage.daemon.admin.status()).warnings)
+        return any("lone/c0" in text for text in await warnings())
 
     async def is_content() -> bool:
-        return not (await stage.daemon.admin.status()).warnings
+        return not await warnings()
 
     if has_cgroup_v1():
         await patiently("somebody is told", is_told)
@@ -25,5 +30,5 @@ async def last_cpu(stage: Stage) -> None:
     )
     if not has_cgroup_v1():
         await patiently("the daemon is content", is_content)
-    stage.fact("last CPU: warnings", (await stage.daemon.admin.status()).warnings)
+    stage.fact("last CPU: warnings", await warnings())
     set_online(max(before), online=True)
