@@ -1,0 +1,143 @@
+"""Compare the CPU that the kubelet lets pods request with what cri-proxy can grant; say which keys make both agree.
+
+The kubelet's rule (Kubernetes, "Reserve Compute Resources for System Daemons"): allocatable = capacity - kubeReserved -
+systemReserved, and the size of ``reservedSystemCPUs`` in place of both where it is set. Capacity counts every online
+CPU, those too that the kernel isolates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
+from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.quantity import QuantityError, parse_mcpu
+
+CONFIG = "config.yaml"  # below the kubelet's root directory: where kubeadm and most installers write it
+MAX_CONFIG_BYTES = 1 << 20  # a KubeletConfiguration has a few KiB
+_DIALECT = Dialect(MAX_CONFIG_BYTES, max_depth=32, max_nodes=20_000, has_aliases=True)
+_KEY = "reservedSystemCPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletReserve:
+    """The CPU that a KubeletConfiguration keeps from pods. ``cpus`` takes the place of both amounts where it is set."""
+
+    cpus: CpuSet = CpuSet()  # reservedSystemCPUs
+    system_mcpu: int = 0  # systemReserved.cpu
+    kube_mcpu: int = 0  # kubeReserved.cpu
+
+    @property
+    def mcpu(self) -> int:
+        """How much is kept from pods in all."""
+        return 1000 * len(self.cpus) if self.cpus else self.system_mcpu + self.kube_mcpu
+
+    def __str__(self) -> str:
+        if self.cpus:
+            return f'{_KEY}: "{self.cpus}"'
+        amounts = (("systemReserved", self.system_mcpu), ("kubeReserved", self.kube_mcpu))
+        return " and ".join(f"{key}: {{cpu: {mcpu}m}}" for key, mcpu in amounts if mcpu) or "no CPU reserved"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCpus:
+    """The node's CPUs as cri-proxy sees them. It grants those ``available`` and not ``reserved``.
+
+    Of these, ``isolated`` ones are for containers that want an isolated CPU, and never shared.
+    """
+
+    online: CpuSet
+    available: CpuSet
+    reserved: CpuSet
+    isolated: CpuSet
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationGap:
+    """The kubelet lets pods request more, or less, CPU than cri-proxy can grant to any container.
+
+    ``text`` says so, ``remedy`` names the keys; both are sentences without an end. ``agreed_cpus`` is the
+    ``reservedSystemCPUs`` with which both agree.
+    """
+
+    allocatable_mcpu: int
+    shared_mcpu: int  # can be granted to any container
+    isolated_mcpu: int  # can be granted to containers that want isolated CPUs only
+    agreed_cpus: CpuSet
+    text: str
+    remedy: str
+
+    @property
+    def excess_mcpu(self) -> int:
+        """How much pods may request beyond what any container can be granted; negative: how much less."""
+        return self.allocatable_mcpu - self.shared_mcpu
+
+
+def reserve_of(config: Mapping[str, object]) -> KubeletReserve | None:
+    """Return what a KubeletConfiguration, as plain values, reserves; None where it cannot be read."""
+    try:
+        cpus = CpuSet.parse(str(config.get(_KEY) or ""))
+        return KubeletReserve(cpus, _cpu_of(config.get("systemReserved")), _cpu_of(config.get("kubeReserved")))
+    except (CpuSetError, QuantityError):
+        return None
+
+
+def _cpu_of(amounts: object) -> int:
+    cpu = amounts.get("cpu") if isinstance(amounts, dict) else None
+    return 0 if cpu is None else parse_mcpu(str(cpu))
+
+
+def read_reserve(kubelet_root: Path) -> KubeletReserve | None:
+    """Return what the kubelet's configuration file reserves; None without one that can be read. Blocks.
+
+    The kubelet's flags, and files in its ``--config-dir``, are not read.
+    """
+    try:
+        with (kubelet_root / CONFIG).open("rb") as file:
+            text = file.read(MAX_CONFIG_BYTES + 1).decode()
+        config = plain(parse_tree(text, _DIALECT))
+    except (OSError, UnicodeDecodeError, YamlError):
+        return None
+    return reserve_of(config) if isinstance(config, dict) else None
+
+
+def reservation_gap(reserve: KubeletReserve, node: NodeCpus) -> ReservationGap | None:
+    """Return how the two differ; None where they agree."""
+    grantable = (node.available & node.online) - node.reserved
+    isolated = grantable & node.isolated
+    shared = grantable - isolated
+    allocatable_mcpu = max(0, 1000 * len(node.online) - reserve.mcpu)
+    if allocatable_mcpu == 1000 * len(shared):
+        return None
+    agreed = node.online - shared
+    return ReservationGap(
+        allocatable_mcpu,
+        1000 * len(shared),
+        1000 * len(isolated),
+        agreed,
+        _text(reserve, node, allocatable_mcpu, 1000 * len(shared)),
+        _remedy(agreed, isolated, is_excess=allocatable_mcpu > 1000 * len(shared)),
+    )
+
+
+def _text(reserve: KubeletReserve, node: NodeCpus, allocatable_mcpu: int, shared_mcpu: int) -> str:
+    sets = (
+        (node.online - node.available, "not available"),
+        (node.available & node.reserved, "reserved"),
+        ((node.available & node.isolated) - node.reserved, "isolated by the kernel"),
+    )
+    kept = ", ".join(f"{cpus} ({why})" for cpus, why in sets if cpus)
+    ours = f"keeps CPUs {kept} from shared use" if kept else "keeps none from shared use"
+    return (
+        f"pods may request {allocatable_mcpu}m CPU (the kubelet has {reserve}), and cri-proxy can grant {shared_mcpu}m "
+        f"to any container (it {ours})"
+    )
+
+
+def _remedy(agreed: CpuSet, isolated: CpuSet, *, is_excess: bool) -> str:
+    if not agreed:
+        return "remove systemReserved.cpu, kubeReserved.cpu and reservedSystemCPUs from the kubelet's configuration"
+    remedy = f'set {_KEY}: "{agreed}" in the kubelet\'s configuration, which replaces the cpu of its other reservations'
+    if isolated and is_excess:
+        remedy += f"; leave {isolated} out where pods ask for isolated CPUs"
+    return remedy if is_excess else f"{remedy}, or raise reservedResources.cpu here"

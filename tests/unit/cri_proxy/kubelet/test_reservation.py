@@ -1,0 +1,104 @@
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.kubelet.reservation import (
+    MAX_CONFIG_BYTES,
+    KubeletReserve,
+    NodeCpus,
+    read_reserve,
+    reservation_gap,
+    reserve_of,
+)
+from sysfs.cpuset import CpuSet
+
+
+def cpus(text: str) -> CpuSet:
+    return CpuSet.parse(text)
+
+
+def node(*, available: str = "0-15", reserved: str = "", isolated: str = "") -> NodeCpus:
+    return NodeCpus(cpus("0-15"), cpus(available), cpus(reserved), cpus(isolated))
+
+
+def test_a_list_takes_the_place_of_both_amounts() -> None:
+    amounts = {"systemReserved": {"cpu": "500m", "memory": "1Gi"}, "kubeReserved": {"cpu": 1}}
+    assert reserve_of(amounts) == KubeletReserve(CpuSet(), 500, 1000)
+    assert reserve_of({**amounts, "reservedSystemCPUs": "0,8-9"}) == KubeletReserve(cpus("0,8-9"), 500, 1000)
+    assert [KubeletReserve(CpuSet(), 500, 1000).mcpu, KubeletReserve(cpus("0,8"), 500, 1000).mcpu] == [1500, 2000]
+
+
+@pytest.mark.parametrize("value", [{}, {"systemReserved": None}, {"systemReserved": {"memory": "1Gi"}}])
+def test_without_a_cpu_nothing_is_reserved(value: dict[str, object]) -> None:
+    assert reserve_of(value) == KubeletReserve()
+
+
+@pytest.mark.parametrize("value", [{"reservedSystemCPUs": "0-"}, {"kubeReserved": {"cpu": "one"}}])
+def test_garbage_is_not_read_as_nothing_reserved(value: dict[str, object]) -> None:
+    assert reserve_of(value) is None
+
+
+@pytest.mark.parametrize(
+    ("reserve", "cpus_of_node"),
+    [
+        (KubeletReserve(), node()),
+        (KubeletReserve(CpuSet(), 500, 500), node(reserved="0")),
+        (KubeletReserve(cpus("0-1")), node(reserved="0-1")),
+        (KubeletReserve(cpus("0,14-15")), node(reserved="0", isolated="14-15")),
+        (KubeletReserve(cpus("0-3")), node(available="2-15", reserved="2-3")),
+    ],
+)
+def test_reservations_of_the_same_size_agree(reserve: KubeletReserve, cpus_of_node: NodeCpus) -> None:
+    assert reservation_gap(reserve, cpus_of_node) is None
+
+
+def test_a_fraction_of_a_reserved_cpu_counts_as_allocatable() -> None:
+    gap = reservation_gap(KubeletReserve(CpuSet(), 750, 0), node(reserved="0"))
+    assert gap is not None
+    assert (gap.allocatable_mcpu, gap.shared_mcpu, gap.excess_mcpu) == (15250, 15000, 250)
+    assert gap.text == (
+        "pods may request 15250m CPU (the kubelet has systemReserved: {cpu: 750m}), and cri-proxy can grant 15000m to "
+        "any container (it keeps CPUs 0 (reserved) from shared use)"
+    )
+    assert gap.remedy.startswith('set reservedSystemCPUs: "0" in the kubelet\'s configuration')
+
+
+def test_isolated_cpus_count_as_allocatable_too() -> None:
+    gap = reservation_gap(KubeletReserve(), node(available="2-15", reserved="2", isolated="12-15"))
+    assert gap is not None
+    assert (gap.excess_mcpu, gap.isolated_mcpu, gap.agreed_cpus) == (7000, 4000, cpus("0-2,12-15"))
+    assert "0-1 (not available), 2 (reserved), 12-15 (isolated by the kernel)" in gap.text
+    assert gap.remedy.endswith("leave 12-15 out where pods ask for isolated CPUs")
+
+
+def test_what_the_remedy_says_makes_both_agree() -> None:
+    here = node(available="1-14", reserved="1", isolated="0,8-9")
+    gap = reservation_gap(KubeletReserve(), here)
+    assert gap is not None
+    assert reservation_gap(KubeletReserve(gap.agreed_cpus), here) is None
+
+
+def test_a_kubelet_that_keeps_more_leaves_cpu_time_unused() -> None:
+    gap = reservation_gap(KubeletReserve(cpus("0-3")), node(reserved="0"))
+    assert gap is not None
+    assert gap.excess_mcpu == -3000
+    assert gap.remedy.endswith("or raise reservedResources.cpu here")
+
+
+def test_a_reservation_that_only_the_kubelet_has_can_be_removed() -> None:
+    gap = reservation_gap(KubeletReserve(cpus("0")), node())
+    assert gap is not None
+    assert gap.remedy.startswith("remove ")
+
+
+def test_the_configuration_file_is_read_below_the_kubelets_root(tmp_path: Path) -> None:
+    assert read_reserve(tmp_path) is None
+    text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (tmp_path / "config.yaml").write_text(f'{text}reservedSystemCPUs: "0-1"\n')
+    assert read_reserve(tmp_path) == KubeletReserve(cpus("0-1"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\0", "x" * (MAX_CONFIG_BYTES + 1), "a: &a [*a]"])
+def test_a_file_that_cannot_be_read_is_not_known(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    assert read_reserve(tmp_path) is None
