@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from http import HTTPStatus
 
 from cri_proxy.codec import Plain, encode
@@ -11,6 +11,7 @@ from cri_proxy.config.values import value_of
 from cri_proxy.foreign_text import visible, visible_json
 from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response
 from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
+from cri_proxy.node.status.explain import readings_of
 from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, bunches
 
@@ -75,13 +76,18 @@ def _topology(view: DaemonView) -> Steps[Response]:
     return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
 
-def _explain(view: DaemonView, query: Query) -> Response:
-    """Return the decisions of ``pod``, a name or uid; 404 with an empty list where there are none."""
-    pod = query.get("pod", "")
-    if not pod:
-        return _json({"error": "expected ?pod=NAME, and &container=NAME for one of its containers"}, 400)
-    explained = view.explain(pod, query.get("container") or None)
-    return _json(encode(explained), HTTPStatus.OK if explained.decisions else HTTPStatus.NOT_FOUND)
+def _explain(view: DaemonView, query: Query) -> Steps[Response]:
+    """Return the decisions of what ``pod`` means; 404 with names that are near it where it means nothing known."""
+    pod, container = query.get("pod", ""), query.get("container", "")
+    if not readings_of(pod, container):
+        problem = f"expected ?pod=[NAMESPACE/]POD[/CONTAINER], with &container=NAME or &namespace=NAME, got {pod!r}"
+        return _json({"error": problem}, HTTPStatus.BAD_REQUEST)
+    explained = view.explain(pod, container or None, query.get("namespace", ""))
+    yield
+    if explained.decisions:
+        return _json(encode(explained))
+    near = yield from view.candidates(pod, container or None)
+    return _json(encode(replace(explained, candidates=near)), HTTPStatus.NOT_FOUND)
 
 
 def config_json(config: Config) -> dict[str, Plain]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from cri_proxy.config.model import Config
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
@@ -16,7 +17,7 @@ from cri_proxy.node.status.model import (
     MemoryNodeView,
     StatusView,
 )
-from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
+from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool, name_of
 from cri_proxy.steps import Steps
 from policies.base import (
     Affinity,
@@ -170,10 +171,15 @@ class FixedDaemon:
         yield
         return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
 
-    def explain(self, pod: str, container: str | None) -> ExplainView:
+    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         view = explanation()
-        is_meant = pod in ("web", "default/web", "uid-web") and container in (None, "c0")
-        return ExplainView((view,) if is_meant else ())
+        readings = in_namespace(readings_of(pod, container or ""), namespace)
+        found = resolved({view.decision.key: name_of(view.decision.request)}, readings, "")
+        return ExplainView((view,) if found.keys else (), found.read_as)
+
+    def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
+        decision = explanation().decision
+        return candidates({decision.key: name_of(decision.request)}, readings_of(pod, container or ""))
 
     def topology(self) -> Machine:
         return small_machine()

@@ -20,14 +20,16 @@ _NAMES = 6
 
 def render_explain(view: ExplainView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Return every decision, separated by an empty line; for several pods a list to choose from instead."""
+    read_as = paragraph(f"read as {' and as '.join(view.read_as)}", "  ", first="", width=width) if view.read_as else []
     if len({each.decision.key.pod_uid for each in view.decisions}) > 1:
-        return "\n".join(_choice(view.decisions, width))
-    return "\n\n".join(render_explanation(each, colours=colours, width=width) for each in view.decisions)
+        return "\n".join([*read_as, *_choice(view.decisions, width)])
+    texts = (render_explanation(each, colours=colours, width=width) for each in view.decisions)
+    return "\n\n".join(["\n".join(read_as), *texts] if read_as else texts)
 
 
 def _choice(explanations: Sequence[Explanation], width: int) -> list[str]:
     """Return a line per container with the pod's uid, the only unique name."""
-    lines = paragraph("several pods have this name; give NAMESPACE/POD or the uid:", "", width=width)
+    lines = paragraph("several pods are meant; choose one with --namespace or by its uid:", "", width=width)
     for each in explanations:
         decision, held = each.decision, each.container
         place = f"{decision.outcome}, holds nothing" if held is None else _place(held)

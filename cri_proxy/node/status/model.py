@@ -210,9 +210,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class ExplainView:
-    """The last decision of each container that was asked about, by namespace, pod and container name."""
+    """The last decision of each container that was asked about, by namespace, pod and container name.
+
+    ``read_as`` says how the words were read, where they mean more than one whole name. ``candidates`` are the nearest
+    names, best first, where they mean none.
+    """
 
     decisions: tuple[Explanation, ...] = ()
+    read_as: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
 
 class DaemonView(Protocol):
@@ -227,8 +233,14 @@ class DaemonView(Protocol):
     def status_steps(self) -> Steps[StatusView]:
         """Return pools and containers as they are when the first step is done."""
 
-    def explain(self, pod: str, container: str | None) -> ExplainView:
-        """Return decisions of the pods of this name, NAMESPACE/NAME or uid; of one container when it is named."""
+    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
+        """Return decisions of what ``pod`` means: [NAMESPACE/]POD[/CONTAINER], a pod by name or uid.
+
+        ``container`` and ``namespace`` narrow that down. See ``node.status.explain``.
+        """
+
+    def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
+        """Return the names that are near these words, best first."""
 
     def topology(self) -> Machine:
         """Return the machine as discovered."""

@@ -10,7 +10,15 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
-from cri_proxy.node.status.explain import by_name, explanation, is_meant, refused_views
+from cri_proxy.node.status.explain import (
+    Names,
+    candidates,
+    explanation,
+    in_namespace,
+    readings_of,
+    refused_views,
+    resolved,
+)
 from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
     ConfigurationView,
@@ -141,10 +149,11 @@ class NodeView:
         broken = violations(containers, escaped)
         return replace(view, containers=tuple(containers), memory=memory, violations=broken)
 
-    def explain(self, pod: str, container: str | None) -> ExplainView:
-        """Return the last decision about each container of this pod, refusals included."""
-        names = self._journal.records.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
-        wanted = by_name({key: who for key, who in names.items() if is_meant(key, who, pod, container)})
+    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
+        """Return the last decision about each container that these words mean, refusals included."""
+        readings = in_namespace(readings_of(pod, container or ""), namespace)
+        meant = resolved(self._names(), readings, self._name)
+        wanted = meant.keys
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
@@ -160,7 +169,15 @@ class NodeView:
                 record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
             if record is not None:
                 decisions.append(explanation(record, held.get(key)))
-        return ExplainView(tuple(decisions))
+        return ExplainView(tuple(decisions), meant.read_as)
+
+    def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
+        """Return the names that are near these words, best first, in all namespaces."""
+        return candidates(self._names(), readings_of(pod, container or ""))
+
+    def _names(self) -> Names:
+        """Return every container that can be explained, by the names that people use."""
+        return self._journal.records.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
 
     def topology(self) -> Machine:
         """Return the machine as discovered."""

@@ -3,11 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.explain import in_namespace, together
+from cri_proxy.cli.explain import unknown_text
 from cri_proxy.cli.main import run_command
-from cri_proxy.node.status.model import ExplainView
 from tests.fakes.serving import served
-from tests.fakes.views import explanation
 
 
 @pytest.mark.parametrize("who", ["web", "web/c0", "uid-web/c0", "default/web", "default/web/c0"])
@@ -43,12 +41,24 @@ def test_without_a_daemon_it_is_a_clear_no(tmp_path: Path, capsys: pytest.Captur
     assert "no such socket" in capsys.readouterr().err
 
 
-def test_a_container_that_two_readings_find_is_told_once() -> None:
-    view = ExplainView((explanation(),))
-    assert together([view, view]) == view
+def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", "wbe/c0", "--admin", f"{tmp_path}/a.sock"]) == 1
+        assert "nothing is known of wbe/c0; did you mean default/web/c0?" in capsys.readouterr().err
+        assert run_command(["explain", "web/c9", "-o", "json", "--admin", f"{tmp_path}/a.sock"]) == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["decisions"], printed["candidates"]) == ([], ["default/web/c0"])
 
 
-def test_a_namespace_chooses() -> None:
-    view = ExplainView((explanation(),))
-    assert in_namespace(view, "default") == in_namespace(view, "") == view
-    assert in_namespace(view, "other") == ExplainView()
+def test_a_namespace_that_is_wrong_is_answered_with_the_right_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path / "a.sock"):
+        assert run_command(["explain", "web", "-n", "shop", "--admin", f"{tmp_path}/a.sock"]) == 1
+    assert "nothing is known of web in namespace shop; did you mean default/web?" in capsys.readouterr().err
+
+
+def test_several_candidates_are_joined() -> None:
+    assert unknown_text("we", "", ("a/web", "b/web")) == "nothing is known of we; did you mean a/web or b/web?"

@@ -16,7 +16,9 @@ def test_an_answer_is_plain_data(tmp_path: Path) -> None:
 
 def test_a_query_is_passed_on(tmp_path: Path) -> None:
     with served(tmp_path / "a.sock"):
-        assert ask(tmp_path / "a.sock", "/api/v1/explain", {"pod": "a b&c"}) == {"decisions": []}
+        assert ask(tmp_path / "a.sock", "/api/v1/explain", {"pod": "a//b&c"}) == {
+            "error": "expected ?pod=[NAMESPACE/]POD[/CONTAINER], with &container=NAME or &namespace=NAME, got 'a//b&c'"
+        }
 
 
 def test_no_socket_and_a_dead_one_are_told_apart(tmp_path: Path) -> None:

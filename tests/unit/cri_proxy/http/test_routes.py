@@ -74,6 +74,18 @@ def test_explain_wants_a_pod_that_is_known(query: dict[str, str], status: int) -
     assert get("/api/v1/explain", None, **query).status == status
 
 
+def test_explain_reads_a_name_as_people_write_it() -> None:
+    for words in ("default/web/c0", "web/c0", "default/web"):
+        assert len(json.loads(get("/api/v1/explain", pod=words).body)["decisions"]) == 1
+    assert get("/api/v1/explain", pod="web", namespace="shop").status == 404
+    assert get("/api/v1/explain", pod="a//b").status == 400
+
+
+def test_explain_answers_a_name_that_is_nearly_right_with_candidates() -> None:
+    answer = get("/api/v1/explain", pod="wbe", container="c0")
+    assert (answer.status, json.loads(answer.body)["candidates"]) == (404, ["default/web/c0"])
+
+
 def test_config_is_nested_as_it_is_written() -> None:
     text = 'reservedResources: {cpu: 750m}\nlog: {level: debug}\navailableResources: {cpu: "cpuset:0-3"}'
     answer = json.loads(get("/api/v1/config", FixedDaemon(parse_config(text))).body)

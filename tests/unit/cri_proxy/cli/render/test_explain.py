@@ -115,12 +115,19 @@ def test_where_several_pods_are_meant_there_is_a_list_to_choose_from() -> None:
     request = replace(first.decision.request, pod=pod, container=key)
     second = replace(explanation(outcome=Outcome.REFUSED, request=request), container=None)
     assert render_explain(ExplainView((first, second))).splitlines() == [
-        "several pods have this name; give NAMESPACE/POD or the uid:",
+        "several pods are meant; choose one with --namespace or by its uid:",
         "  default/web/c0: CPUs 2-3, 2 exclusive, in socket #0, memory node 0 (running)",
         "    uid uid-web",
         "  shop/web/c0: refused, holds nothing",
         "    uid uid-2",
     ]
+
+
+def test_words_that_are_not_one_whole_name_are_shown_as_they_were_read() -> None:
+    view = ExplainView((explanation(),), ("static pod kube-system/etcd-n1",))
+    assert render_explain(view) == f"read as static pod kube-system/etcd-n1\n\n{EXPECTED}"
+    both = replace(view, read_as=("container web of pod shop", "pod web of namespace shop"))
+    assert render_explain(both).startswith("read as container web of pod shop and as pod web of namespace shop\n\n")
 
 
 def other(name: str, before: str | None, after: str, mems: str = "0") -> PinningChange:

@@ -157,6 +157,18 @@ async def test_a_pod_is_found_by_its_name_with_its_namespace_or_by_its_uid(words
     assert len(view(site).explain(asked, "c").decisions) == 1
 
 
+async def test_a_static_pod_is_found_without_the_nodes_name_and_others_are_suggested(site: Site) -> None:
+    await site.run("etcd-worker-1", guaranteed("c", 2000))
+    shown = view(site)
+    assert (len(shown.explain("etcd").decisions), shown.explain("etcd").read_as) == (
+        1,
+        ("static pod default/etcd-worker-1",),
+    )
+    assert shown.explain("etdc").decisions == ()
+    assert at_once(shown.candidates("etdc")) == ("default/etcd-worker-1",)
+    assert shown.explain("etcd", namespace="kube-system").decisions == ()
+
+
 async def test_who_still_uses_exclusive_cpus_is_a_violation_once_their_owner_runs(site: Site) -> None:
     await site.run("s", SHARES)
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
