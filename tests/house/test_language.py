@@ -24,8 +24,8 @@ LINUX = """
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
-    list lister listwatch manager plugin podresources pull quantity quota resize resource scheduler score shim stats
-    strict taint topology v1 workload
+    list lister listwatch manager plugin podresources pull quantity quota resize resource runc scheduler score shim
+    stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
