@@ -191,6 +191,13 @@ class Grant:
         return self.exclusive | self.isolated
 
     @property
+    def is_overcommitted(self) -> bool:
+        """Whether it asked for CPU time and only shares, with none booked: there was no room for it."""
+        if self.kind is not CpuKind.SHARED or self.request.pod.qos is QosClass.BEST_EFFORT:
+            return False
+        return self.request.cpu_request_mcpu > 0 and not self.shared_mcpu
+
+    @property
     def as_previous(self) -> Previous | None:
         """What a new attempt or size of this container should get again; None for kinds without a place."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):

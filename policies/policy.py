@@ -15,6 +15,7 @@ from policies.base import (
     PoolView,
     Reason,
     Reinstated,
+    Rejected,
     Request,
     Update,
 )
@@ -45,6 +46,14 @@ class Policy(ABC):
         CPUs of its own grant in ``held`` count as free (``Request.previous`` asks for them again). Its memory nodes are
         kept, so that no page of a running container moves.
         """
+
+    def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
+        """Return a place with no CPU time booked for a container that ``decide`` refused for want of shared CPUs.
+
+        Return ``refused`` where the container was refused for something else, or no CPU is left to share. No owner
+        loses a CPU by this. By default nothing is overcommitted.
+        """
+        return refused
 
     @abstractmethod
     def pinnings(self, held: Allocations) -> Pinnings:

@@ -148,6 +148,14 @@ class Config:
             read=optional_period_seconds,
         ),
     ] = 60.0
+    on_shortage: Annotated[
+        Literal["admit", "refuse"],
+        Option(
+            "onShortage",
+            "No pool has the CPU time that a container without CPUs of its own asks for: let it share the CPUs that "
+            "there are, with none booked for it, or refuse it",
+        ),
+    ] = "admit"
     on_policy_error: Annotated[
         Literal["passthrough", "reject"],
         Option("onPolicyError", "An error inside the proxy: let the container start shared and unplaced, or refuse it"),

@@ -294,6 +294,10 @@ CONTAINERS: Final = _gauge(
     _STATE,
     _GRANT,
 )
+OVERCOMMITTED: Final = _gauge(
+    "cri_proxy_overcommitted_containers",
+    "Containers that share CPUs with no CPU time booked for what they ask for, because no pool had room (onShortage).",
+)
 UNPLACED: Final = _gauge(
     "cri_proxy_unplaced_containers", "Containers that run without a decision because the decision failed."
 )

@@ -22,6 +22,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 class NodeRules:
     """The operator's choices that the coordinator follows; a reload replaces them as a whole."""
 
+    on_shortage: Literal["admit", "refuse"] = "admit"
     on_policy_error: Literal["passthrough", "reject"] = "passthrough"
     on_store_error: Literal["continue", "reject"] = "continue"
     adopt: Literal["pin", "leave"] = "pin"
@@ -37,6 +38,7 @@ class NodeRules:
         """Return the rules of this configuration."""
         enacted = config.of_policy(TopologyAwareOptions)
         return cls(
+            on_shortage=config.on_shortage,
             on_policy_error=config.on_policy_error,
             on_store_error=config.on_store_error,
             adopt=config.adopt,

@@ -16,7 +16,7 @@ from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
-from policies.base import ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
+from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from sysfs.cpuset import CpuSet
 
 CALLER_LEFT = "the caller left before the runtime was asked"
@@ -106,15 +106,20 @@ class Coordinator:
         """Take the present snapshot as the last good one."""
         self._fallback = self._ledger.policy.fallback(self._ledger.allocations)
 
-    def decide_and_reserve(self, request: Request, sandbox_id: str) -> Reservation | Rejected:
-        """Decide and take the place at once; the caller saves it (``save_reservation``)."""
+    def decide_and_reserve(
+        self, request: Request, sandbox_id: str, *, is_last_try: bool = True
+    ) -> Reservation | Rejected:
+        """Decide and take the place at once; the caller saves it (``save_reservation``).
+
+        Only the last try lets a container in for which there is no room.
+        """
         # No await between the decision and the ledger's change: nothing else can be decided in between. The request may
         # have been read before a reload that restricts its wishes.
         request, _ = without_refused(request, self.rules.annotations)
         earlier = self._ledger.get(request.container)
         if earlier is not None:
             request = replace(request, previous=earlier.grant.as_previous)
-        decision = self._ledger.policy.decide(self._ledger.allocations, request)
+        decision = self._decide(self._ledger.allocations, request, is_last_try=is_last_try)
         if isinstance(decision, Rejected):
             return decision
         moved = self._ledger.grants_with(decision.moved)
@@ -269,15 +274,15 @@ class Coordinator:
     def resize(self, row: Row, request: Request, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Re-plan a container in place for a changed request; ``roll_back_resize`` undoes it.
 
-        Only the last try reports a refusal.
+        Only the last try reports a refusal, or lets the container share where there is no room.
         """
         wanted = replace(request, previous=row.grant.as_previous)
-        return self._replan(row, wanted, reports_refusal=is_last_try)
+        return self._replan(row, wanted, is_last_try=is_last_try)
 
     def place_elsewhere(self, row: Row, without: CpuSet, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from; the last try reports a refusal."""
         wanted = replace(row.grant.request, previous=None)
-        replaced = self._replan(row, wanted, withheld=without, reports_refusal=is_last_try)
+        replaced = self._replan(row, wanted, withheld=without, is_last_try=is_last_try)
         if isinstance(replaced, Reservation):
             self._context.journal.carried_out(replaced.row)
         return replaced
@@ -308,18 +313,26 @@ class Coordinator:
             self._effects.schedule()
         return tuple(changed)
 
+    def _decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
+        """Return the policy's decision; at the last try ``onShortage`` may let in what has no room."""
+        decision = self._ledger.policy.decide(held, request)
+        if isinstance(decision, Rejected) and is_last_try and self.rules.on_shortage == "admit":
+            return self._ledger.policy.overcommitted(held, request, decision)
+        return decision
+
     def _replan(
-        self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), reports_refusal: bool = True
+        self, row: Row, request: Request, *, withheld: CpuSet = CpuSet(), is_last_try: bool = True
     ) -> Reservation | Rejected:
         """Decide again for a container that the runtime already has, and take the new grant at once."""
         held = self._ledger.allocations
         started = self._context.clock.monotonic_seconds()
-        decision = self._ledger.policy.decide(replace(held, withheld=held.withheld | withheld), request)
+        held = replace(held, withheld=held.withheld | withheld)
+        decision = self._decide(held, request, is_last_try=is_last_try)
         seconds = self._context.clock.monotonic_seconds() - started
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
         circumstances = self._circumstances(row)
-        if reports_refusal or not isinstance(decision, Rejected):
+        if is_last_try or not isinstance(decision, Rejected):
             self.report(request, decision, circumstances=circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
             return decision

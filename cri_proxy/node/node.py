@@ -146,7 +146,7 @@ class Node:
             # No event announces the exit of an init container before the next create.
             await self.resync.check_pod(request.container.pod_uid)
         started = self.context.clock.monotonic_seconds()
-        decided = self.coordinator.decide_and_reserve(request, sandbox_id)
+        decided = self.coordinator.decide_and_reserve(request, sandbox_id, is_last_try=False)
         if isinstance(decided, Rejected):
             await self.resync.check_all("before a refusal")
             decided = self.coordinator.decide_and_reserve(request, sandbox_id)

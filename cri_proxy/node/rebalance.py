@@ -15,7 +15,7 @@ from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.replan import off_loop
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, QosClass
+from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass
 from policies.policy import Policy
 
 # Containers that are tried after one release: each costs a decision on the event loop.
@@ -106,7 +106,7 @@ class Rebalance:
 
     def _waiting(self) -> list[Row]:
         """Return the containers that share for lack of room, the most urgent first."""
-        waiting = [row for row in self._ledger.active() if lacks_cpus(row.grant) and self._is_idle(row)]
+        waiting = [row for row in self._ledger.active() if row.grant.is_overcommitted and self._is_idle(row)]
         waiting.sort(key=lambda row: (-row.grant.request.cpu_request_mcpu, row.created_order))
         return sorted(waiting, key=lambda row: _QOS_ORDER.index(row.grant.request.pod.qos))
 
@@ -124,17 +124,9 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
     """Return the grant of the first that gets all it asked for without moving others; () where there is none."""
     for row in waiting:
         decision = policy.decide(held, row.grant.request)
-        if isinstance(decision, Placed) and not decision.moved and not lacks_cpus(decision.grant):
+        if isinstance(decision, Placed) and not decision.moved and not decision.grant.is_overcommitted:
             return (decision.grant,)
     return ()
-
-
-def lacks_cpus(grant: Grant) -> bool:
-    """Return whether a container that asked for CPU time shares without any booked, as a forced re-plan leaves it."""
-    request = grant.request
-    if grant.kind is not CpuKind.SHARED or request.pod.qos is QosClass.BEST_EFFORT:
-        return False
-    return request.cpu_request_mcpu > 0 and not grant.shared_mcpu
 
 
 class ColdStarts:

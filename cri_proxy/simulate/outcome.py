@@ -15,6 +15,7 @@ class ContainerState:
     ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is recorded.
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
     ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
+    ``overcommitted``: it shares with no CPU time booked for what it asks for.
     """
 
     id: str
@@ -33,6 +34,7 @@ class ContainerState:
     cpu_shares: int = 0
     cpu_quota: int = 0
     resource_variables: Mapping[str, str] = field(default_factory=dict)
+    overcommitted: bool = False
 
     @property
     def owned(self) -> CpuSet:
@@ -47,7 +49,8 @@ class ContainerState:
     def json_value(self) -> dict[str, object]:
         """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         names = ("cpus", "mems", "exclusive", "isolated", "shared", "shared_mcpu", "reserved", "pool", "state")
-        return {name: encode(getattr(self, name)) for name in names}
+        value: dict[str, object] = {name: encode(getattr(self, name)) for name in names}
+        return {**value, "overcommitted": True} if self.overcommitted else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _cpus(seen: ContainerState) -> str:
     )
     parts = [f"{plural(ids, 'CPU')} {ids} {kind}" for ids, kind in kinds if ids]
     if seen.shared:
-        booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else ""
+        booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else " (overcommitted)" if seen.overcommitted else ""
         parts.append(f"{plural(seen.shared, 'CPU')} {seen.shared} shared{booked}")
     return " + ".join(parts)
 

@@ -55,6 +55,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
         kernel_mems=kernel_mems,
         cpu_shares=record.cpu_shares,
         cpu_quota=max(0, record.cpu_quota),
+        overcommitted=grant is not None and grant.is_overcommitted,
         resource_variables=_resource_variables(container.config.mounts),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
+from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
@@ -18,6 +19,7 @@ from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_p
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import Ranking, fixed_scores_of, rank
+from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Supply, room_of
@@ -37,6 +39,29 @@ def place(context: PlacementContext) -> Decision:
             return _place_reserved(context)
         case _:
             return _place_in_pool(context)
+
+
+def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
+    """Place a container that only shares CPUs although no pool has the CPU time: it is booked with none.
+
+    It gets the widest pool that its strict preferences allow: there its load falls on the most CPUs.
+    """
+    if refused.reason.code != ReasonCode.CPU_FULL or context.demand.whole:
+        return refused
+    demand = replace(context.demand, shared_mcpu=0, levels_up=len(Level))
+    # Its earlier place would be preferred to a wide one.
+    unbooked = replace(context, demand=demand, request=replace(context.request, previous=None))
+    placement = _search(unbooked)
+    if isinstance(placement, Rejected):
+        return placement
+    pool = placement.grant.pool
+    why = tuple(r for r in placement.reasons if r.code not in (ReasonCode.LEVELS_UP, ReasonCode.POOL))
+    return replace(
+        placement,
+        grant=replace(placement.grant, request=context.request),
+        reasons=(reasons.overcommitted(refused.reason), *why),
+        ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refused.ranking),
+    )
 
 
 def _place_reserved(context: PlacementContext) -> Decision:

@@ -27,9 +27,9 @@ from policies.topology_aware.memory.home import after_cold_start, default_kinds_
 from policies.topology_aware.memory.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
-from policies.topology_aware.place import place
+from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.reinstate import reinstate
-from policies.topology_aware.supply.context import context_of
+from policies.topology_aware.supply.context import PlacementContext, context_of
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply, empty_supply, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -79,7 +79,16 @@ class TopologyAware(Policy):
         """Decide where this container goes, given what others hold."""
         before = self._supply(held)
         context = context_of(self._options, held, before, request)
-        placement = place(context)
+        return self._complete(context, before, place(context))
+
+    def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
+        """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
+        before = self._supply(held)
+        context = context_of(self._options, held, before, request)
+        return self._complete(context, before, overcommit(context, refused))
+
+    def _complete(self, context: PlacementContext, before: Supply, placement: Decision) -> Decision:
+        """Return the decision with the pinnings that follow from it; ``before`` is the supply of all grants."""
         if isinstance(placement, Rejected):
             return placement
         moved = {g.container: g for g in placement.moved}

@@ -19,6 +19,7 @@ class ReasonCode(StrEnum):
     LIFTED = "lifted"
     DISPLACED = "displaced"
     CPU_FULL = "cpu-full"
+    OVERCOMMITTED = "overcommitted"
     STRICT_ISOLATED = "strict-isolated"  # refusals of a strict preference begin with "strict"
     STRICT_CONFLICT = "strict-conflict"
     STRICT_HINTS = "strict-hints"

@@ -129,6 +129,12 @@ def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: i
     return Reason(ReasonCode.CPU_FULL, f"wanted {wanted_text(demand)}; free in root: {free}{most}")
 
 
+def overcommitted(refused: Reason) -> Reason:
+    """The container is let in although no pool has the CPU time; ``refused`` says how much there was."""
+    text = "let in all the same, no CPU time is booked for it until there is room (onShortage: admit)"
+    return Reason(ReasonCode.OVERCOMMITTED, f"{refused.text}: {text}")
+
+
 def too_small(free_mcpu: int, whole: int) -> str:
     """Return why a pool was refused, for the ranking."""
     return f"too small: {free_mcpu}m free, of which {_plural(whole, 'CPU')} can be owned"

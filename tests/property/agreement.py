@@ -1,6 +1,7 @@
 """Where the policy and the model must say the same (``check``): which pools are possible, and who is refused."""
 
 from policies.base import CpuKind, Placed, Ranked, Request
+from policies.topology_aware.reason_codes import ReasonCode
 from tests.property.invariants import scene_of
 from tests.property.model import Scene
 from tests.property.policy_events import Step, World
@@ -14,6 +15,10 @@ def check(step: Step) -> None:
     if step.refused is not None:
         refused = step.refused.reason
         assert scene.must_be_refused(step.subject), f"refused though possible: {refused.code}: {refused.text}"
+        if step.before.admits and refused.code == ReasonCode.CPU_FULL:
+            assert scene.model.need(step.subject).own, "refused though it only shares"
+    elif step.placed is not None and step.placed.grant.is_overcommitted:
+        assert scene.must_be_refused(step.subject), "let in without a booking though there is room"
     elif step.placed is not None:
         assert not scene.must_be_refused(step.subject), "placed though impossible"
         if step.subject.previous is None and scene.model.need(step.subject).kind is CpuKind.SHARED:

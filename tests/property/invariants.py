@@ -101,11 +101,16 @@ def check_capacity(world: World, scene: Scene) -> None:
 
 
 def check_size(step: Step) -> None:
-    """A placed container has what it asked for, to the milli-CPU."""
+    """A placed container has what it asked for, to the milli-CPU; but what a shortage let in has no share booked."""
     if step.placed is None or step.subject is None:
         return
     grant, model = step.placed.grant, model_of(step.after)
     need = model.need(step.subject)
+    if grant.is_overcommitted:
+        assert step.after.admits
+        assert ReasonCode.OVERCOMMITTED in {reason.code for reason in step.placed.reasons}
+        assert (grant.kind, need.own) == (CpuKind.SHARED, 0)
+        return
     assert len(grant.owned) in (need.own, model.without_whole_cores(need, step.subject).own)
     assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.shared_mcpu, need.reserved_mcpu)
     if step.subject.pod.qos is QosClass.BEST_EFFORT:

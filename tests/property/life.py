@@ -7,7 +7,7 @@ and a kernel in them, and are checked after every call.
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from policies.hardware.reserve import choose_reserved
@@ -56,9 +56,9 @@ def live(life: Life) -> int:
 
 
 def first_world(life: Life, rng: random.Random) -> World:
-    """The policy of a life before anything happens."""
+    """The policy of a life before anything happens. In every other life a shortage lets sharers in."""
     machine = random_machine(rng, max_cpus=MAX_CPUS[life.kind], max_packages=MAX_PACKAGES[life.kind])
-    return start(machine, rng)
+    return replace(start(machine, rng), admits=bool(life.seed % 2))
 
 
 def check(kind: Kind, step: Step) -> None:

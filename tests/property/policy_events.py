@@ -23,13 +23,17 @@ REMEMBERED = 6  # containers that ended and may come back
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A policy with its options and what is granted on it. ``whole`` is the machine with everything plugged in."""
+    """A policy with its options and what is granted on it. ``whole`` is the machine with everything plugged in.
+
+    ``admits``: who only shares is let in where there is no room, as with ``onShortage: admit``.
+    """
 
     policy: Policy
     options: TopologyAwareOptions
     held: Allocations
     whole: Machine
     gone: tuple[Grant, ...] = ()
+    admits: bool = False
 
 
 def on(machine: Machine, options: TopologyAwareOptions) -> World:
@@ -73,6 +77,8 @@ def replay(world: World, events: Iterable[Event]) -> Iterator[Step]:
 def decided(event: Event, world: World, request: Request) -> Step:
     """The step in which this container is decided on."""
     decision = world.policy.decide(world.held, request)
+    if isinstance(decision, Rejected) and world.admits:
+        decision = world.policy.overcommitted(world.held, request, decision)
     if isinstance(decision, Rejected):
         return Step(event, world, world, request, decision)
     held = world.held.with_grants(*decision.moved, decision.grant)

@@ -23,6 +23,7 @@ TOLD = {
     ReasonCode.LIFTED,
     ReasonCode.DISPLACED,
     ReasonCode.CPU_FULL,
+    ReasonCode.OVERCOMMITTED,
     ReasonCode.STRICT_ISOLATED,
     ReasonCode.STRICT_CONFLICT,
     ReasonCode.STRICT_HINTS,

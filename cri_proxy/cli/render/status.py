@@ -16,6 +16,7 @@ _OTHER = "in no pool"
 _NOTE = 1  # the cells of a row that is a note
 WIDE = "+"
 COLD = "cold"
+OVERCOMMITTED = "overcommitted"
 
 
 def container_name(container: ContainerView) -> str:
@@ -32,7 +33,7 @@ def use_text(container: ContainerView) -> str:
         case CpuKind.RESERVED:
             return f"{container.reserved_mcpu}m reserved" if container.reserved_mcpu else "reserved"
         case CpuKind.SHARED:
-            return shared
+            return f"{shared}, {OVERCOMMITTED}" if container.is_overcommitted else shared
     owned = []
     if container.exclusive:
         owned.append(f"{len(container.exclusive)} exclusive")

@@ -158,6 +158,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         warm_at_seconds=row.warm_at_seconds,
         waits_for=waits_for,
         reachable_by=reachable,
+        is_overcommitted=grant.is_overcommitted,
     )
 
 
@@ -172,6 +173,8 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
         notes.append(f"the runtime rejected its update: {failure}")
     if waits_for:
         notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
+    if row.grant.is_overcommitted:
+        notes.append(f"overcommitted: no CPU time is booked for the {row.grant.request.cpu_request_mcpu}m it asks for")
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:

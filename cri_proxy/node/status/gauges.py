@@ -48,6 +48,7 @@ class _Rows:
     exclusive: int
     isolated: int
     dead: int
+    overcommitted: int
 
 
 def node_samples(node: Node) -> Iterator[Sample]:
@@ -62,10 +63,11 @@ def node_samples(node: Node) -> Iterator[Sample]:
 
 def _walk(active: Sequence[Row], ended_ids: Collection[str]) -> _Rows:
     kinds = Counter[tuple[str, str]]()
-    owners, exclusive, isolated, dead = [], 0, 0, 0
+    owners, exclusive, isolated, dead, overcommitted = [], 0, 0, 0, 0
     for row in active:
         grant = row.grant
         kinds[row.state, grant.kind] += 1
+        overcommitted += grant.is_overcommitted
         owned = grant.exclusive.mask | grant.isolated.mask
         if owned:
             exclusive |= grant.exclusive.mask
@@ -74,7 +76,7 @@ def _walk(active: Sequence[Row], ended_ids: Collection[str]) -> _Rows:
                 owners.append(row)
             if row.container_id in ended_ids:
                 dead |= owned
-    return _Rows(kinds, tuple(owners), exclusive, isolated, dead)
+    return _Rows(kinds, tuple(owners), exclusive, isolated, dead, overcommitted)
 
 
 def _cpu_samples(pools: Sequence[PoolView], rows: _Rows) -> Iterator[Sample]:
@@ -119,6 +121,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     escaped, unmet = node.drift.escaped(), ledger.unmet()
     moved, sitting = Others.of_left(escaped), Others.of(late(ledger, unmet))
     unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *escaped)))
+    yield Sample(catalog.OVERCOMMITTED, rows.overcommitted)
     yield Sample(catalog.LATE, len(unmet))
     yield Sample(catalog.VIOLATED, sum(sitting.is_on(row) or moved.is_on(row) for row in rows.running_owners))
     yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))

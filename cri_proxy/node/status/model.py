@@ -55,7 +55,8 @@ class ContainerView:
     ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names the
     containers that are still on its CPUs, ``reachable_by`` those that can run on CPUs it owns and are not pinned by
     cri-proxy. ``notes`` are sentences: an update that waits or failed, an unknown outcome, and the above in words.
-    ``warm_at_seconds``, since the epoch, is when its cold start ends.
+    ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
+    booked for what it asks for.
     """
 
     namespace: str
@@ -82,6 +83,7 @@ class ContainerView:
     warm_at_seconds: float | None = None
     waits_for: tuple[str, ...] = ()
     reachable_by: tuple[str, ...] = ()
+    is_overcommitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sysfs.model import Machine
 # What they give is described in docs/reference/scenarios.md, which a test compares with ``vocabulary``.
 _OF_CONTAINERS = (
     *("cpus", "mems", "exclusive", "isolated", "owned", "shared", "reserved", "shared_mcpu", "kind", "pool"),
-    *("kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota"),
+    *("kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota", "overcommitted"),
 )
 
 

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import request
 
@@ -40,3 +42,12 @@ def test_withheld_cpus_stay_withheld() -> None:
 def test_a_grant_owns_its_exclusive_and_its_isolated_cpus() -> None:
     both = Grant(request(), "root", CpuKind.MIXED, exclusive=CpuSet.parse("1"), isolated=CpuSet.parse("3"))
     assert str(both.owned) == "1,3"
+
+
+def test_who_asks_for_cpu_time_and_shares_without_any_booked_is_overcommitted() -> None:
+    asks = replace(request(), cpu_request_mcpu=1500)
+    idle = replace(asks, cpu_request_mcpu=0, pod=replace(asks.pod, qos=QosClass.BEST_EFFORT))
+    owner = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"))
+    grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
+    grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
+    assert [grant.is_overcommitted for grant in grants] == [True, False, False, False, False]

@@ -5,6 +5,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.node.context import NodeRules
 
 OTHERS = """
+onShortage: refuse
 onPolicyError: reject
 onStoreError: reject
 adopt: leave

@@ -8,7 +8,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.coordinator import Reservation
 from cri_proxy.state.rows import Row
-from policies.base import Pinning, Request
+from policies.base import Pinning, QosClass, Rejected, Request
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request
 from tests.fakes.site import Site
@@ -287,3 +287,20 @@ async def test_what_is_known_of_a_refused_pod_goes_with_its_last_sandbox(site: S
     await site.kubelet.remove_pod(sandbox_id)
     await site.node.settle()
     assert len(site.store.load().decisions) == len(site.journal.records.names()) == 0
+
+
+async def test_only_the_last_try_lets_in_what_has_no_room(site: Site) -> None:
+    """What an unannounced exit leaves is found before the last try."""
+    coordinator, asked = site.node.coordinator, request("b", 20_000, qos=QosClass.BURSTABLE)
+    assert isinstance(coordinator.decide_and_reserve(asked, "s", is_last_try=False), Rejected)
+    let_in = coordinator.decide_and_reserve(asked, "s")
+    assert isinstance(let_in, Reservation)
+    assert let_in.row.grant.is_overcommitted
+
+
+async def test_a_shortage_refuses_where_the_operator_says_so(site: Site) -> None:
+    coordinator = site.node.coordinator
+    coordinator.use_rules(replace(coordinator.rules, on_shortage="refuse"))
+    refused = coordinator.decide_and_reserve(request("b", 20_000, qos=QosClass.BURSTABLE), "s")
+    assert isinstance(refused, Rejected)
+    assert refused.reason.code == "cpu-full"

@@ -2,11 +2,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.node.rebalance import lacks_cpus
-from policies.base import Allocations, CpuKind, Grant, QosClass
+from policies.base import Allocations, CpuKind, Grant
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.fakes.grants import request, small_policy
+from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import FragilePolicy, owned
 
@@ -137,12 +136,3 @@ async def test_who_has_its_place_keeps_it(site: Site) -> None:
     for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
         await site.run(f"p{spec.cpu_request_mcpu}", spec)
     assert not site.node.rebalance.improve()
-
-
-def test_what_gives_too_little_follows_from_grant_and_request() -> None:
-    asks = request("a", 1500)
-    idle = replace(asks, cpu_request_mcpu=0, pod=replace(asks.pod, qos=QosClass.BEST_EFFORT))
-    owner = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"))
-    grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
-    grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
-    assert [lacks_cpus(grant) for grant in grants] == [True, False, False, False, False]

@@ -32,6 +32,11 @@ def test_the_json_of_a_step_is_the_contract() -> None:
     }
 
 
+def test_a_container_with_no_cpu_time_booked_is_marked_and_no_other_is() -> None:
+    assert WEB.json_value().get("overcommitted") is None
+    assert replace(WEB, overcommitted=True).json_value()["overcommitted"] is True
+
+
 def test_moved_is_who_lived_through_it_on_other_sets() -> None:
     other_cpus, other_mems = replace(WEB, cpus=CpuSet.parse("5")), replace(WEB, mems=NodeSet.parse("1"))
     before = {"same": WEB, "cpus": WEB, "mems": WEB}

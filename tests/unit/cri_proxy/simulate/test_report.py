@@ -17,6 +17,11 @@ OWNING = ContainerState(
 )
 
 
+def test_a_container_with_no_cpu_time_booked_is_marked() -> None:
+    seen = replace(SHARING, shared_mcpu=0, overcommitted=True)
+    assert placement_text(seen) == "CPUs 4-7 shared (overcommitted), memory node 1"
+
+
 @pytest.mark.parametrize(
     ("step", "line"),
     [

@@ -52,6 +52,10 @@ def test_what_cpus_are_to_a_container(kind: str, exclusive: str, isolated: str, 
     assert use_text(replace(view, shared_mcpu=shared_mcpu)) == text
 
 
+def test_a_container_with_no_cpu_time_booked_is_marked() -> None:
+    assert use_text(replace(container("c", "shared", "1"), is_overcommitted=True)) == "shared, overcommitted"
+
+
 def test_a_pool_without_shared_cpus_says_so() -> None:
     assert pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5"
 

@@ -8,7 +8,7 @@ from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.grants import ledger_with, row
+from tests.fakes.grants import ledger_with, request, row
 from tests.fakes.views import pool
 
 OWNER = row("a", owned="2-3", acknowledged="2-3")
@@ -37,6 +37,16 @@ def test_what_the_runtime_has_stands_beside_what_it_should_have() -> None:
 def test_a_refused_update_is_said_instead_of_one_that_waits() -> None:
     view = shown(ledger_with(OWNER, LATE), LATE, {LATE.key: "stuck"})
     assert view.notes == ("the runtime rejected its update: stuck",)
+
+
+def test_a_container_without_booked_cpu_time_says_what_it_asks_for() -> None:
+    late = row("s", acknowledged="1-7")
+    late = replace(late, grant=replace(late.grant, request=request("s", 500)))
+    view = shown(ledger_with(late), late)
+    assert (view.is_overcommitted, view.notes) == (
+        True, ("overcommitted: no CPU time is booked for the 500m it asks for",),
+    )  # fmt: skip
+    assert not shown(ledger_with(OWNER), OWNER).is_overcommitted
 
 
 def test_a_running_owner_that_is_not_alone_is_a_violation() -> None:

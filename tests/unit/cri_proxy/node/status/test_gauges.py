@@ -51,6 +51,13 @@ async def test_in_every_pool_the_kinds_add_up_to_its_cpus_isolated_ones_too() ->
     assert (series["root", "isolated"], series["root", "isolated_free"]) == (1, 2)
 
 
+async def test_containers_with_no_cpu_time_booked_are_counted(site: Site) -> None:
+    for pod in "ab":
+        await site.run(pod, ContainerSpec("c", cpu_request_mcpu=3600))
+    assert shown(site, catalog.OVERCOMMITTED) == {(): 1}
+    assert shown(site, catalog.DECISIONS) == {("placed", "pool"): 1, ("placed", "overcommitted"): 1}
+
+
 async def test_a_policy_that_pins_nobody_is_shown_as_well() -> None:
     machine = describe({"packages": 2, "cores": 2, "memory": "2Gi"})
     site = Site(build_policy("none", machine, TopologyAwareOptions(machine.online, CpuSet())))
