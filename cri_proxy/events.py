@@ -51,6 +51,7 @@ STORE_DEGRADED: Final = "store_degraded"  # a save failed
 CHECK_FAILED: Final = "check_failed"  # the slow check
 UNKNOWN_CONTAINERS: Final = "unknown_containers"
 DRIFTED: Final = "drifted"  # another program rewrote a cpuset; put back
+RUNC_MASKS: Final = "runc_masks"  # runc gives systemd CPU masks with reversed bytes: a daemon-reload moves containers
 ESCAPED: Final = "escaped"  # the kernel moved a container's processes out of its cgroup
 LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a cpuset: left alone from now on
 

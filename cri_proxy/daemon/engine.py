@@ -34,6 +34,7 @@ from cri_proxy.metrics.process import process_samples, task_samples
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
+from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
@@ -111,6 +112,7 @@ class Engine:
             files_root=settings.state_dir / DIRECTORY,
             kubelet_root=Path(config.kubelet_root),
             cpusets=Cgroups(self._host.cgroup_root),
+            writes=InotifyWrites,
             files=files.of_host,
         )
         node = build_node(self._built.policy, NodeRules.of(config), environment)

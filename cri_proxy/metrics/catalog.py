@@ -71,6 +71,7 @@ _REASON = Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_COD
 _UPDATE = Label("outcome", ("confirmed", "refused"))
 _CHANGE = Label("change", ("placed", "re-placed", "widened", "narrowed", "memory-moved", "warmed", OTHER))
 _DRIFT = Label("outcome", ("put_back", "left_alone"))
+_DRIFT_CAUSE = Label("cause", ("other", "runc_masks"))
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
 _RELOAD = Label("outcome", RELOAD_OUTCOMES)
 _WHERE = Label("where", ("call", "background", "update", "resource_files", "relay", OTHER))
@@ -143,8 +144,10 @@ MEMORY_MOVES: Final = _counter(
 )
 DRIFTS: Final = _counter(
     "cri_proxy_drifts_total",
-    "Cpusets found rewritten by another program: put back, or left to the other manager for good.",
-    _DRIFT,
+    "Cpusets found rewritten by another program: put back, or left to the other manager for good. runc_masks: by "
+    "systemd, from a CPU mask whose bytes runc before 1.1.6 has reversed; these are always put back.",
+    *(_DRIFT, _DRIFT_CAUSE),
+    zeros=(("put_back", "other"), ("left_alone", "other"), ("put_back", "runc_masks")),
 )
 VIOLATIONS: Final = _counter(
     "cri_proxy_violations_total",
@@ -326,7 +329,8 @@ UNANSWERED: Final = _gauge(
     _CALL,
 )
 VIOLATED: Final = _gauge(
-    "cri_proxy_violated_containers", "Running containers whose own CPUs another container still uses."
+    "cri_proxy_violated_containers",
+    "Running containers whose own CPUs another container still uses, or that another manager keeps on other CPUs.",
 )
 REACHABLE: Final = _gauge(
     "cri_proxy_reachable_containers",
@@ -336,6 +340,11 @@ REACHABLE: Final = _gauge(
 ESCAPED: Final = _gauge(
     "cri_proxy_escaped_containers",
     "Containers whose processes the kernel moved out of their cgroup, because all its CPUs went offline (cgroup v1).",
+)
+MISREAD: Final = _gauge(
+    "cri_proxy_misread_scope_containers",
+    "Containers whose systemd scope has other CPUs or memory nodes than the runtime was given, because runc before "
+    "1.1.6 reverses the bytes of masks: the next daemon-reload moves them until they are put back.",
 )
 DEAD_CPUS: Final = _gauge(
     "cri_proxy_dead_held_cpus",

@@ -17,6 +17,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import ManagerWatch
+from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
@@ -51,6 +52,7 @@ class Environment:
     files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
+    writes: Callable[[Callable[[str], None]], Writes] | None = None  # reports writes to cpusets at once
     files: FileCalls = PLAIN_THREADS
 
 
@@ -92,6 +94,7 @@ class Node:
         self.keep_doing(self._poll, "poll")
         self.keep_doing(self.resync.watch, "events")
         self.keep_doing(self.drift.watch, "drift")
+        self.keep_doing(self.drift.follow, "drift at once")
         self.keep_doing(self.cold_starts.watch, "cold starts")
         self.keep_doing(self.resource_files.watch, "resource files")
 
@@ -192,6 +195,7 @@ class Node:
     async def close(self) -> None:
         """Stop all work, then save and close the store: what is not on the disk in time is left."""
         await self.background.cancel()
+        self.drift.close()
         await self.resource_files.close()
         await self.effects.close()
         try:
@@ -234,7 +238,9 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning),
         environment.files,
     )
-    probes = DriftProbes(environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds)
+    probes = DriftProbes(
+        environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds, environment.writes
+    )
     resync = Resync(context, effects, coordinator, adoption)
     return Node(
         context=context,

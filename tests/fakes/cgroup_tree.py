@@ -30,6 +30,14 @@ class CgroupTree:
         path = "/" + str(pod.relative_to(self.root / self._mount))
         (self.root / "proc" / str(pid) / "cgroup").write_text(f"12:memory:{path}/{container_id}\n{self._line}{path}\n")
 
+    def write_unit(self, name: str, **sets: str) -> None:
+        """The properties of a scope unit that were set after its creation, as systemd keeps them (AllowedCPUs=8-9)."""
+        directory = self.root / f"run/systemd/transient/{name}.d"
+        directory.mkdir(parents=True, exist_ok=True)
+        for key, text in sets.items():
+            lines = f"# This is a drop-in unit file extension\n[Scope]\n{key}=\n{key}={text}\n"
+            (directory / f"50-{key}.conf").write_text(lines)
+
     def write(self, pid: int, container_id: str, cpus: str, mems: str, *, below: str = "") -> Path:
         """A container whose process sits ``below`` its cgroup; '' for a set means that it inherits (v2)."""
         directory = self.directory(container_id)

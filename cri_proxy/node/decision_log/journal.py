@@ -36,8 +36,8 @@ _ROUTINE: Final = frozenset(
 _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.CHECK_FAILED: (catalog.CHECKS_FAILED,),
     events.HINT_MISSING: (catalog.HINTS_MISSING,),
-    events.DRIFTED: (catalog.DRIFTS, "put_back"),
-    events.LEFT_TO_ANOTHER: (catalog.DRIFTS, "left_alone"),
+    events.DRIFTED: (catalog.DRIFTS, "put_back", "other"),
+    events.LEFT_TO_ANOTHER: (catalog.DRIFTS, "left_alone", "other"),
     events.UNPLACED: (catalog.DECISIONS, "passthrough", "fault"),
     events.VIOLATION: (catalog.VIOLATIONS,),
 }
@@ -164,6 +164,11 @@ class Journal:
         """Log, count and keep that a container was placed without the hints of some of its devices and mounts."""
         self.noted_of(row, events.HINT_MISSING, reason=problem)
         self.records.happened(row, "hint-missing", problem)
+
+    def misread(self, row: Row, text: str) -> None:
+        """Count and keep that systemd wrote a cpuset with reversed bytes: the log gets one line about all of them."""
+        self.counters.add(catalog.DRIFTS, "put_back", "runc_masks")
+        self.records.happened(row, "drifted", text)
 
     def released(self, row: Row, why: str) -> None:
         """Log and count a released grant."""

@@ -4,12 +4,16 @@ Sources: cgroups(7) for ``/proc/PID/cgroup``, cpuset(7) for v1, the kernel's cgr
 ``cpuset.cpus`` (empty = the parent's) and ``cpuset.cpus.effective``. Everything lies below a root given as an argument.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from policies.base import Pinning
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
+# Where systemd keeps the units that programs create, and their properties that were set later (systemd 252).
+_UNITS = "run/systemd/transient"
 _V1_MOUNTS = ("sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpuset,cpu")
 _ONLINE = "sys/devices/system/cpu/online"
 _V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
@@ -21,7 +25,8 @@ class Enforced:
 
     ``path`` is the cgroup below the mount, as the kernel prints it. ``has_escaped``: the process is not in its
     container's cgroup any more but above it, where v1 moves the processes of a cgroup whose CPUs all went offline.
-    ``online``: the CPUs that were online at the time, None where that is unknown.
+    ``online``: the CPUs that were online at the time, None where that is unknown. ``directory`` holds the cgroup's
+    files. ``unit``: the sets in its scope unit, which systemd writes whenever it applies the unit; None = none there.
     """
 
     path: str
@@ -30,6 +35,8 @@ class Enforced:
     inherits_cpus: bool = False
     has_escaped: bool = False
     online: CpuSet | None = None
+    directory: Path | None = None
+    unit: Pinning = Pinning()  # noqa: RUF009 - frozen
 
     @property
     def is_systemd_scope(self) -> bool:
@@ -68,7 +75,9 @@ class Cgroups:
         for mount in _V1_MOUNTS if is_v1 else _V2_MOUNTS:
             found = _read(self._root / mount, own or path)
             if found is not None:
-                return replace(found, has_escaped=has_escaped, online=_set(self._root / _ONLINE))
+                # On v1 systemd does not write cpusets (systemd.resource-control(5), AllowedCPUs).
+                unit = Pinning() if is_v1 else _unit(self._root / _UNITS, own.rpartition("/")[2])
+                return replace(found, has_escaped=has_escaped, online=_set(self._root / _ONLINE), unit=unit)
         return None
 
 
@@ -121,7 +130,30 @@ def _read(mount: Path, path: str) -> Enforced | None:
         sets = CpuSet.parse(effective_cpus), NodeSet.parse(effective_mems)
     except CpuSetError:
         return None
-    return Enforced(path, *sets, inherits_cpus=not cpus) if sets[0] else None
+    return Enforced(path, *sets, inherits_cpus=not cpus, directory=directory) if sets[0] else None
+
+
+def _unit(units: Path, name: str) -> Pinning:
+    """Return the sets in a transient scope unit: what it was created with, or what a property was set to later."""
+    if not name.endswith(".scope"):
+        return Pinning()
+    cpus, mems = "AllowedCPUs", "AllowedMemoryNodes"
+    files = (units / name, *(units / f"{name}.d" / f"50-{key}.conf" for key in (cpus, mems)))
+    lines = [line for file in files for line in (_text(file) or "").splitlines()]
+    try:
+        return Pinning(CpuSet.parse(_assigned(lines, cpus)) or None, NodeSet.parse(_assigned(lines, mems)) or None)
+    except CpuSetError:
+        return Pinning()
+
+
+def _assigned(lines: Sequence[str], key: str) -> str:
+    """Return the list that these lines of a unit assign: each adds to it, an empty one clears it."""
+    items: list[str] = []
+    for line in lines:
+        name, _, value = line.partition("=")
+        if name.strip() == key:
+            items = [*items, *value.replace(",", " ").split()] if value.strip() else []
+    return ",".join(items)
 
 
 def _text(path: Path) -> str | None:

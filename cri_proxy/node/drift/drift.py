@@ -2,12 +2,13 @@
 
 CRI does not show it: the runtime reports its own record. A container whose kernel set differs twice in a row from what
 the runtime has acknowledged, with no call about it in flight, is updated again. One that the runtime created
-differently, or that was put back three times within an hour, is left to the manager that rewrites it.
+differently, or that was put back three times within an hour, is left to the manager that rewrites it. What comes of
+runc's reversed masks (``runtime.runc``) is always put back.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -16,6 +17,8 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Cpusets, Enforced
 from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.runc_scope import MisreadScopes
+from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
 from cri_proxy.state.decisions import name_of
@@ -28,15 +31,23 @@ REPAIRS = 3
 WINDOW_SECONDS = 3600.0
 # How often the option is read while the check is off.
 OFF_SECONDS = 60.0
+# Between the first write and the look at all that were written: systemd writes the scopes one after another.
+SETTLE_SECONDS = 0.2
+# After a look until the next one: a program that writes all the time must not keep the daemon busy.
+PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DriftProbes:
-    """How to read the kernel's cpusets and the kubelet's state files, and how often (seconds; 0 = never)."""
+    """How to read the kernel's cpusets and the kubelet's state files, and how often (seconds; 0 = never).
+
+    ``writes`` makes what reports writes to cpusets at once, to the function that it gets; None = nothing does.
+    """
 
     cpusets: Cpusets
     managers: Callable[[], Awaitable[KubeletManagers]]
     period_seconds: Callable[[], float]
+    writes: Callable[[Callable[[str], None]], Writes] | None = None
 
 
 class Drift:
@@ -52,7 +63,14 @@ class Drift:
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
         self._escaped: dict[str, tuple[str, CpuSet]] = {}  # the warning, and the CPUs that its processes run on
+        self._writes = None if probes.writes is None else probes.writes(self._note_write)
+        self._written: set[str] = set()
+        self._followed: set[str] = set()
+        self._woken = asyncio.Event()
+        self.misread = MisreadScopes(context)
         self.repairs = 0
+        if self._writes is not None:
+            context.signals.ledger_changed.connect(self._woken.set)  # a container may have started
 
     async def watch(self) -> None:
         """Check as often as the operator configured, until cancelled."""
@@ -62,16 +80,35 @@ class Drift:
             if period:
                 await self.check()
 
+    async def follow(self) -> None:
+        """Check a container as soon as its cpuset was written, and each once it runs, until cancelled."""
+        while self._writes is not None:
+            await self._woken.wait()
+            await self._context.clock.sleep(SETTLE_SECONDS)
+            self._woken.clear()
+            if self._probes.period_seconds():
+                await self._check_written()
+            await self._context.clock.sleep(PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Follow no writes any more."""
+        if self._writes is not None:
+            self._writes.close()
+
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence for each container that another manager or the kernel has moved, by pod and container."""
         texts = {**self._left, **{container_id: text for container_id, (text, _) in self._escaped.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
-        return tuple(sorted(f"{name_of(row.grant.request)}: {text}" for row, text in rows if row is not None))
+        named = sorted(f"{name_of(row.grant.request)}: {text}" for row, text in rows if row is not None)
+        problem = self._writes.problem if self._writes is not None else ""
+        late = f"cpusets that others write are found by polling only: {problem}"
+        return (*self.misread.warnings(), *named, *((late,) if problem else ()))
 
-    def left(self) -> tuple[Row, ...]:
-        """Return the containers that were left to another manager."""
+    def left(self) -> tuple[LeftAlone, ...]:
+        """Return the containers that were left to another manager with the CPUs they were found on, by name."""
         rows = (self._ledger.holder(container_id) for container_id in self._left)
-        return tuple(row for row in rows if row is not None)
+        there = (LeftAlone(str(name_of(row.grant.request)), row.known.cpus) for row in rows if row is not None)
+        return tuple(sorted(there, key=lambda left: left.name))
 
     def escaped(self) -> tuple[LeftAlone, ...]:
         """Return the containers that the kernel has moved out of their cgroup with the CPUs they run on, by name."""
@@ -81,17 +118,49 @@ class Drift:
 
     async def check(self) -> None:
         """Compare every pinned container once, and those that differ again under their lock."""
-        rows = [row for row in self._ledger.active() if self._is_to_be_checked(row)]
         self._forget_gone()
+        await self._compare([row for row in self._ledger.active() if self._is_to_be_checked(row)])
+
+    async def _check_written(self) -> None:
+        """Compare the containers that were written and those not followed yet; those with a call under way later."""
+        written, self._written = self._written, set()
+        due = [row for row in self._ledger.active() if row.state == "running" and self._is_due(row, written)]
+        busy = [row.container_id for row in due if self._effects.is_busy(row.key)]
+        self._forget_gone()
+        await self._compare([row for row in due if self._is_to_be_checked(row)])
+        if busy:
+            self._written |= written & set(busy)
+            self._woken.set()
+
+    def _is_due(self, row: Row, written: Collection[str]) -> bool:
+        return row.container_id in written or row.container_id not in self._followed
+
+    def _note_write(self, container_id: str) -> None:
+        self._written.add(container_id)
+        self._woken.set()
+
+    def _follow(self, row: Row, enforced: Enforced) -> None:
+        """Follow writes to the cpuset from now on; look once more, as it may have been written before."""
+        if self._writes is None or enforced.directory is None:
+            return
+        self._followed.add(row.container_id)  # one that cannot be followed is tried again with the next whole check
+        if self._writes.follow(row.container_id, enforced.directory):
+            self._note_write(row.container_id)
+
+    async def _compare(self, rows: Sequence[Row]) -> None:
+        """Compare these containers once, and those that differ again under their lock."""
         await asyncio.gather(*(self._learn_pid(row) for row in rows))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
         for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
             self._note_escape(row, enforced)
             if enforced is None:
                 self._pids.pop(row.container_id, None)
-            elif enforced.has_escaped:
+                continue
+            if enforced.has_escaped:
                 continue  # an update would change a cgroup that is empty
-            elif not self._agrees(row, enforced):
+            self._follow(row, enforced)
+            self.misread.note(row, enforced)
+            if not self._agrees(row, enforced):
                 await self._look_again(row)
             else:  # created as decided: a later difference was not made at the creation
                 self._effects.untouched.discard(row.container_id)
@@ -132,16 +201,19 @@ class Drift:
         recorded = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
         differs = known is not None and any(cpus != known.cpus for cpus in recorded)
         writer = likely_writer(enforced, self._machine, managers, runtime_differs=differs)
-        if differs and row.container_id in self._effects.untouched:
+        if not differs and self.misread.has_happened(row, enforced, self._online(enforced), self._machine.memory_nodes):
+            self.misread.put_back(row, enforced)
+            self._put_back(row, enforced)
+        elif differs and row.container_id in self._effects.untouched:
             self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {writer}")
         elif len(self._repaired_lately(row.container_id)) >= REPAIRS:
             self._leave(row, enforced, f"put back {REPAIRS} times within an hour, again on {enforced.cpus}: {writer}")
         else:
-            self._put_back(row, enforced, writer)
+            self._count_repair(row, enforced, writer)
+            self._put_back(row, enforced)
 
-    def _put_back(self, row: Row, enforced: Enforced, writer: str) -> None:
-        """Schedule its update; until that is confirmed it may be on the recorded and on the found CPUs."""
-        self.repairs += 1
+    def _count_repair(self, row: Row, enforced: Enforced, writer: str) -> None:
+        """Log and count it: what recurs is given up."""
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
         self._context.journal.noted_of(
             row,
@@ -152,6 +224,10 @@ class Drift:
             by=writer,
         )
         self._context.journal.records.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
+
+    def _put_back(self, row: Row, enforced: Enforced) -> None:
+        """Schedule its update; until that is confirmed it may be on the recorded and on the found CPUs."""
+        self.repairs += 1
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
             row.key,
@@ -189,12 +265,14 @@ class Drift:
         known = row.acknowledged
         if known is None or known.cpus is None:
             return True, True
-        online, nodes = self._machine.online, self._machine.memory_nodes
-        if enforced.online is not None:  # a CPU may have gone since the machine was discovered
-            online &= enforced.online
+        online, nodes = self._online(enforced), self._machine.memory_nodes
         same_cpus = enforced.cpus & online == known.cpus & online
         same_mems = known.mems is None or not enforced.mems or enforced.mems & nodes == known.mems & nodes
         return same_cpus, same_mems
+
+    def _online(self, enforced: Enforced) -> CpuSet:
+        """Return the CPUs that are online; one may have gone since the machine was discovered."""
+        return self._machine.online if enforced.online is None else self._machine.online & enforced.online
 
     def _read(self, known: Sequence[tuple[Row, int]]) -> list[Enforced | None]:
         return [self._probes.cpusets.enforced(pid, row.container_id) for row, pid in known]
@@ -223,6 +301,10 @@ class Drift:
         for memory in (self._pids, self._repaired, self._left, self._escaped):
             for container_id in memory.keys() - live:
                 del memory[container_id]
+        self._followed &= live
+        self.misread.keep(live)
+        if self._writes is not None:
+            self._writes.keep(live)
 
 
 def likely_writer(enforced: Enforced, machine: Machine, managers: KubeletManagers, *, runtime_differs: bool) -> str:

@@ -192,17 +192,24 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def violations(containers: Sequence[ContainerView], escaped: Sequence[LeftAlone] = ()) -> tuple[str, ...]:
-    """Return one sentence for each running container whose own CPUs another one uses.
+def violations(
+    containers: Sequence[ContainerView], escaped: Sequence[LeftAlone] = (), left: Sequence[LeftAlone] = ()
+) -> tuple[str, ...]:
+    """Return one sentence for each running container that does not have its own CPUs alone.
 
-    ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere.
+    ``escaped`` are containers whose processes the kernel moved out of their cgroups: pinned, and elsewhere. ``left``
+    are those that another manager keeps on other CPUs.
     """
-    movers, sentences = {left.name for left in escaped}, []
+    elsewhere = {each.name: each.cpus for each in left}
+    movers, sentences = {each.name for each in escaped} | elsewhere.keys(), []
     for c in containers:
-        there = (*c.waits_for, *(name for name in c.reachable_by if name in movers))
-        if c.state == "running" and there:
-            own = f"{c.namespace}/{c.pod}/{c.name} does not have its CPUs {c.exclusive | c.isolated} alone"
-            sentences.append(f"{own}: still used by {names_text(there)}")
+        name, owned = f"{c.namespace}/{c.pod}/{c.name}", c.exclusive | c.isolated
+        there = (*c.waits_for, *(other for other in c.reachable_by if other in movers))
+        problems = [f"does not have its CPUs {owned} alone: still used by {names_text(there)}"] if there else []
+        if owned and name in elsewhere:
+            problems.append(f"owns CPUs {owned} and is on {elsewhere[name]}, where another manager keeps it")
+        if c.state == "running" and problems:
+            sentences.append(f"{name} {'; it '.join(problems)}")
     return tuple(sentences)
 
 

@@ -12,6 +12,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
 from cri_proxy.node.status.model import ConfigurationView, Health
+from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import PoolView
 
@@ -119,13 +120,19 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
         for kind in kinds.values:
             yield Sample(catalog.CONTAINERS, rows.kinds.get((state, kind), 0), (state, kind))
     escaped, unmet = node.drift.escaped(), ledger.unmet()
-    moved, sitting = Others.of_left(escaped), Others.of(late(ledger, unmet))
+    left = node.drift.left()
+    elsewhere = {each.name for each in left}
+    moved, sitting = Others.of_left((*escaped, *left)), Others.of(late(ledger, unmet))
     unheld = Others.of_left(unpinned(ledger, (*node.adoption.left(), *escaped)))
     yield Sample(catalog.OVERCOMMITTED, rows.overcommitted)
     yield Sample(catalog.LATE, len(unmet))
-    yield Sample(catalog.VIOLATED, sum(sitting.is_on(row) or moved.is_on(row) for row in rows.running_owners))
+    owners = rows.running_owners
+    kept_elsewhere = {row.key for row in owners if str(name_of(row.grant.request)) in elsewhere} if elsewhere else ()
+    violated = (sitting.is_on(row) or moved.is_on(row) or row.key in kept_elsewhere for row in owners)
+    yield Sample(catalog.VIOLATED, sum(violated))
     yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))
     yield Sample(catalog.ESCAPED, len(escaped))
+    yield Sample(catalog.MISREAD, node.drift.misread.count())
     yield Sample(catalog.DEAD_CPUS, rows.dead.bit_count())
 
 

@@ -121,7 +121,8 @@ class NodeView:
 
     def status_steps(self) -> Steps[StatusView]:
         """Return pools and containers as of the first step: later changes do not show."""
-        ledger, escaped, failures = self._ledger.copy(), self._node.drift.escaped(), dict(self._node.effects.failures)
+        ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift
+        escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         unanswered = tuple(self._node.effects.under_way(CLEAR_SECONDS))
         view = StatusView(
@@ -146,7 +147,7 @@ class NodeView:
                     yield
                 containers.append(container_view(row, moment))
         yield
-        broken = violations(containers, escaped)
+        broken = violations(containers, escaped, kept_elsewhere)
         return replace(view, containers=tuple(containers), memory=memory, violations=broken)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:

@@ -94,3 +94,51 @@ def test_a_scope_is_systemds_too() -> None:
 
 def _sets() -> tuple[CpuSet, NodeSet]:
     return CpuSet.parse("1"), NodeSet.parse("0")
+
+
+SCOPE = f"cri-containerd-{ID}.scope"
+
+
+def unit_of(root: Path) -> tuple[str, str]:
+    found = Cgroups(root).enforced(7, ID)
+    assert found is not None
+    return str(found.unit.cpus), str(found.unit.mems)
+
+
+def test_the_sets_of_the_scope_unit_are_those_set_last(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path)
+    tree.write(7, SCOPE, "8-9", "0")
+    assert unit_of(tmp_path) == ("None", "None")
+    units = tmp_path / "run/systemd/transient"
+    units.mkdir(parents=True)
+    (units / SCOPE).write_text("[Scope]\nSlice=kubepods.slice\nAllowedCPUs=2-3\nAllowedMemoryNodes=0\n")
+    assert unit_of(tmp_path) == ("2-3", "0")
+    tree.write_unit(SCOPE, AllowedCPUs="0-2 8-14")
+    assert unit_of(tmp_path) == ("0-2,8-14", "0")
+
+
+def test_assignments_add_up_until_an_empty_one(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path)
+    tree.write(7, SCOPE, "8-9", "0")
+    tree.write_unit(SCOPE, AllowedCPUs="1\nAllowedCPUs=4,6")
+    assert unit_of(tmp_path)[0] == "1,4,6"
+    tree.write_unit(SCOPE, AllowedCPUs="1\nAllowedCPUs=")
+    assert unit_of(tmp_path)[0] == "None"
+
+
+def test_a_unit_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path)
+    tree.write(7, SCOPE, "8-9", "0")
+    tree.write_unit(SCOPE, AllowedCPUs="0-", AllowedMemoryNodes="0")
+    assert unit_of(tmp_path) == ("None", "None")
+
+
+def test_on_v1_and_without_a_scope_no_unit_is_read(tmp_path: Path) -> None:
+    tree = CgroupTree(tmp_path, v1=True)
+    tree.write(7, SCOPE, "8-9", "0")
+    tree.write_unit(SCOPE, AllowedCPUs="0-1")
+    assert unit_of(tmp_path) == ("None", "None")
+    other = CgroupTree(tmp_path / "v2")
+    other.write(7, ID, "8-9", "0")
+    other.write_unit(ID, AllowedCPUs="0-1")
+    assert unit_of(other.root) == ("None", "None")
