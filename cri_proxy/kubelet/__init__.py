@@ -1,1 +1,1 @@
-"""The kubelet's pod resources API: which devices a pod has."""
+"""The kubelet beside us: what its command line, unit and files set, and its pod resources API."""

@@ -25,7 +25,7 @@ LINUX = """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
     list lister listwatch manager plugin podresources pull quantity quota resize resource runc scheduler score shim
-    stats strict taint topology v1 workload
+    endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
@@ -38,7 +38,7 @@ ENGINEERING = """
     arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture
     catalog change check child choose cli clock code cold column config confirmed conflict constraint content contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
-    demo describe description diff directory discover discovery docs driver edit effect emulator engine error
+    demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter form format function gate gauge generate glob good hardware hash helper hint history identity index inline
     input intercept interest interval invariant key kind known lag language last layout level lexer line link load
@@ -47,7 +47,7 @@ ENGINEERING = """
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
     range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run
-    runner safe scale scenario schema scope script second section selector sequence session setting setup show
+    removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spread start startup state step stop store summary supply swap switch sync
     syntax table target task template testbed text time timer tokens tool traffic transaction transport tryout type
     unit unmet validate value verify version view vocabulary wait warning widen workers write writer yaml

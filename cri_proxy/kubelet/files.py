@@ -1,0 +1,70 @@
+"""Read the files that the kubelet reads, below a root: the configuration and its drop-ins, with their last change."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.kubelet.settings import (
+    CONFIG,
+    CONFIG_DIRECTORY,
+    MAX_BYTES,
+    KubeletFile,
+    KubeletSettings,
+    Word,
+    flag_settings,
+    merge_settings,
+)
+
+ASSUMED: Final = "kubeadm's unit"
+"""The place of words that no file holds: kubeadm's usual command line."""
+
+
+def read_settings(root: Path, words: Sequence[Word]) -> KubeletSettings:
+    """Return what a kubelet with this command line uses, by its files as they are now below ``root``. Blocks."""
+    return merge_settings(words, configuration_files(root, words))
+
+
+def read_file(root: Path, path: str) -> KubeletFile | None:
+    """Return a file below ``root`` with its last change; None where there is none. Blocks."""
+    place = root / path.lstrip("/")
+    try:
+        with place.open("rb") as file:
+            text = file.read(MAX_BYTES + 1).decode(errors="replace")
+            # The change time: a file that is moved here keeps its time of modification.
+            return KubeletFile(path, text, os.fstat(file.fileno()).st_ctime)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return KubeletFile(path, None)
+
+
+def configuration_files(root: Path, words: Sequence[Word]) -> tuple[KubeletFile, ...]:
+    """Return the configuration and drop-ins that this command line names, the weakest first. Blocks.
+
+    A directory of drop-ins is an empty file of its name: it changes when a drop-in comes or goes.
+    """
+    named = {setting.key: setting for setting in flag_settings(words)}
+    found = []
+    if CONFIG in named and (path := named[CONFIG].value):
+        file = read_file(root, path)
+        if file is None and named[CONFIG].where != ASSUMED:
+            file = KubeletFile(path, None)
+        found += [file] if file else []
+    if CONFIG_DIRECTORY in named and (path := named[CONFIG_DIRECTORY].value):
+        found += list(_drop_ins(root, path))
+    return tuple(found)
+
+
+def _drop_ins(root: Path, directory: str) -> Iterator[KubeletFile]:
+    """Yield the directory, then its ``*.conf`` by name, those of directories below it in their place."""
+    base = root / directory.lstrip("/")
+    try:
+        yield KubeletFile(directory, "", base.stat().st_ctime)
+        paths = sorted((path for path in base.rglob("*.conf") if path.is_file()), key=lambda path: path.parts)
+    except OSError:
+        return
+    for path in paths:
+        file = read_file(root, f"{directory.rstrip('/')}/{path.relative_to(base)}")
+        if file is not None:
+            yield file
