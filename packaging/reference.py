@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write the tables of docs/reference from the code: options, annotations and metrics.
+"""Write the tables of docs/reference from the code: options, annotations, metrics and findings.
 
     packaging/reference.py             write them
     packaging/reference.py --check     only compare them; exit status 1 when a page is out of date
@@ -15,6 +15,7 @@ from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
 from cri_proxy.config.values import show_value
 from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
+from cri_proxy.doctor.catalog import CODES
 from cri_proxy.metrics.catalog import TABLE as METRICS
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -48,10 +49,17 @@ def metrics() -> Iterator[tuple[str, ...]]:
         yield f"`{metric.name}`", metric.kind, labels, metric.text
 
 
+def findings() -> Iterator[tuple[str, ...]]:
+    """Yield code, severity and meaning, in the order in which doctor lists them."""
+    for code in CODES:
+        yield f"`{code.name}`", code.severity, code.text
+
+
 PAGES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "options.md": options,
     "annotations.md": annotations,
     "metrics.md": metrics,
+    "findings.md": findings,
 }
 
 

@@ -23,6 +23,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("capture", True),
     ("simulate", True),
     ("check-config", True),
+    ("doctor", True),
     ("reset", True),
     ("config-agent", False),
     ("demo", True),

@@ -41,7 +41,6 @@ rm -f "$lib"/*.dist-info/RECORD "$lib"/*.dist-info/INSTALLER "$lib"/*.dist-info/
 PYTHONNODEBUGRANGES=1 "$python" $here/compile.py "$lib" "$root"
 
 install -D -m 755 $here/cri-proxy "$root/usr/bin/cri-proxy"
-install -D -m 755 packaging/kubelet/check_kubelet.py "$root/usr/sbin/cri-proxy-check-kubelet"
 install -D -m 644 packaging/cri-proxy.service "$root/lib/systemd/system/cri-proxy.service"
 install -D -m 644 packaging/cri-proxy.socket "$root/lib/systemd/system/cri-proxy.socket"
 install -D -m 644 packaging/cri-proxy.tmpfiles "$root/usr/lib/tmpfiles.d/cri-proxy.conf"

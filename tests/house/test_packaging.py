@@ -1,6 +1,7 @@
 """What gets installed: every import is declared, every declared package is pinned, the service can start."""
 
 import ast
+import configparser
 import json
 import os
 import re
@@ -211,6 +212,33 @@ def test_the_list_of_contents_names_every_package_its_version_and_what_needs_it(
     assert direct == declared()
     assert {ref for refs in needs.values() for ref in refs} <= needs.keys()
     assert listed_contents(site) == text
+
+
+@pytest.mark.parametrize(("status", "is_removed"), [(0, True), (1, False), (2, False), (127, False)])
+def test_a_removal_needs_a_clear_answer_that_the_kubelet_does_not_depend_on_it(
+    tmp_path: Path, status: int, is_removed: bool
+) -> None:
+    """A program that does not even start has a status of its own, and a Python that raises has 1."""
+    asked = tmp_path / "asked"
+    (tmp_path / "cri-proxy").write_text(f'#!/bin/sh\necho "$@" >{asked}\nexit {status}\n')
+    (tmp_path / "deb-systemd-invoke").write_text("#!/bin/sh\n")
+    for name in ("cri-proxy", "deb-systemd-invoke"):
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = ROOT / "packaging" / "deb" / "prerm"
+    done = subprocess.run([script, "remove"], check=False, env=environment, capture_output=True, text=True)
+    assert (done.returncode == 0) is is_removed
+    assert asked.read_text() == "doctor --before-removal\n"
+    assert ("would be left without a runtime" in done.stderr) is not is_removed
+    forced = {**environment, "CRI_PROXY_REMOVE": "yes"}
+    assert subprocess.run([script, "remove"], check=False, env=forced, capture_output=True).returncode == 0
+
+
+def test_the_drop_in_does_not_tie_the_kubelets_life_to_ours() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(ROOT / "packaging" / "kubelet.service.d" / "10-cri-proxy.conf")
+    assert set(unit["Unit"]) == {"Wants", "After"}
 
 
 @pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])

@@ -1,0 +1,162 @@
+"""``HostFacts``: what was seen of a node, as frozen values. The rules judge these and look at nothing else. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cri_proxy.kubelet.reservation import NodeCpus
+from cri_proxy.kubelet.settings import KubeletFile, KubeletSettings
+from cri_proxy.kubelet.unit import KubeletUnit
+from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.unix_socket import socket_path
+
+Inode = tuple[int, int]
+"""The device and number of a file's inode."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """A process. ``sockets`` are the inodes of its sockets, None where they may not be seen."""
+
+    pid: int
+    name: str
+    words: tuple[str, ...] = ()
+    started_seconds: float = 0.0  # since the epoch
+    sockets: frozenset[int] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}, process {self.pid}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnixSocket:
+    """A Unix stream socket of the kernel. An accepted one has the ``path`` and ``file`` of the one that listens.
+
+    ``inode`` is the socket's own, ``peer`` that of the socket it is connected to, 0 for none. ``path`` is the name that
+    it was bound to, '' for none; ``file`` is the file of that name, None for none.
+    """
+
+    inode: int
+    peer: int = 0
+    path: str = ""
+    file: Inode | None = None
+    is_listening: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletFacts:
+    """The kubelet: ``now`` is what its process uses by its own command line, ``next`` what its next start will use.
+
+    ``process`` is None where none runs. ``files`` are those that its process reads. ``is_client``: it is connected to
+    cri-proxy; None where its connections cannot be seen, or no process runs. ``others`` are paths of other sockets that
+    it is connected to. ``instance`` is kubeadm's configuration of this node alone.
+    """
+
+    process: ProcessFacts | None = None
+    now: KubeletSettings = KubeletSettings()  # noqa: RUF009 - frozen
+    files: tuple[KubeletFile, ...] = ()
+    is_client: bool | None = None
+    others: tuple[str, ...] = ()
+    next: KubeletSettings = KubeletSettings()  # noqa: RUF009 - frozen
+    unit: KubeletUnit = KubeletUnit()  # noqa: RUF009 - frozen
+    instance: KubeletSettings | None = None
+    is_of_kubeadm: bool = False
+    managers: KubeletManagers = KubeletManagers()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFacts:
+    """cri-proxy itself. ``processes`` are its daemons; ``holders`` the processes behind the socket file, None: unseen.
+
+    ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
+    commands; ``problems`` are why it is not ready. ``node_name``, '' when unknown. ``is_enabled``: a boot starts it;
+    None where systemd has no such unit. ``unusable`` is why its configuration is not valid, where none runs.
+    """
+
+    listen: str
+    silence: str = ""
+    is_running: bool = False
+    problems: tuple[str, ...] = ()
+    node_name: str = ""
+    processes: tuple[ProcessFacts, ...] = ()
+    holders: tuple[ProcessFacts, ...] | None = None
+    is_enabled: bool | None = None
+    unusable: str = ""
+
+    @property
+    def endpoint(self) -> str:
+        """Return the endpoint that the kubelet needs."""
+        return f"unix://{self.listen}"
+
+    def is_named_by(self, endpoint: str) -> bool:
+        """Return whether this endpoint is ours, however it is written."""
+        return str(socket_path(endpoint)).replace("/var/run/", "/run/") == self.listen.replace("/var/run/", "/run/")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A file or directory that only root may change; ``problem`` is why others could, with the remedy. '' = fine."""
+
+    path: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """The runtime behind the proxy, and what its configuration says of runc.
+
+    ``silence`` is why its socket takes no connection, '' when it does. ``config`` is the file that was read, '' for
+    none. ``is_systemd``: containers get systemd scopes; None where no file says. ``runc``: its version, '' if unknown.
+    """
+
+    socket: str = ""
+    silence: str = ""
+    config: str = ""
+    is_systemd: bool | None = None
+    runc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupFacts:
+    """The cgroup hierarchy: version 0 where there is none to be seen."""
+
+    version: int = 0
+    has_cpuset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NriFacts:
+    """Plugins of the Node Resource Interface: processes connected to its socket, and files that containerd starts."""
+
+    clients: tuple[ProcessFacts, ...] = ()
+    installed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Everything that was seen.
+
+    ``no_cpus`` is why ``cpus`` are unknown, '' where they are known; ``no_connections`` is why it is unknown to whom
+    the running kubelet is connected.
+    """
+
+    proxy: ProxyFacts
+    kubelet: KubeletFacts = KubeletFacts()
+    runtime: RuntimeFacts = RuntimeFacts()
+    cgroups: CgroupFacts = CgroupFacts()
+    nri: NriFacts = NriFacts()
+    cpus: NodeCpus | None = None
+    processes: tuple[ProcessFacts, ...] = ()
+    access: tuple[Access, ...] = ()
+    host_name: str = ""
+    no_cpus: str = ""
+    no_connections: str = ""
+
+
+def listed(words: Iterable[object]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> listed([1, 2, 3])
+    '1, 2 and 3'
+    """
+    *first, last = [*map(str, words)] or [""]
+    return f"{', '.join(first)} and {last}" if first else last

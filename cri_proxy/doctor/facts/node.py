@@ -1,0 +1,241 @@
+"""``look_at_node``: gather the facts of the node below a root. Reads only, changes nothing."""
+
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.doctor.facts import processes as process_list
+from cri_proxy.doctor.facts.model import (
+    CgroupFacts,
+    HostFacts,
+    KubeletFacts,
+    NriFacts,
+    ProcessFacts,
+    ProxyFacts,
+    RuntimeFacts,
+    UnixSocket,
+)
+from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read_access, refusal_of, silence_of
+from cri_proxy.doctor.facts.runtime import read_containerd, runc_version
+from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
+from cri_proxy.errors import ConfigError
+from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file
+from cri_proxy.kubelet.reservation import NodeCpus
+from cri_proxy.kubelet.settings import ROOT_DIRECTORY, Word, merge_settings
+from cri_proxy.kubelet.unit import KUBEADM_FLAGS, KUBEADM_INSTANCE, read_unit
+from cri_proxy.node.drift.kubelet_managers import read_managers
+from cri_proxy.unix_socket import socket_path
+from sysfs.errors import SysfsBaseError
+
+NRI_SOCKET: Final = "var/run/nri/nri.sock"
+NRI_PLUGINS: Final = "opt/nri/plugins"
+_EMBEDDED_RUNTIME: Final = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look: the system's ``root``, the daemon's admin socket, its configuration, its socket ('': theirs)."""
+
+    root: Path
+    admin: Path
+    config: Path
+    listen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The kernel's sockets, and the processes that hold them; ``unseen``: why they are not known, '' where they are."""
+
+    sockets: tuple[UnixSocket, ...]
+    processes: tuple[ProcessFacts, ...]
+    unseen: str = ""
+
+    def owners(self, inodes: Iterable[int]) -> tuple[ProcessFacts, ...]:
+        """Return the processes that hold one of these sockets."""
+        wanted = frozenset(inodes)
+        return tuple(process for process in self.processes if process.sockets and process.sockets & wanted)
+
+    def peers(self, process: ProcessFacts) -> tuple[UnixSocket, ...]:
+        """Return the other ends of a process's sockets."""
+        held = process.sockets or frozenset()
+        by_inode = {each.inode: each for each in self.sockets}
+        return tuple(by_inode[each.peer] for each in self.sockets if each.inode in held and each.peer in by_inode)
+
+
+def look_at_node(places: Places) -> HostFacts:
+    """Return the facts of the node. Blocks, for some seconds where sockets do not answer."""
+    root = places.root
+    answers = ask_daemon(root, places.admin, places.config)
+    config = answers.config
+    listen = str(socket_path(places.listen or config.listen))
+    processes = process_list.list_processes(root)
+    connections = _connections(processes)
+    daemons = _daemons(connections, root / listen.lstrip("/"), root, config.runtime_endpoint)
+    kubelet = _kubelet(root, connections, file_inode(root / listen.lstrip("/")), daemons)
+    proxy = ProxyFacts(
+        listen,
+        silence_of(root / listen.lstrip("/")),
+        answers.is_running,
+        answers.problems,
+        answers.node_name or config.node_name,
+        daemons,
+        _holders(connections, root / listen.lstrip("/")),
+        is_enabled(root, kubelet.unit.files),
+        answers.unusable,
+    )
+    try:
+        cpus: NodeCpus | None = node_cpus(root, config)
+        no_cpus = ""
+    except (ConfigError, SysfsBaseError) as error:
+        cpus, no_cpus = None, str(error)
+    return HostFacts(
+        proxy,
+        kubelet,
+        _runtime(root, config.runtime_endpoint, processes),
+        _cgroups(root),
+        _nri(root, connections),
+        cpus,
+        processes,
+        tuple(read_access(root, config, answers.config_file)),
+        _host_name(root),
+        no_cpus,
+        _no_connections(kubelet, connections),
+    )
+
+
+def _connections(processes: tuple[ProcessFacts, ...]) -> Connections:
+    try:
+        return Connections(list_unix_sockets(), processes)
+    except OSError as error:
+        return Connections((), processes, error.strerror or str(error))
+
+
+def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -> tuple[ProcessFacts, ...]:
+    """Return the daemons that serve this socket or this runtime: others on the machine have a runtime of their own.
+
+    Where connections are not seen, all of them.
+    """
+    found = tuple(process for process in connections.processes if process_list.is_proxy(process))
+    files = {file_inode(listen), file_inode(root / str(socket_path(runtime)).lstrip("/"))} - {None}
+    held = {each.inode for each in connections.sockets if each.is_listening and each.file in files}
+    return tuple(
+        process
+        for process in found
+        if process.sockets is None
+        or connections.unseen
+        or process.sockets & held
+        or any(peer.file in files for peer in connections.peers(process))
+    )
+
+
+def _holders(connections: Connections, path: Path) -> tuple[ProcessFacts, ...] | None:
+    """Return the processes that listen at this path, () for none; None where that cannot be seen."""
+    inode = file_inode(path)
+    listening = [each.inode for each in connections.sockets if each.is_listening and each.file == inode]
+    if connections.unseen or inode is None:
+        return None
+    return connections.owners(listening) or (() if not listening else None)
+
+
+def _kubelet(
+    root: Path, connections: Connections, listen: tuple[int, int] | None, daemons: Sequence[ProcessFacts]
+) -> KubeletFacts:
+    """Return the kubelet's facts: its process, and what its files say of its next start."""
+    process = _kubelet_process(connections.processes)
+    unit = read_unit(root)
+    is_of_kubeadm = any((root / path.lstrip("/")).exists() for path in (KUBEADM_FLAGS, KUBEADM_INSTANCE))
+    now_words = [Word(word, f"process {process.pid}") for word in process.words] if process else []
+    now_files = configuration_files(root, now_words)
+    next_files = configuration_files(root, unit.words)
+    # A kubelet that something else than systemd starts has no unit: it starts again with the words that it has.
+    if (
+        process is not None
+        and not unit.files
+        and not next_files
+        and not any(variable.where != ASSUMED for variable in unit.variables)
+    ):
+        next_words, next_files = tuple(now_words), now_files
+    else:
+        next_words = unit.words
+    now, coming = merge_settings(now_words, now_files), merge_settings(next_words, next_files)
+    is_client, others = _clients(connections, process, listen, daemons)
+    instance = read_file(root, KUBEADM_INSTANCE)
+    directory = (now if process else coming).get(ROOT_DIRECTORY).value
+    return KubeletFacts(
+        process,
+        now,
+        now_files,
+        is_client,
+        others,
+        coming,
+        unit,
+        merge_settings((), [instance]) if instance else None,
+        is_of_kubeadm,
+        read_managers(root / directory.lstrip("/")),
+    )
+
+
+def _kubelet_process(processes: Iterable[ProcessFacts]) -> ProcessFacts | None:
+    """Return the kubelet's process: one of its own before a program that holds it, the oldest first."""
+    found = [process for process in processes if process_list.is_kubelet(process)]
+    return min(found, key=lambda p: (process_list.is_embedded(p), p.started_seconds, p.pid), default=None)
+
+
+def _clients(
+    connections: Connections,
+    process: ProcessFacts | None,
+    listen: tuple[int, int] | None,
+    daemons: Sequence[ProcessFacts],
+) -> tuple[bool | None, tuple[str, ...]]:
+    """Return whether the process is connected to the proxy, and the paths of its other peers."""
+    if process is None or process.sockets is None or connections.unseen:
+        return None, ()
+    # By the socket's file, and by who is at the other end: a restarted proxy has a new file.
+    ours = frozenset[int]().union(*(daemon.sockets or () for daemon in daemons))
+    peers = connections.peers(process)
+    is_client = any((each.file is not None and each.file == listen) or each.inode in ours for each in peers)
+    return is_client, tuple(sorted({each.path for each in peers if each.path and each.inode not in ours}))
+
+
+def _runtime(root: Path, endpoint: str, processes: tuple[ProcessFacts, ...]) -> RuntimeFacts:
+    if endpoint == _EMBEDDED_RUNTIME:
+        return RuntimeFacts()
+    path = str(socket_path(endpoint))
+    config = read_containerd(root, processes)
+    return RuntimeFacts(
+        path, refusal_of(root / path.lstrip("/")), config.path, config.is_systemd, runc_version(root, config.runc)
+    )
+
+
+def _cgroups(root: Path) -> CgroupFacts:
+    mount = root / "sys/fs/cgroup"
+    controllers = read_file(mount, "cgroup.controllers")
+    if controllers is not None:
+        return CgroupFacts(2, "cpuset" in (controllers.text or "").split())
+    if mount.is_dir() and any(mount.iterdir()):
+        return CgroupFacts(1, any((mount / name).is_dir() for name in ("cpuset", "cpuset,cpu")))
+    return CgroupFacts()
+
+
+def _nri(root: Path, connections: Connections) -> NriFacts:
+    file = file_inode(root / NRI_SOCKET)
+    accepted = [each.peer for each in connections.sockets if each.peer and each.file is not None and each.file == file]
+    directory = root / NRI_PLUGINS
+    installed = (
+        tuple(sorted(f"/{NRI_PLUGINS}/{path.name}" for path in directory.glob("*"))) if directory.is_dir() else ()
+    )
+    return NriFacts(connections.owners(accepted), installed)
+
+
+def _host_name(root: Path) -> str:
+    """Return the name that a kubelet without ``--hostname-override`` gives its node."""
+    name = read_file(root, "/etc/hostname") if root != Path("/") else None
+    return (name.text or "" if name else socket.gethostname()).strip().lower()
+
+
+def _no_connections(kubelet: KubeletFacts, connections: Connections) -> str:
+    if kubelet.process is None or kubelet.is_client is not None:
+        return ""
+    return connections.unseen or f"the file descriptors of {kubelet.process} may not be read"

@@ -1,0 +1,91 @@
+"""List the processes below a root (psutil reads its ``proc``): names, command lines, start times, sockets."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from cri_proxy.doctor.facts.model import ProcessFacts
+
+_SOCKET: Final = re.compile(r"socket:\[(\d+)\]")
+KUBELET: Final = "kubelet"
+# Programs with the kubelet inside: k3s, MicroK8s. What they use cannot be read from flags.
+EMBEDDED: Final = ("k3s", "k3s-server", "k3s-agent", "kubelite")
+PROGRAM: Final = "cri-proxy"
+MODULE: Final = "cri_proxy.cli.main"
+_HELPER: Final = "cri-proxy-files"  # helpers for files that may hang are forks of a daemon
+
+
+@contextmanager
+def procfs(directory: Path) -> Iterator[None]:
+    """Let psutil read this directory in place of /proc."""
+    before = psutil.PROCFS_PATH
+    psutil.PROCFS_PATH = str(directory)
+    try:
+        yield
+    finally:
+        psutil.PROCFS_PATH = before
+
+
+def list_processes(root: Path) -> tuple[ProcessFacts, ...]:
+    """Return the processes of ``root``'s proc, by pid; () where it has none."""
+    try:
+        pids = sorted(int(path.name) for path in (root / "proc").iterdir() if path.name.isdecimal())
+    except OSError:
+        return ()
+    with procfs(root / "proc"):
+        return tuple(found for pid in pids if (found := _process(root, pid)) is not None)
+
+
+def _process(root: Path, pid: int) -> ProcessFacts | None:
+    """Return this process; None when it has ended, or is a thread of the kernel or a zombie."""
+    with suppress(psutil.Error, OSError):  # OSError: it has ended between two files
+        process = psutil.Process(pid)
+        words = tuple(process.cmdline())
+        if words:
+            return ProcessFacts(pid, process.name(), words, process.create_time(), _sockets(root, pid))
+    return None
+
+
+def _sockets(root: Path, pid: int) -> frozenset[int] | None:
+    """Return the inodes of a process's sockets; None where its descriptors may not be read.
+
+    psutil has the names of sockets, and a client's has none.
+    """
+    directory = root / "proc" / str(pid) / "fd"
+    found = set()
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - names alone, a process may have thousands
+    except OSError:
+        return None
+    for name in names:
+        with suppress(OSError):  # closed meanwhile
+            if match := _SOCKET.fullmatch(str((directory / name).readlink())):
+                found.add(int(match[1]))
+    return frozenset(found)
+
+
+def is_kubelet(process: ProcessFacts) -> bool:
+    """Return whether it is a kubelet, as a program of its own or inside another."""
+    return process.name == KUBELET or is_embedded(process)
+
+
+def is_embedded(process: ProcessFacts) -> bool:
+    """Return whether it holds a kubelet among other things."""
+    return process.name in EMBEDDED
+
+
+def is_proxy(process: ProcessFacts) -> bool:
+    """Return whether it is a daemon of cri-proxy: the program or its module, and the command ``run``.
+
+    >>> is_proxy(ProcessFacts(1, "python3", ("/usr/bin/python3", "-IS", "/usr/bin/cri-proxy", "run")))
+    True
+    >>> is_proxy(ProcessFacts(1, "cri-proxy", ("cri-proxy", "status")))
+    False
+    """
+    program = next((i for i, word in enumerate(process.words[:6]) if word.rpartition("/")[2] in (PROGRAM, MODULE)), -1)
+    return process.name != _HELPER and program >= 0 and process.words[program + 1 : program + 2] == ("run",)

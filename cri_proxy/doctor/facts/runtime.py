@@ -1,0 +1,103 @@
+"""What containerd's configuration says of cgroups and runc, and which version runc has.
+
+Sources: containerd's config.toml, versions 2 and 3: ``plugins."io.containerd.grpc.v1.cri"`` and
+``plugins."io.containerd.cri.v1.runtime"``, both with ``containerd.runtimes.NAME.options``; ``imports`` are files that
+override it. docs/cri/config.md of containerd.
+"""
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.doctor.facts.model import ProcessFacts
+
+CONTAINERD: Final = "containerd"
+_CONFIG: Final = "/etc/containerd/config.toml"
+_PLUGINS: Final = ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
+# Where containerd's unit finds runc: systemd's own search path.
+_PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+_VERSION: Final = re.compile(r"^runc version (\S+)", re.MULTILINE)
+_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerdConfig:
+    """What was read. ``is_systemd``: ``SystemdCgroup``, None where no file says; ``runc``: the program, '' = runc."""
+
+    path: str = ""
+    is_systemd: bool | None = None
+    runc: str = ""
+
+
+def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> ContainerdConfig:
+    """Return what the configuration of the running containerd says, else that of the default path. Blocks."""
+    running = next((process for process in processes if process.name == CONTAINERD), None)
+    path = _config_of(running) if running else _CONFIG
+    found = ContainerdConfig()
+    for file, tables in _documents(root, path):
+        name = next((n for t in tables if isinstance(n := t.get("default_runtime_name"), str)), "runc")
+        for table in tables:
+            options = _table(table, "runtimes", name, "options")
+            is_systemd, runc = options.get("SystemdCgroup"), options.get("BinaryName")
+            found = ContainerdConfig(
+                file if isinstance(is_systemd, bool) else found.path or file,
+                is_systemd if isinstance(is_systemd, bool) else found.is_systemd,
+                runc if isinstance(runc, str) and runc else found.runc,
+            )
+    return found
+
+
+def _config_of(process: ProcessFacts) -> str:
+    """Return the file that containerd's command line names."""
+    for at, word in enumerate(process.words):
+        if word in ("-c", "--config", "-config"):
+            return "".join(process.words[at + 1 : at + 2]) or _CONFIG
+        if word.startswith(("--config=", "-config=", "-c=")):
+            return word.partition("=")[2]
+    return _CONFIG
+
+
+def _documents(root: Path, path: str) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """Yield the containerd tables of a file and of those that it imports, which override it."""
+    document = _toml(root / path.lstrip("/"))
+    yield path, [_table(document, "plugins", plugin, "containerd") for plugin in _PLUGINS]
+    imports = document.get("imports")
+    for pattern in imports if isinstance(imports, list) else ():
+        if isinstance(pattern, str) and pattern.startswith("/"):
+            for place in sorted(root.glob(pattern.lstrip("/"))):
+                found = _toml(place)
+                name = f"/{place.relative_to(root)}"
+                yield name, [_table(found, "plugins", plugin, "containerd") for plugin in _PLUGINS]
+
+
+def _toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):  # what containerd makes of it, its log says
+        return {}
+
+
+def _table(value: object, *keys: str) -> dict[str, object]:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def runc_version(root: Path, program: str) -> str:
+    """Return the version that this runc prints; '' where there is none, or ``root`` is not the running system's."""
+    if root != Path("/"):
+        return ""
+    places = [Path(program)] if program.startswith("/") else [root / place / (program or "runc") for place in _PATH]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        return ""
+    try:
+        done = subprocess.run([found, "--version"], check=False, capture_output=True, text=True, timeout=_SECONDS)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    match = _VERSION.search(done.stdout)
+    return match[1] if match else ""

@@ -1,0 +1,92 @@
+"""List the kernel's Unix stream sockets with their peers, by sock_diag: /proc/net/unix does not say who is connected.
+
+Sources: sock_diag(7), section UNIX sockets, and include/uapi/linux/unix_diag.h. An accepted socket carries the name and
+the file of the one that listens, so a client's peer says which socket file it was reached through.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.doctor.facts.model import Inode, UnixSocket
+
+_NETLINK_SOCK_DIAG: Final = 4
+_SOCK_DIAG_BY_FAMILY: Final = 20
+_NLM_F_REQUEST, _NLM_F_DUMP = 0x01, 0x300
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_UDIAG_SHOW: Final = 0x01 | 0x02 | 0x04  # name, file, peer
+_LISTEN: Final = 10  # TCP_LISTEN
+_STATES: Final = (1 << 1) | (1 << _LISTEN)  # established and listening
+_HEADER = struct.Struct("=LHHLL")  # struct nlmsghdr
+_REQUEST = struct.Struct("=BBHLLLLL")  # struct unix_diag_req
+_MESSAGE = struct.Struct("=BBBBLLL")  # struct unix_diag_msg
+_ATTRIBUTE = struct.Struct("=HH")  # struct rtattr
+_BUFFER_BYTES: Final = 1 << 16
+_MINOR_BITS: Final = 20  # of the kernel's own dev_t
+
+
+def list_unix_sockets() -> tuple[UnixSocket, ...]:
+    """Return the Unix stream sockets of this network namespace. Raises OSError where the kernel does not tell."""
+    request = _REQUEST.pack(socket.AF_UNIX, 0, 0, _STATES, 0, _UDIAG_SHOW, 0, 0)
+    header = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as channel:
+        channel.settimeout(5)
+        channel.sendto(header + request, (0, 0))
+        return tuple(_replies(channel))
+
+
+def _replies(channel: socket.socket) -> Iterator[UnixSocket]:
+    """Yield the sockets of a dump until its end. Raises OSError."""
+    while True:
+        data = channel.recv(_BUFFER_BYTES)
+        at = 0
+        while at + _HEADER.size <= len(data):
+            length, kind, *_ = _HEADER.unpack_from(data, at)
+            body = data[at + _HEADER.size : at + length]
+            if kind == _NLMSG_DONE:
+                return
+            if kind == _NLMSG_ERROR:
+                number = -struct.unpack_from("=i", body)[0]
+                raise OSError(number, os.strerror(number))
+            if kind == _SOCK_DIAG_BY_FAMILY and (found := parse_socket(body)):
+                yield found
+            at += max(length + 3 & ~3, _HEADER.size)
+
+
+def parse_socket(body: bytes) -> UnixSocket | None:
+    """Return the socket of a unix_diag_msg with its attributes; None for one that is not a stream."""
+    _, kind, state, _, inode, *_ = _MESSAGE.unpack_from(body)
+    if kind != socket.SOCK_STREAM:
+        return None
+    peer, path, file = 0, "", None
+    at = _MESSAGE.size
+    while at + _ATTRIBUTE.size <= len(body):
+        length, attribute = _ATTRIBUTE.unpack_from(body, at)
+        value = body[at + _ATTRIBUTE.size : at + length]
+        match attribute:
+            case 0:  # UNIX_DIAG_NAME
+                path = os.fsdecode(value.rstrip(b"\0")).replace("\0", "@")
+            case 1:  # UNIX_DIAG_VFS
+                number, device = struct.unpack_from("=LL", value)
+                file = _device(device), number
+            case 2:  # UNIX_DIAG_PEER
+                (peer,) = struct.unpack_from("=L", value)
+        at += max(length + 3 & ~3, _ATTRIBUTE.size)
+    return UnixSocket(inode, peer, path, file, state == _LISTEN)
+
+
+def _device(kernel: int) -> int:
+    """Return a kernel's dev_t as stat(2) has it."""
+    return os.makedev(kernel >> _MINOR_BITS, kernel & ((1 << _MINOR_BITS) - 1))
+
+
+def file_inode(path: Path) -> Inode | None:
+    """Return device and number of a file; None where there is none. The number as sock_diag has it, of 32 bits."""
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino & 0xFFFFFFFF
+    return None

@@ -1,0 +1,156 @@
+"""Judge whom the kubelet talks to, now and after its next start, and what would change that later. Pure."""
+
+from collections.abc import Iterator
+
+from cri_proxy.doctor import catalog
+from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.facts.model import HostFacts
+from cri_proxy.doctor.facts.processes import is_embedded
+from cri_proxy.doctor.rules.managers import where_to_set
+from cri_proxy.kubelet.settings import ENDPOINT, HOSTNAME, Setting, Word, flag_settings
+from cri_proxy.kubelet.unit import KUBEADM_INSTANCE
+
+FLAG = "--container-runtime-endpoint"
+EXTRA_ARGS = "KUBELET_EXTRA_ARGS"
+ANNOTATION = "kubeadm.alpha.kubernetes.io/cri-socket"
+# A process's start is known to a second, because the kernel gives its own as a whole number (btime in /proc/stat).
+_START_SECONDS = 2.0
+_RESTART = "systemctl daemon-reload && systemctl restart kubelet"
+
+
+def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
+    """The kubelet must be able to read its files."""
+    for path, problem in facts.kubelet.next.problems:
+        yield finding(catalog.KUBELET_FILE, f"{path}: {problem}: the kubelet does not start with it", f"correct {path}")
+
+
+def next_start(facts: HostFacts) -> Iterator[Finding]:
+    """The strongest place that names an endpoint must name cri-proxy's."""
+    kubelet, own = facts.kubelet, facts.proxy
+    if hidden := _hidden(facts):
+        yield hidden
+        return
+    setting = kubelet.next.get(ENDPOINT)
+    if own.is_named_by(setting.value):
+        return
+    if setting.is_default and kubelet.process is not None and is_embedded(kubelet.process):
+        return
+    if setting.is_default:
+        yield finding(
+            catalog.ENDPOINT,
+            f"no flag and no file of the kubelet names an endpoint: its next start uses {setting.value}",
+            "install the drop-in 10-cri-proxy.conf into /etc/systemd/system/kubelet.service.d, or give the kubelet "
+            f"{FLAG}={own.endpoint}",
+        )
+    else:
+        beaten = next((each for each in setting.beaten if own.is_named_by(each.value)), None)
+        over = f", which beats {beaten.where}" if beaten else ""
+        yield finding(
+            catalog.ENDPOINT,
+            f"{setting.where} says {setting.value}{over}: the kubelet uses it at its next start",
+            where_to_set(setting, own.endpoint),
+        )
+
+
+def _hidden(facts: HostFacts) -> Finding | None:
+    """Return the finding of a drop-in that names cri-proxy, in a variable that a file sets to something else.
+
+    The packages of pkgs.k8s.io install the file with an empty value.
+    """
+    variable = facts.kubelet.unit.variable(EXTRA_ARGS)
+    if variable is None or variable.hidden is None:
+        return None
+    if _endpoint(variable.value) or not facts.proxy.is_named_by(_endpoint(variable.hidden.value) or "-"):
+        return None
+    return finding(
+        catalog.ENDPOINT_HIDDEN,
+        f"{variable.where} sets {EXTRA_ARGS}, so that {variable.hidden.where} has no effect",
+        f"add {FLAG}={facts.proxy.endpoint} to the value of {EXTRA_ARGS} in {variable.where}",
+    )
+
+
+def _endpoint(value: str) -> str:
+    words = [Word(word, "") for word in value.split()]
+    return next((setting.value for setting in flag_settings(words) if setting.key == ENDPOINT), "")
+
+
+def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
+    """The running kubelet must be connected to cri-proxy, whatever its files say by now.
+
+    A connection to the runtime's own socket beside it says nothing: cAdvisor, a part of the kubelet, has one too.
+    """
+    kubelet, own = facts.kubelet, facts.proxy
+    if kubelet.process is None:
+        yield finding(catalog.KUBELET_STOPPED, "no kubelet runs: what is said of it is what its next start will use")
+        return
+    if is_embedded(kubelet.process):
+        yield finding(
+            catalog.KUBELET_EMBEDDED,
+            f"the kubelet is part of {kubelet.process}: its settings are not seen",
+            f"pass it {FLAG}={own.endpoint} (k3s: --container-runtime-endpoint) and cpuManagerPolicy none",
+        )
+    uses = kubelet.now.get(ENDPOINT).value
+    if kubelet.is_client or (kubelet.is_client is None and own.is_named_by(uses)):
+        return
+    is_right = own.is_named_by(uses)
+    if is_right and own.silence:
+        return  # what keeps it away has been said
+    talks = next((path for path in kubelet.others if path == facts.runtime.socket), "" if is_right else uses)
+    whom = f"uses {talks} and" if talks else f"was started with {uses} and"
+    then = "" if own.is_named_by(kubelet.next.get(ENDPOINT).value) else "once its files are right: "
+    again = "run this again in a minute, the kubelet may be connecting; if it stays so: systemctl restart kubelet"
+    yield finding(
+        catalog.KUBELET_ELSEWHERE,
+        f"the running kubelet (process {kubelet.process.pid}) {whom} is not connected to cri-proxy",
+        again if is_right else f"{then}{_RESTART}",
+    )
+
+
+def changed_files(facts: HostFacts) -> Iterator[Finding]:
+    """What files say is what runs only when they are older than the process."""
+    process = facts.kubelet.process
+    if process is None:
+        return
+    for file in facts.kubelet.files:
+        if file.changed_seconds > process.started_seconds + _START_SECONDS:
+            yield finding(
+                catalog.KUBELET_CHANGED,
+                f"{file.path} has changed since the kubelet (process {process.pid}) started: it may use other values",
+                "systemctl restart kubelet",
+            )
+
+
+def overrides(facts: HostFacts) -> Iterator[Finding]:
+    """A value of the configuration file that another place beats is easily misread."""
+    for setting in facts.kubelet.next.settings:
+        if setting.beaten:
+            yield finding(
+                catalog.DROP_IN,
+                f"{setting.where} sets {setting.key}: {setting.value}, and beats {_beaten(setting)}",
+            )
+
+
+def _beaten(setting: Setting) -> str:
+    return " and ".join(f"{each.value} of {each.where}" for each in setting.beaten)
+
+
+def kubeadm(facts: HostFacts) -> Iterator[Finding]:
+    """Kubeadm must not put another endpoint back. Since 1.34 it keeps one in a file, before in an annotation."""
+    kubelet, own = facts.kubelet, facts.proxy
+    instance = kubelet.instance.get(ENDPOINT) if kubelet.instance else None
+    if instance and not instance.is_default and not own.is_named_by(instance.value):
+        yield finding(
+            catalog.KUBEADM_ENDPOINT,
+            f"{KUBEADM_INSTANCE} says {instance.value}: `kubeadm upgrade` puts that into the kubelet's configuration",
+            where_to_set(instance, own.endpoint),
+        )
+    if kubelet.is_of_kubeadm:
+        name = kubelet.next.get(HOSTNAME).value or facts.host_name or "NODE"
+        yield finding(
+            catalog.KUBEADM_ANNOTATION,
+            "kubeadm may write its files again from the node's annotation, which cannot be seen from here",
+            f"where kubectl works: kubectl annotate node {name} --overwrite {ANNOTATION}={own.endpoint}",
+        )
+
+
+RULES = (kubelet_files, next_start, running_kubelet, changed_files, overrides, kubeadm)

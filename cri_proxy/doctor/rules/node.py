@@ -1,0 +1,106 @@
+"""Judge the node around both: its name, CPUs and their reservation, cgroups, and runc. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cri_proxy.doctor import catalog
+from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.facts.model import HostFacts
+from cri_proxy.kubelet.reservation import reservation_gap
+from cri_proxy.kubelet.settings import CGROUP_DRIVER, HOSTNAME
+
+SYSTEMD: Final = "systemd"
+# https://github.com/opencontainers/runc/releases/tag/v1.1.6: the mask of AllowedCPUs was written in the wrong order.
+_FIXED_RUNC: Final = (1, 1, 6)
+_SAFE_CPUS: Final = 8  # a mask of one byte has no order
+
+
+def node_name(facts: HostFacts) -> Iterator[Finding]:
+    """The daemon chooses its part of a ConfigMap by the name that the node has in the cluster."""
+    kubelet, own = facts.kubelet, facts.proxy
+    said = (kubelet.now if kubelet.process else kubelet.next).get(HOSTNAME)
+    name = (said.value or facts.host_name).strip().lower()
+    ours = own.node_name or facts.host_name
+    if name and ours and name != ours:
+        why = f"{said.where}, --{HOSTNAME}" if said.value else "the host's name"
+        yield finding(
+            catalog.NODE_NAME,
+            f"the kubelet's node is {name} ({why}), and cri-proxy's is {ours}",
+            f"start cri-proxy with --node-name {name} (CRI_PROXY_ARGS in /etc/default/cri-proxy)",
+        )
+
+
+def reservation(facts: HostFacts) -> Iterator[Finding]:
+    """The kubelet should offer pods what can be granted."""
+    if facts.cpus is None:
+        return
+    kubelet = facts.kubelet
+    reserve = (kubelet.now if kubelet.process else kubelet.next).reserve
+    gap = reservation_gap(reserve, facts.cpus)
+    if gap is not None:
+        code = catalog.RESERVATION if gap.excess_mcpu > 0 else catalog.RESERVATION_UNUSED
+        yield finding(code, gap.text, gap.remedy)
+
+
+def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:
+    """CPUs that the kernel isolates are for containers that ask for them."""
+    if facts.cpus is None:
+        return
+    isolated = facts.cpus.isolated & facts.cpus.online
+    if unused := isolated - facts.cpus.available:
+        yield finding(
+            catalog.ISOLATED_UNUSED,
+            f"the kernel isolates CPUs {unused}, and availableResources.cpu leaves them out: no container can use them",
+            "add them to availableResources.cpu, or take them out of the kernel's isolcpus=",
+        )
+    if both := isolated & facts.cpus.reserved:
+        yield finding(
+            catalog.ISOLATED_RESERVED,
+            f"CPUs {both} are reserved for the system and isolated by the kernel, which balances no load there",
+            "reserve others with reservedResources.cpu, or take them out of the kernel's isolcpus=",
+        )
+
+
+def cgroups(facts: HostFacts) -> Iterator[Finding]:
+    """Cpusets need their controller, and one program that owns the tree."""
+    if facts.cgroups.version and not facts.cgroups.has_cpuset:
+        yield finding(
+            catalog.NO_CPUSET,
+            f"cgroup v{facts.cgroups.version} has no cpuset controller here: containers cannot be pinned",
+            "boot a kernel with CONFIG_CPUSETS and without cgroup_disable=cpuset",
+        )
+    if facts.cgroups.version == 1:
+        yield finding(
+            catalog.OLD_CGROUPS,
+            "the node uses cgroup v1, with which kubelets from 1.35 on do not start unless failCgroupV1 is false",
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        )
+    driver, runtime = facts.kubelet.next.get(CGROUP_DRIVER), facts.runtime
+    if runtime.is_systemd is not None and runtime.is_systemd != (driver.value == SYSTEMD):
+        other = SYSTEMD if runtime.is_systemd else "cgroupfs"
+        yield finding(
+            catalog.CGROUP_DRIVER,
+            f"the kubelet's cgroupDriver is {driver.value} ({driver.where or 'the default'}), and {runtime.config} has "
+            f"SystemdCgroup = {str(runtime.is_systemd).lower()}; kubelets do not ask containerd before 2.0 for its own",
+            f"set cgroupDriver: {other} in the kubelet's configuration, or SystemdCgroup = "
+            f"{str(not runtime.is_systemd).lower()} in {runtime.config}",
+        )
+
+
+def runc(facts: HostFacts) -> Iterator[Finding]:
+    """Runc before 1.1.6 hands systemd the CPU mask with its bytes reversed."""
+    runtime = facts.runtime
+    version = tuple(map(int, re.findall(r"\d+", runtime.runc)[:3]))
+    is_many = facts.cpus is not None and bool(facts.cpus.online) and max(facts.cpus.online) >= _SAFE_CPUS
+    uses_systemd = facts.kubelet.next.get(CGROUP_DRIVER).value == SYSTEMD or bool(runtime.is_systemd)
+    if version and version < _FIXED_RUNC and is_many and uses_systemd:
+        yield finding(
+            catalog.OLD_RUNC,
+            f"runc {runtime.runc} hands systemd CPU masks with their bytes reversed: each `systemctl daemon-reload` "
+            "moves containers to other CPUs, until cri-proxy puts them back",
+            "upgrade runc to 1.1.6 or later",
+        )
+
+
+RULES = (node_name, reservation, isolated_cpus, cgroups, runc)

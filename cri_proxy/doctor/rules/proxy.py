@@ -1,0 +1,96 @@
+"""Judge cri-proxy itself and the runtime behind it: running, alone, ready, started at boot, closed to others. Pure."""
+
+from collections.abc import Iterator
+
+from cri_proxy.doctor import catalog
+from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.facts.model import HostFacts, listed
+
+_START = "systemctl start cri-proxy"
+_SYSTEMD_PID = 1  # with socket activation it listens too
+
+
+def runtime_socket(facts: HostFacts) -> Iterator[Finding]:
+    """The runtime must listen where cri-proxy looks for it."""
+    runtime = facts.runtime
+    if runtime.silence:
+        yield finding(
+            catalog.RUNTIME_SOCKET,
+            f"nothing listens on the runtime's socket {runtime.socket}: {runtime.silence}",
+            "start the runtime (systemctl start containerd), or set runtimeEndpoint to its socket in cri-proxy's "
+            "configuration",
+        )
+
+
+def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
+    """The daemon must run, answer, and be ready."""
+    own = facts.proxy
+    if own.unusable:
+        yield finding(
+            catalog.CONFIG_INVALID,
+            f"no daemon runs, and its configuration is not valid: {own.unusable}",
+            "correct it, try it with `cri-proxy check-config PATH`",
+        )
+    if own.silence and not own.is_running:
+        yield finding(
+            catalog.PROXY_STOPPED,
+            f"nothing serves cri-proxy's socket {own.listen}: {own.silence}",
+            f"{_START}; `journalctl -u cri-proxy` says why it has stopped",
+        )
+    elif own.silence and not facts.runtime.silence:
+        yield finding(
+            catalog.PROXY_SILENT,
+            f"a call through {own.listen} is not answered: {own.silence}",
+            "`journalctl -u cri-proxy` and `journalctl -u containerd` say why",
+        )
+    for problem in own.problems:
+        yield finding(catalog.PROXY_NOT_READY, f"the daemon is not ready: {problem}", "`cri-proxy status` shows more")
+
+
+def daemon_is_alone(facts: HostFacts) -> Iterator[Finding]:
+    """One daemon must listen, and nothing else on its socket."""
+    own = facts.proxy
+    holders = own.holders or ()
+    pids = {process.pid for process in own.processes} | {_SYSTEMD_PID}
+    if holders and not any(process.pid in pids for process in holders):
+        yield finding(
+            catalog.SOCKET_OWNER,
+            f"{listed(holders)} listens on {own.listen}, and is no daemon of cri-proxy",
+            "stop it, then systemctl restart cri-proxy; or give one of them another socket (--listen)",
+        )
+    if len(own.processes) > 1:
+        yield finding(
+            catalog.SECOND_PROXY,
+            f"{len(own.processes)} daemons of cri-proxy run: {listed(f'process {p.pid}' for p in own.processes)}; "
+            "both pin the same containers unless one is handing over to the other",
+            "stop those that `systemctl status cri-proxy` does not list",
+        )
+
+
+def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
+    """After a boot the kubelet must find it."""
+    match facts.proxy.is_enabled:
+        case False:
+            yield finding(
+                catalog.PROXY_DISABLED,
+                "cri-proxy.service is not enabled, and the kubelet's unit does not want it: after a boot the kubelet "
+                "has no runtime",
+                "systemctl enable cri-proxy",
+            )
+        case None:
+            yield finding(
+                catalog.NO_UNIT,
+                "systemd has no unit cri-proxy.service: nothing starts the daemon after a boot or a crash",
+                "install packaging/cri-proxy.service, or the Debian package",
+            )
+
+
+def access(facts: HostFacts) -> Iterator[Finding]:
+    """Sockets, state and configuration must be root's."""
+    for each in facts.access:
+        if each.problem:
+            what, _, remedy = each.problem.rpartition(": ")
+            yield finding(catalog.OPEN_ACCESS, f"{each.path} {what}", remedy)
+
+
+RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, access)

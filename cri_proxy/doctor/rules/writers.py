@@ -1,0 +1,71 @@
+"""Judge what else writes the cpusets of containers: resource managers and NRI plugins. Pure."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Final
+
+from cri_proxy.doctor import catalog
+from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.facts.model import HostFacts
+
+# Names of processes and plugins that write cpusets, and what they belong to.
+WRITERS: Final = {
+    "cri-resmgr*": "cri-resource-manager",
+    "nri-resource-policy-*": "nri-plugins, a resource policy",
+    "nri-memory-policy*": "nri-plugins, memory policy",
+    "koordlet": "Koordinator, whose cpuset allocator and CPU burst write cgroups",
+    "katalyst-agent": "Katalyst's QoS resource manager",
+    "crane-agent": "Crane's CPU manager",
+    "cpusetter": "CPU-Pooler",
+}
+# Files of /opt/nri/plugins are named INDEX-NAME; the index orders them.
+_INDEXED = "[0-9][0-9]-"
+
+
+def writer(name: str) -> str:
+    """Return what a process or plugin of this name belongs to, '' for one that is not known to write cpusets.
+
+    >>> writer("koordlet").partition(",")[0], writer("10-nri-resource-policy-balloons").partition(",")[0], writer("sh")
+    ('Koordinator', 'nri-plugins', '')
+    """
+    short = name[3:] if fnmatchcase(name, f"{_INDEXED}*") else name
+    return next((owner for pattern, owner in WRITERS.items() if fnmatchcase(short, pattern)), "")
+
+
+def cpuset_writers(facts: HostFacts) -> Iterator[Finding]:
+    """No other program may pin containers."""
+    for process in facts.processes:
+        if owner := writer(process.name):
+            yield finding(
+                catalog.CPUSET_WRITER,
+                f"{process} runs ({owner}): it writes cpusets that cri-proxy has to put back",
+                f"remove {owner.partition(',')[0]} from this node, or run it without its CPU pinning",
+            )
+
+
+def nri_plugins(facts: HostFacts) -> Iterator[Finding]:
+    """No plugin of the runtime may pin containers; unknown ones are named."""
+    for path in facts.nri.installed:
+        name = path.rpartition("/")[2]
+        if owner := writer(name):
+            yield finding(
+                catalog.NRI_PLUGIN,
+                f"{path} is installed ({owner}): containerd starts it, and it writes cpusets",
+                f"remove {path} and restart containerd",
+            )
+        else:
+            yield finding(
+                catalog.NRI_UNKNOWN,
+                f"{path} is an NRI plugin that containerd starts",
+                "see to it that it leaves cpuset.cpus and cpuset.mems alone",
+            )
+    for process in facts.nri.clients:
+        if not writer(process.name):
+            yield finding(
+                catalog.NRI_UNKNOWN,
+                f"{process} is connected to the runtime's NRI socket",
+                "see to it that it leaves cpuset.cpus and cpuset.mems alone",
+            )
+
+
+RULES = (cpuset_writers, nri_plugins)

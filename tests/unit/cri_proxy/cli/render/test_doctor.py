@@ -1,0 +1,64 @@
+from cri_proxy.cli.render.doctor import render_doctor, render_removal
+from cri_proxy.doctor.catalog import Finding, Severity
+from cri_proxy.doctor.report import DoctorReport, Seen
+
+SEEN = (Seen("kubelet", "does not run"),)
+
+
+def test_findings_are_numbered_through_below_their_severity() -> None:
+    report = DoctorReport(
+        SEEN,
+        (
+            Finding("endpoint", Severity.MUST, "It says x.", "set y"),
+            Finding("node-name", Severity.SHOULD, "It is a."),
+            Finding("old-cgroups", Severity.NOTE, "It is v1.", "boot"),
+        ),
+    )
+    assert render_doctor(report).splitlines() == [
+        "kubelet  does not run",
+        "",
+        "must be mended, in this order:",
+        "  1. endpoint",
+        "     It says x.",
+        "     -> set y",
+        "",
+        "should be changed:",
+        "  2. node-name",
+        "     It is a.",
+        "",
+        "to know:",
+        "  3. old-cgroups",
+        "     It is v1.",
+        "     -> boot",
+        "",
+        "1 thing must be mended.",
+    ]
+
+
+def test_without_findings_the_verdict_is_short() -> None:
+    assert render_doctor(DoctorReport(SEEN, ())).splitlines()[-1] == "Nothing must be mended."
+
+
+def test_what_was_not_seen_is_said_and_limits_the_verdict() -> None:
+    text = render_doctor(DoctorReport(SEEN, (), ("the CPUs: no such file",)))
+    assert "not seen: the CPUs: no such file" in text
+    assert text.endswith("Nothing must be mended in what could be seen.")
+
+
+def test_codes_are_coloured_by_severity_where_colours_are_wanted() -> None:
+    report = DoctorReport(SEEN, (Finding("endpoint", Severity.MUST, "x"),))
+    assert "\x1b[31mendpoint\x1b[0m" in render_doctor(report, colours=True)
+    assert "\x1b" not in render_doctor(report)
+
+
+def test_a_removal_is_answered_with_yes_no_or_not_known() -> None:
+    reason = Finding("uses-proxy", Severity.MUST, "It is connected.", "systemctl stop kubelet")
+    assert render_removal(DoctorReport(SEEN, (reason,))).splitlines() == [
+        "kubelet: does not run",
+        "  1. uses-proxy",
+        "     It is connected.",
+        "     -> systemctl stop kubelet",
+        "The kubelet depends on cri-proxy.",
+    ]
+    assert render_removal(DoctorReport(SEEN, ())).endswith("The kubelet does not depend on cri-proxy.")
+    assert "It is not known" in render_removal(DoctorReport(SEEN, (), ("whom it talks to: no",)))

@@ -1,0 +1,55 @@
+import pytest
+
+from cri_proxy.doctor.rules.managers import former_state, static_managers, topology_manager
+from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from tests.fakes.node_facts import CONFIG, WIRED, codes, healthy, kubelet, only, settings
+
+STATIC = KubeletManagers("static", "Static")
+
+
+def test_a_static_policy_names_its_place_and_the_order_of_steps() -> None:
+    found = only(static_managers, healthy(kubelet=kubelet(f"{WIRED}cpuManagerPolicy: static")))
+    assert found.text == f"{CONFIG} sets cpuManagerPolicy: static: the kubelet's CPU manager pins containers too"
+    assert found.remedy == (
+        f"drain the node, stop the kubelet, set cpuManagerPolicy: none in {CONFIG}, delete "
+        "/var/lib/kubelet/cpu_manager_state, start the kubelet"
+    )
+
+
+def test_a_flag_beats_the_file_and_is_what_to_change() -> None:
+    flag = settings(WIRED, "--memory-manager-policy=Static", "--root-dir=/k", where="/etc/default/kubelet")
+    found = only(static_managers, healthy(kubelet=kubelet(next=flag)))
+    assert found.code == "memory-manager"
+    assert "set --memory-manager-policy=None in /etc/default/kubelet, delete /k/memory_manager_state" in found.remedy
+
+
+def test_a_kubelet_that_was_started_with_it_pins_although_its_files_are_right() -> None:
+    now = settings(WIRED, "--cpu-manager-policy=static")
+    found = only(static_managers, healthy(kubelet=kubelet(now=now)))
+    assert found.text.startswith("process 812, --cpu-manager-policy sets cpuManagerPolicy: static")
+    assert codes(static_managers, healthy(kubelet=kubelet(now=now, process=None))) == []
+
+
+@pytest.mark.parametrize("text", [WIRED, f"{WIRED}cpuManagerPolicy: none\nmemoryManagerPolicy: None\n"])
+def test_managers_that_are_off_are_fine(text: str) -> None:
+    assert codes(static_managers, healthy(kubelet=kubelet(text))) == []
+
+
+def test_state_of_a_former_policy_keeps_the_kubelet_from_starting() -> None:
+    found = list(former_state(healthy(kubelet=kubelet(managers=STATIC, process=None))))
+    assert [finding.code for finding in found] == ["manager-state", "manager-state"]
+    assert "/var/lib/kubelet/cpu_manager_state has policy static" in found[0].text
+    assert "delete /var/lib/kubelet/memory_manager_state" in found[1].remedy
+
+
+def test_state_of_the_policy_that_is_configured_is_said_with_that() -> None:
+    text = f"{WIRED}cpuManagerPolicy: static\nmemoryManagerPolicy: Static\n"
+    assert codes(former_state, healthy(kubelet=kubelet(text, managers=STATIC))) == []
+    assert codes(former_state, healthy(kubelet=kubelet(managers=KubeletManagers("none", "None")))) == []
+
+
+def test_a_topology_manager_without_the_others_is_noted() -> None:
+    text = f"{WIRED}topologyManagerPolicy: single-numa-node\n"
+    assert "topologyManagerPolicy: single-numa-node" in only(topology_manager, healthy(kubelet=kubelet(text))).text
+    assert codes(topology_manager, healthy(kubelet=kubelet(f"{text}cpuManagerPolicy: static\n"))) == []
+    assert codes(topology_manager, healthy()) == []

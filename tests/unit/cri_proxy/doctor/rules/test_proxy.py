@@ -1,0 +1,61 @@
+import pytest
+
+from cri_proxy.doctor.facts.model import Access, ProcessFacts, RuntimeFacts
+from cri_proxy.doctor.rules.proxy import access, daemon_is_alone, daemon_runs, daemon_starts_at_boot, runtime_socket
+from tests.fakes.node_facts import DAEMON, codes, healthy, only, proxy
+
+SYSTEMD = ProcessFacts(1, "systemd")
+
+
+def test_a_missing_socket_of_the_runtime_is_named() -> None:
+    found = only(runtime_socket, healthy(runtime=RuntimeFacts("/r.sock", "No such file or directory")))
+    assert found.text == "nothing listens on the runtime's socket /r.sock: No such file or directory"
+    assert codes(runtime_socket, healthy()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, []),
+        ({"is_running": False, "silence": "Connection refused"}, ["proxy-stopped"]),
+        ({"is_running": False, "silence": "no", "unusable": "x: bad"}, ["config-invalid", "proxy-stopped"]),
+        ({"silence": "no answer within 5 seconds"}, ["proxy-silent"]),
+        ({"problems": ("a", "b")}, ["proxy-not-ready", "proxy-not-ready"]),
+    ],
+)
+def test_the_daemon_must_run_answer_and_be_ready(change: dict[str, object], found: list[str]) -> None:
+    assert codes(daemon_runs, healthy(proxy=proxy(**change))) == found
+
+
+def test_a_silence_that_the_runtimes_absence_explains_is_said_once() -> None:
+    facts = healthy(proxy=proxy(silence="closed"), runtime=RuntimeFacts("/r.sock", "gone"))
+    assert codes(daemon_runs, facts) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, []),
+        ({"holders": (SYSTEMD,)}, []),
+        ({"holders": (SYSTEMD, DAEMON)}, []),
+        ({"holders": None}, []),
+        ({"holders": (ProcessFacts(7, "socat"),)}, ["socket-owner"]),
+        ({"processes": (DAEMON, ProcessFacts(700, "python3"))}, ["second-proxy"]),
+    ],
+)
+def test_one_daemon_listens_and_nothing_else(change: dict[str, object], found: list[str]) -> None:
+    assert codes(daemon_is_alone, healthy(proxy=proxy(**change))) == found
+
+
+@pytest.mark.parametrize(("is_enabled", "found"), [(True, []), (False, ["proxy-disabled"]), (None, ["no-unit"])])
+def test_a_boot_must_start_it(is_enabled: bool | None, found: list[str]) -> None:
+    assert codes(daemon_starts_at_boot, healthy(proxy=proxy(is_enabled=is_enabled))) == found
+
+
+def test_what_others_can_change_is_named_with_the_command_that_closes_it() -> None:
+    open_one = Access("/s/state.db", "has mode 0666, others may write to it: chmod go-w /s/state.db")
+    found = only(access, healthy(access=(Access("/s"), open_one)))
+    assert (found.text, found.remedy) == (
+        "/s/state.db has mode 0666, others may write to it",
+        "chmod go-w /s/state.db",
+    )

@@ -1,0 +1,39 @@
+import pytest
+
+from cri_proxy.doctor.facts.model import NriFacts, ProcessFacts
+from cri_proxy.doctor.rules.writers import cpuset_writers, nri_plugins, writer
+from tests.fakes.node_facts import codes, healthy, only
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cri-resmgr",
+        "nri-resource-policy-topology-aware",
+        "nri-resource-policy-balloons",
+        "nri-resource-policy-static",
+        "10-nri-resource-policy-balloons",
+        "koordlet",
+    ],
+)
+def test_a_program_that_writes_cpusets_is_known_by_its_name(name: str) -> None:
+    assert writer(name)
+    assert codes(cpuset_writers, healthy(processes=(ProcessFacts(9, name),))) == ["cpuset-writer"]
+
+
+def test_other_programs_are_not() -> None:
+    assert codes(cpuset_writers, healthy(processes=(ProcessFacts(9, "sh"), ProcessFacts(8, "my-koordlet")))) == []
+
+
+def test_an_installed_plugin_is_known_or_noted() -> None:
+    plugins = ("/opt/nri/plugins/10-nri-resource-policy-balloons", "/opt/nri/plugins/90-logger")
+    found = list(nri_plugins(healthy(nri=NriFacts(installed=plugins))))
+    assert [finding.code for finding in found] == ["nri-plugin", "nri-unknown"]
+    assert found[0].remedy == f"remove {plugins[0]} and restart containerd"
+
+
+def test_a_connected_plugin_is_noted_unless_its_process_has_been_found() -> None:
+    clients = (ProcessFacts(9, "logger"), ProcessFacts(8, "nri-resource-policy-balloons"))
+    assert only(nri_plugins, healthy(nri=NriFacts(clients))).text == (
+        "logger, process 9 is connected to the runtime's NRI socket"
+    )
