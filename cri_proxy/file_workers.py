@@ -22,6 +22,9 @@ Ts = TypeVarTuple("Ts")
 PATIENCE_SECONDS: Final = 0.05
 """How long a call waits for a busy worker before another one is started: far above what a call takes that works."""
 
+IDLE_SECONDS: Final = 15.0
+"""How long a worker waits for work before it ends: pods come in bursts, and each process costs a megabyte or two."""
+
 
 @dataclass(eq=False)
 class FilesFailed(CriProxyError):
@@ -89,7 +92,7 @@ class _Call:
 
 
 class FileWorkers:
-    """At most ``most`` workers, processes where there is a launcher; one is kept when nothing is to be done."""
+    """At most ``most`` workers, processes where there is a launcher; an idle one waits for work for a while."""
 
     def __init__(self, launcher: Launcher | None, *, most: int) -> None:
         """Start nothing yet. Without a launcher the workers are threads."""
@@ -99,6 +102,7 @@ class FileWorkers:
         self._count = 0
         self._freed = asyncio.Event()
         self._calls: dict[str, _Call] = {}
+        self._ending: asyncio.TimerHandle | None = None
 
     def hanging(self) -> tuple[tuple[str, float], ...]:
         """Return the subjects that hang, each with the seconds since it was asked, by name."""
@@ -184,7 +188,14 @@ class FileWorkers:
             self._close(worker)
         else:
             self._idle.append(worker)
+            self._end_later()
         self._freed.set()
+
+    def _end_later(self) -> None:
+        """End the idle worker unless it gets work in time."""
+        if self._ending is not None:
+            self._ending.cancel()
+        self._ending = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
 
     def _forget(self, subject: str, call: _Call) -> None:
         call.ended.set()
@@ -193,6 +204,11 @@ class FileWorkers:
 
     def close(self) -> None:
         """End the idle workers; those that hang are left behind."""
+        if self._ending is not None:
+            self._ending.cancel()
+        self._end_idle()
+
+    def _end_idle(self) -> None:
         while self._idle:
             self._close(self._idle.pop())
             self._count -= 1

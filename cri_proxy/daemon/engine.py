@@ -121,7 +121,6 @@ class Engine:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, files.of_host, closing)
         hints = DeviceHints(settings.sysfs_root, files.of_pods)
-        node.background.start(hints.warm(), name="start a helper")
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -23,9 +22,6 @@ _REST_SECONDS: Final = 0.25
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
-WARM_SECONDS: Final = 10.0
-"""For a helper to start and to load what it needs, before the first container: seconds on a machine under load."""
-
 
 @dataclass(frozen=True, slots=True)
 class MissingHints:
@@ -44,11 +40,6 @@ class DeviceHints:
         """``files`` runs what may hang."""
         self._root = root
         self._files = files
-
-    async def warm(self) -> None:
-        """Start a helper, so that the first container does not wait for that."""
-        with suppress(FilesFailed):
-            await self._files.run("sysfs", localities, self._root, (), (), {}, within_seconds=WARM_SECONDS)
 
     async def of(self, config: pb.ContainerConfig) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing."""

@@ -16,7 +16,7 @@ from cri_proxy.cri.read_status import Existing
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Cpusets, Enforced
-from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.node.drift.runc_scope import MisreadScopes
 from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects

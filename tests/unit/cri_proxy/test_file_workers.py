@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed, FileWorkers
+from cri_proxy.file_workers import IDLE_SECONDS, PLAIN_THREADS, FilesFailed, FileWorkers
 from tests.fakes.waiting import holds
 
 MOST = 3
@@ -105,3 +105,15 @@ async def test_a_call_without_time_is_not_made() -> None:
 
 async def test_without_workers_of_its_own_a_node_asks_on_a_thread() -> None:
     assert await PLAIN_THREADS.run("a", threading.get_ident, within_seconds=0.0) != threading.get_ident()
+
+
+async def test_a_worker_that_gets_no_work_ends_after_a_while() -> None:
+    async with workers() as (files, _):
+        first = await files.run("a", threading.current_thread, within_seconds=LONG_SECONDS)
+        assert await files.run("b", threading.current_thread, within_seconds=LONG_SECONDS) is first
+        assert files._ending is not None
+        assert 0 < files._ending.when() - asyncio.get_running_loop().time() <= IDLE_SECONDS
+        files._end_idle()
+        first.join(LONG_SECONDS)
+        assert not first.is_alive()
+        assert await files.run("a", threading.current_thread, within_seconds=LONG_SECONDS) is not first

@@ -1,4 +1,6 @@
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,44 @@ def test_a_root_without_a_machine_is_named_with_the_remedy(tmp_path: Path, capsy
     assert run_command(argv) == 1
     problem = "machine '/nowhere': no such directory; --sysfs-root takes the directory that holds sys/ and proc/"
     assert capsys.readouterr().err == f"cri-proxy run: {problem}\n"
+
+
+# In a process of its own: this one has threads, and may not fork.
+HELPERS = """
+import sys
+from pathlib import Path
+from cri_proxy.cli.run import _leave_out_openssl, fork_launcher
+
+_leave_out_openssl()
+launcher = fork_launcher()
+helper = launcher.start()
+from cri_proxy.cri import device_locality, mounts
+from cri_proxy.node.drift import kubelet_state
+from cri_proxy.node.resource_files.directories import list_directories
+from cri_proxy.state.process_lock import note_holder
+from cri_proxy.state import session
+
+root = Path(sys.argv[1])
+LOADED = "{name for name, module in __import__('sys').modules.items() if module}"
+before = helper.call(eval, LOADED)
+helper.call(device_locality.localities, root, ("/dev/null",), (), {})
+helper.call(device_locality.device_numbers, root, ("/dev/null",))
+helper.call(device_locality.device_nodes, root, ("a/b=c",))
+helper.call(mounts.subjects_of, root, ("/dev/null",))
+helper.call(kubelet_state.read_managers, root)
+helper.call(list_directories, root)
+helper.call(note_holder, root / "lock", "1")
+helper.call(session._open, root / "state.db", 1.0)
+print("late:", sorted(helper.call(eval, LOADED) - before))
+print("in all:", sorted(helper.call(eval, LOADED) & {"asyncio", "structlog", "google.protobuf", "ssl"}))
+
+import asyncio, hashlib
+print("here:", sorted(eval(LOADED) & {"_ssl", "_hashlib"}), hashlib.sha256(b"").hexdigest()[:8])
+"""
+
+
+def test_helper_processes_load_little_and_the_daemon_no_openssl(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HELPERS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("late: []\nin all: []\nhere: [] e3b0c442\n", "")

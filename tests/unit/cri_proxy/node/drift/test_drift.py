@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.drift.cgroups import Cgroups, Enforced
 from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, DriftProbes, likely_writer
-from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.sync.adoption import LeftAlone
 from policies.base import Pinning
