@@ -72,7 +72,7 @@ def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:
 def _near(picked: PickedCpus) -> str:
     """Return how many CPUs are near each device; '' if there are no devices, or one has none near."""
     counts = [(picked.owned & place.cpus).bit_count() for place in picked.places]
-    if not counts or not all(counts):
+    if not all(counts):
         return ""
     if len(set(counts)) == 1:
         sources = (source for place in picked.places for source in place.sources)

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from policies.base import Allocations, CpuKind, DeviceLocality, Grant
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Threads
 from policies.topology_aware.explain import hints_unmet, why_not_near
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of
@@ -13,6 +15,7 @@ from tests.unit.policies.build import (
     placed,
     rejected,
     request,
+    supply_of,
     topology_aware,
     tree_of,
 )
@@ -42,6 +45,67 @@ def test_a_shared_set_that_is_used_up_is_told() -> None:
     held = fill(POLICY, *(request(f"idle-{n}/c", 0, BEST_EFFORT) for n in range(4)))
     decision = placed(POLICY.decide(held, request("big/c", 15000)))
     assert "shared-emptied" in [r.code for r in decision.reasons]
+
+
+def test_of_the_shared_sets_those_that_are_used_up_now_and_have_users_without_a_request_are_told() -> None:
+    idle = Grant(request("idle/c", 0, BEST_EFFORT), "NUMA node #1", CpuKind.SHARED)
+    busy = Grant(request("busy/c", 0, BEST_EFFORT), "NUMA node #2", CpuKind.SHARED)
+    held = Allocations((busy, idle, owned("other/c", "NUMA node #2", "8-11")))
+
+    def told(mcpu: int) -> list[str]:
+        decision = placed(POLICY.decide(held, request("big/c", mcpu)))
+        return [reason.text for reason in decision.reasons if reason.code == "shared-emptied"]
+
+    assert told(1000) == []  # one CPU of a node that nobody shares
+    assert told(10000) == []
+    assert told(11000) == [
+        "the shared set of NUMA node #1 is used up: containers without a CPU request use a wider one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("isolated", "prefers", "mcpu", "expected"),
+    [
+        ("", None, 1000, []),
+        ("", True, 1000, ["isolated-short"]),
+        ("7", None, 2000, []),
+        ("7", True, 2000, ["isolated-short"]),
+    ],
+)
+def test_isolated_cpus_are_told_to_be_missing_where_they_are_preferred(
+    isolated: str, prefers: bool | None, mcpu: int, expected: list[str]
+) -> None:
+    policy = topology_aware(four_nodes(isolated=isolated), "0")
+    decision = placed(policy.decide(Allocations(), request("a/c", mcpu, prefer_isolated=prefers)))
+    assert [reason.code for reason in decision.reasons if reason.code == "isolated-short"] == expected
+
+
+def test_isolated_cpus_that_are_taken_are_told() -> None:
+    decision = placed(topology_aware(four_nodes(isolated="7"), "0").decide(Allocations(), request("a/c", 1000)))
+    assert [reason.text for reason in decision.reasons if reason.code == "cpus-picked"] == [
+        "CPU 7: 1 thread of a core that was whole in NUMA node #1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "expected"),
+    [
+        (4000, "too few CPUs on cores that are wholly free"),
+        (4500, "too small: 4000m free, of which 4 CPUs can be owned"),
+    ],
+)
+def test_a_pool_that_lacks_whole_cores_only_is_told_from_one_that_is_too_small(mcpu: int, expected: str) -> None:
+    held = Allocations((owned("a/c", "socket #1", "8,10,12,14"),))
+    wanted = request("b/c", mcpu, threads=Threads.OWN_CORE)
+    outcomes = {each.pool: each.outcome for each in placed(POLICY.decide(held, wanted)).ranking}
+    assert outcomes["socket #1"] == expected
+
+
+def test_a_pool_that_owes_more_than_it_has_is_told_to_have_nothing_free() -> None:
+    over = Grant(request("over/c", 5000), "NUMA node #1", CpuKind.SHARED, shared_mcpu=5000)
+    decision = placed(POLICY.decide(Allocations((over,)), request("a/c", 500)))
+    outcomes = {each.pool: each.outcome for each in decision.ranking}
+    assert outcomes["NUMA node #1"] == "too small: 0m free, of which 0 CPUs can be owned"
 
 
 def test_a_refusal_ranks_all_pools_and_tells_what_was_free() -> None:
@@ -93,6 +157,36 @@ def test_isolated_cpus_are_not_said_to_be_free_for_who_gets_ordinary_ones() -> N
 def test_for_a_share_the_best_pool_near_all_devices_is_named() -> None:
     assert refusal(context(3500, hints=(NIC, GPU))).endswith("2 CPUs free to own; no pool is near all of them")
     assert refusal(context(3500)).endswith("most shared capacity near all of them in NUMA node #1: 3000m")
+
+
+def test_of_the_pools_near_all_devices_the_one_with_most_left_is_named() -> None:
+    middle = DeviceLocality("/dev/middle", CpuSet.parse("4-11"), NodeSet())
+    share = Grant(request("o/c", 2000), "NUMA node #2", CpuKind.SHARED, shared_mcpu=2000)
+    assert refusal(context(3500, share, hints=(middle,))).endswith("in NUMA node #1: 3000m")
+
+
+def test_cpus_that_are_withheld_are_not_said_to_be_free() -> None:
+    asked = context(3000, FULL, hints=(GPU,))
+    withheld = replace(asked, supply=supply_of(TREE, FULL, withheld="8"))
+    assert "near /dev/gpu (CPUs 8-9) 1 CPU free to own" in refusal(withheld)
+    assert why_not_near(withheld, TREE.root) == "too few CPUs near its devices: 1 free"
+
+
+def test_isolated_cpus_of_every_package_count_where_they_are_required() -> None:
+    tree = tree_of(four_nodes(isolated="8,12"))
+    wanted = request("a/c", 2000, strict_hints=True, hints=(GPU,), require_isolated=True)
+    assert "near /dev/gpu (CPUs 8-9) 1 CPU free to own" in refusal(context_of(tree, wanted))
+
+
+def test_as_many_cpus_near_the_devices_as_are_wanted_are_enough() -> None:
+    assert why_not_near(context(2000, hints=(GPU,)), TREE.root) == ""
+
+
+def test_isolated_cpus_that_are_free_but_far_from_a_device_are_not_the_reason() -> None:
+    policy = topology_aware(four_nodes(isolated="7"), "0")
+    far = DeviceLocality("/dev/x", CpuSet.parse("8-9"), NodeSet())
+    wanted = request("a/c", 1000, require_isolated=True, strict_hints=True, hints=(far,))
+    assert rejected(policy.decide(Allocations(), wanted)).reason.code == "strict-hints"
 
 
 def test_an_isolated_cpu_counts_alone_where_one_is_required() -> None:

@@ -45,6 +45,13 @@ def test_a_system_container_is_told_where_it_runs(cpus: str, start: str) -> None
     assert reasons.reserved(CpuSet.parse(cpus), by_annotation=False).text.startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("by_annotation", "why"), [(True, "asked for by annotation"), (False, "its namespace is reserved")]
+)
+def test_a_system_container_is_told_why_it_is_one(by_annotation: bool, why: str) -> None:
+    assert reasons.reserved(CpuSet.parse("0"), by_annotation=by_annotation).text.endswith(f": {why}")
+
+
 def test_a_refusal_says_what_was_wanted_what_is_free_and_where() -> None:
     text = reasons.cpu_full(TWO, 2400, 2, "socket #0", 1400).text
     assert text == (
@@ -56,6 +63,10 @@ def test_a_refusal_says_what_was_wanted_what_is_free_and_where() -> None:
 def test_a_refusal_counts_in_good_english_and_leaves_out_where_nothing_is_free() -> None:
     text = reasons.cpu_full(TWO, 900, 1, "NUMA node #0", 0).text
     assert text.endswith("free in root: 900m shared capacity, 1 CPU to own")
+    assert reasons.cpu_full(TWO, 900, 1, "root", 900).text.endswith("1 CPU to own")
+    assert reasons.cpu_full(TWO, -100, 0, "NUMA node #0", 1).text.endswith(
+        "free in root: 0m shared capacity, 0 CPUs to own; most in NUMA node #0: 1m"
+    )
     assert reasons.too_small(900, 1) == "too small: 900m free, of which 1 CPU can be owned"
 
 
@@ -120,3 +131,30 @@ def test_what_is_displaced_is_counted() -> None:
     assert reasons.displaced(CpuSet.parse("4-5"), 3).text == "CPUs 4-5 are no longer shared: 3 other containers changed"
     assert reasons.displaced(CpuSet.parse("4"), 1).text == "CPU 4 is no longer shared: 1 other container changed"
     assert reasons.displaced(CpuSet(), 1).text == "1 other container changed"
+
+
+@pytest.mark.parametrize(
+    ("demand", "devices", "text"),
+    [
+        (Demand(CpuKind.SHARED, whole=2), 1, "wanted 2 exclusive CPUs near its devices and nowhere else; near"),
+        (Demand(CpuKind.SHARED, whole=2), 2, "nowhere else, at least one near each; near"),
+        (TWO, 2, "nowhere else; near"),
+    ],
+)
+def test_owned_cpus_alone_are_wanted_near_each_of_several_devices(demand: Demand, devices: int, text: str) -> None:
+    near = tuple((f"/dev/{n}", "NUMA node #0", 1) for n in range(devices))
+    assert text in reasons.hints_unmet(demand, near, "", -1).text
+
+
+@pytest.mark.parametrize(
+    ("demand", "is_said"),
+    [
+        (Demand(CpuKind.SHARED, whole=2), False),
+        (Demand(CpuKind.SHARED, shared_mcpu=500), True),
+        (Demand(CpuKind.SHARED), True),
+        (TWO, True),
+    ],
+)
+def test_the_best_pool_near_all_devices_matters_to_containers_that_share(demand: Demand, is_said: bool) -> None:
+    text = reasons.hints_unmet(demand, (("/dev/0", "NUMA node #0", 1),), "NUMA node #0", 250).text
+    assert text.endswith("; most shared capacity near all of them in NUMA node #0: 250m") is is_said
