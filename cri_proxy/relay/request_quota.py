@@ -11,7 +11,7 @@ from cri_proxy.http2.frames import ProtocolError
 
 # A kubelet has at most a call for each pod in flight, of some 10 kB to 100 kB.
 _RELAY_BYTES: Final = 64 << 20
-_RELAY_CALLS: Final = 10_000
+MAX_RELAY_CALLS: Final = 10_000
 _CONNECTION_BYTES: Final = 32 << 20  # half, so that no single client takes all; two messages of the largest size
 MAX_CONNECTION_CALLS: Final = 2000
 
@@ -23,7 +23,7 @@ _MAX_REFUSED: Final = 1000
 class RequestQuota:
     """What a relay may hold, and holds."""
 
-    max_calls: int = _RELAY_CALLS
+    max_calls: int = MAX_RELAY_CALLS
     max_bytes: int = _RELAY_BYTES
     calls: int = 0
     held_bytes: int = 0

@@ -1,5 +1,10 @@
 """Conversations as bytes: what a gRPC client and a runtime write on an HTTP/2 connection."""
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import hpack
 
 from cri_proxy.http2 import frames
@@ -12,6 +17,13 @@ Pairs = list[tuple[bytes, bytes]]
 Frame = tuple[int, int, int, bytes]
 
 GREETING = frames.PREFACE + frames.settings([])
+# What a server of grpcio asks of a call besides its method
+GRPC_FIELDS = [
+    (b":scheme", b"http"),
+    (b":authority", b"x"),
+    (b"te", b"trailers"),
+    (b"content-type", b"application/grpc"),
+]
 
 
 def request_headers(stream: int, method: str, *, extra: Pairs | None = None, end: bool = False) -> bytes:
@@ -23,6 +35,23 @@ def request_headers(stream: int, method: str, *, extra: Pairs | None = None, end
 def request(stream: int, method: str, message: bytes, *, extra: Pairs | None = None) -> bytes:
     data = frames.data_frames(stream, pack(message), end_stream=True)
     return request_headers(stream, method, extra=extra) + b"".join(data)
+
+
+@contextmanager
+def begun_calls(path: Path, method: str, count: int) -> Iterator[None]:
+    """A client that has begun so many calls and ends none. The server's transport has read them all inside the block.
+
+    The caller's event loop stands still meanwhile, so that a server on it has looked at none.
+    """
+    asked, answered = frames.frame(frames.PING, 0, 0, bytes(8)), frames.frame(frames.PING, frames.ACK, 0, bytes(8))
+    calls = (request_headers(stream, method, extra=GRPC_FIELDS) for stream in range(1, 2 * count, 2))
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(b"".join((GREETING, frames.settings_ack(), *calls, asked)))
+        read = b""
+        while answered not in read:
+            read += client.recv(1 << 16)
+        yield
 
 
 def block_frames(stream: int, block: bytes, *, flags: int = 0, size: int = frames.DEFAULT_FRAME_BYTES) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 
 from cri_proxy.http2 import frames
-from tests.fakes.http2 import GREETING, request, request_headers
+from tests.fakes.http2 import GREETING, GRPC_FIELDS, request, request_headers
 from tests.hostile.bounds import MIB, Bounds
 from tests.hostile.node import AttackedNode
 from tests.hostile.stories import ON_CONTAINERD_TOO
@@ -14,7 +14,6 @@ from tests.hostile.stories import ON_CONTAINERD_TOO
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"
 VERSION = "/runtime.v1.RuntimeService/Version"
 OLD = "/runtime.v1alpha2.RuntimeService/Version"
-FIELDS = [(b":scheme", b"http"), (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
 PATIENCE_SECONDS = 5.0  # a relay that takes no more for so long has bounded the client as well
 PREFIX = b"\0" + (15 * MIB).to_bytes(4, "big")  # of a message that never comes to its end
 
@@ -43,7 +42,7 @@ class Flood:
 
 
 def begun(stream: int, method: str) -> bytes:
-    return request_headers(stream, method, extra=FIELDS)
+    return request_headers(stream, method, extra=GRPC_FIELDS)
 
 
 def data(stream: int, size: int) -> bytes:
@@ -69,7 +68,7 @@ async def all_pour(floods: Sequence[Flood], parts: Callable[[], Iterator[bytes]]
 
 def refused() -> Iterator[bytes]:
     """Calls that the relay refuses itself, with an answer that repeats the long name of the method."""
-    return (request(stream, OLD + "x" * 8000, b"", extra=FIELDS) for stream in range(1, 8001, 2))
+    return (request(stream, OLD + "x" * 8000, b"", extra=GRPC_FIELDS) for stream in range(1, 8001, 2))
 
 
 @ON_CONTAINERD_TOO

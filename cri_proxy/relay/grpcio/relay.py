@@ -21,7 +21,7 @@ from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Interceptor, Interes
 from cri_proxy.relay.grpcio.calls import Channel, Context, HeldUnaryCall, Runtime, StreamCall, UnaryCall
 from cri_proxy.relay.grpcio.in_flight import InFlight
 from cri_proxy.relay.method_types import ENDLESS, SERVER_STREAMS, UNARY
-from cri_proxy.relay.request_quota import MAX_CONNECTION_CALLS, RequestQuota
+from cri_proxy.relay.request_quota import MAX_CONNECTION_CALLS, MAX_RELAY_CALLS, RequestQuota
 from cri_proxy.relay.traffic import Traffic, count_passed
 from cri_proxy.tasks import Tasks
 from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
@@ -50,6 +50,9 @@ _SERVER_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
     # Without a bound a client may begin calls until memory ends; clients wait when this many are open.
     ("grpc.max_concurrent_streams", MAX_CONNECTION_CALLS),
+    # grpcio's own bounds are 1000 and 3000. From the first on it drops calls by lot, of whichever client.
+    ("grpc.server.max_pending_requests", MAX_RELAY_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_RELAY_CALLS),
     ("grpc.max_metadata_size", MAX_REQUEST_HEADER_BYTES),
     ("grpc.absolute_max_metadata_size", MAX_REQUEST_HEADER_BYTES),
 )

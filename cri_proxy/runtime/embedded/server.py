@@ -13,7 +13,11 @@ from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.unix_socket import private_umask, socket_path
 
 MAX_MESSAGE_BYTES = 16 << 20  # containerd's own limit
-_OPTIONS = tuple((f"grpc.max_{direction}_message_length", MAX_MESSAGE_BYTES) for direction in ("receive", "send"))
+_MAX_PENDING = 1_000_000  # without a bound of its own grpcio drops some calls from 1000 on; containerd drops none
+_OPTIONS = (
+    *((f"grpc.max_{direction}_message_length", MAX_MESSAGE_BYTES) for direction in ("receive", "send")),
+    *((f"grpc.server.max_pending_requests{which}", _MAX_PENDING) for which in ("", "_hard_limit")),
+)
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 _Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -9,6 +9,7 @@ from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from tests.fakes.embedded_calls import Calls
+from tests.fakes.http2 import begun_calls
 from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
@@ -74,3 +75,12 @@ async def test_the_socket_is_private_and_goes_with_the_server(tmp_path: Path) ->
     async with Served(tmp_path) as served:
         assert stat.S_IMODE(served.server.path.stat().st_mode) == 0o600
     assert not served.server.path.exists()
+
+
+async def test_calls_that_wait_cost_another_client_no_call(tmp_path: Path) -> None:
+    """Beyond 3000 that its loop has not come to, a server of grpcio drops each new call with CANCELLED."""
+    async with Served(tmp_path) as served:
+        await served.client.channel_ready()
+        path, method = served.server.path, RUNTIME + "CreateContainer"
+        with begun_calls(path, method, 1900), begun_calls(path, method, 1900):
+            assert await served.call(RUNTIME + "Version")
