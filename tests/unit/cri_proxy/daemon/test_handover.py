@@ -97,6 +97,7 @@ async def test_the_end_of_the_old_process_is_noticed(tmp_path: Path, holder: "su
         (2**22 + 1, 1, "cannot be found from here"),
         (0, 0, "does not offer"),
     ],
+    ids=["none on offer", "its id was used again", "none there", "no process"],
 )
 def test_a_process_that_did_not_offer_or_is_not_the_one_is_never_signalled(pid: int, ticks: int, why: str) -> None:
     with pytest.raises(StoreError, match=f"cannot be replaced: .*{why}.*stop it first"):
