@@ -56,7 +56,8 @@ def main(words: Sequence[str]) -> int:
         print(f"survives: {fate.name}   ({fate.by or fate.status})")
     for test in broken:
         print(f"fails without a fault, so it judges none: {test}")
-    return 0 if _is_good(asked, fates, listed) else 1
+    left = [mutant for mutant in todo if mutant.name not in fates]
+    return 0 if _is_good(asked, fates, listed, is_done=not left) else 1
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -109,9 +110,9 @@ def _collect_and_run(run: MutationRun, tests: Sequence[str]) -> None:
         raise SystemExit(f"pytest ended with status {status}")
 
 
-def _is_good(asked: argparse.Namespace, fates: dict[str, Fate], listed: dict[str, str]) -> bool:
+def _is_good(asked: argparse.Namespace, fates: dict[str, Fate], listed: dict[str, str], *, is_done: bool) -> bool:
     alive = len(results.unlisted(fates.values(), listed))
-    if asked.sample and len(fates) < min(_FEWEST, asked.sample):
+    if asked.sample and not is_done and len(fates) < _FEWEST:
         print(f"only {len(fates)} mutants in {asked.seconds:.0f} s")
         return False
     allowed_share: float = asked.allowed / 100
