@@ -57,17 +57,14 @@ class Domains:
 
 
 def build_domains(machine: Machine) -> Domains:
-    """Nest the domains of the machine. Only the root holds CPUs of no package."""
+    """Nest the domains of the machine."""
     notes: list[str] = []
     children: list[Domain] = []
     indexes = count(1)
-    homeless = machine.online.mask
     for package in machine.packages:
         levels, omitted = _nesting_levels(machine, package)
         notes += omitted
         children.append(_grow(package.id, Level.PACKAGE, (package.id, package.cpus.mask), levels, indexes))
-        homeless &= ~package.cpus.mask
-    children += _single_cpus(-1, homeless, indexes)
     root = Domain(0, Level.ROOT, -1, 0, machine.online.mask, tuple(children))
     return Domains(root, next(indexes), tuple(notes))
 
@@ -81,7 +78,7 @@ def cores_inside(domain: Domain) -> frozenset[int]:
 
 def _candidates(machine: Machine, package: Package) -> Iterator[tuple[Level, Sets]]:
     levels = (
-        (Level.DIE, ((d.id, d.cpus.mask) for d in machine.dies if d.package == package.id)),
+        (Level.DIE, ((d.id, d.cpus.mask) for d in machine.dies)),
         (Level.NODE, ((n.id, n.cpus.mask) for n in machine.nodes)),
         (Level.L3, ((c.index, c.cpus.mask) for c in machine.caches if c.level == 3)),
         (Level.L2, ((c.index, c.cpus.mask) for c in machine.caches if c.level == 2)),

@@ -101,10 +101,10 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         domains=domains,
         pools=tuple(pools),
         by_name=MappingProxyType({p.name: p.index for p in pools}),
-        by_hardware=MappingProxyType({p.hardware: p.index for p in reversed(pools)}),
+        by_hardware=MappingProxyType({p.hardware: p.index for p in pools}),
         cores=tuple(core for core in cores if core in nested),
-        smallest_core=min(sizes, default=1),
-        threads_per_core=max(sizes, default=1),
+        smallest_core=min(sizes),
+        threads_per_core=max(sizes),
         sibling_shifts=sibling_shifts(cores),
         priority_masks=priority_masks_of(machine),
         notes=domains.notes + notes,
@@ -125,7 +125,7 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
     site = _Site(machine, l3_pools, available, sharable, isolated, reserved)
     if sharable:
         return site, ()
-    if isolated and not reserved:
+    if not reserved:
         # A container needs some CPU to share: if every CPU is isolated, isolation cannot be kept.
         note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
         return replace(site, sharable=isolated, isolated=0), (note,)
@@ -137,24 +137,24 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
 def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:
     """Append the pool of this domain and of everything below. Return its index."""
     index = len(pools)
-    pools.append(_bare_pool(site, domain, index, tuple(pools[i] for i in parents)))
+    leaf = _leaf_pool(site, domain, index, tuple(pools[i] for i in parents))
+    pools.append(leaf)
     children = tuple(
         _add(pools, site, child, (index, *parents))
         for child in _pool_children(site, domain)
         if child.cpus & site.available
     )
-    covered = 0
-    for child in children:
-        covered |= pools[child].sharable
-    bare = pools[index]
-    pools[index] = replace(bare, end=len(pools), children=children, loose=bare.sharable & ~covered)
+    if children:
+        covered = sum(pools[child].sharable for child in children)  # children are disjoint
+        pools[index] = replace(leaf, end=len(pools), children=children, loose=leaf.sharable & ~covered)
     return index
 
 
-def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
-    """Return the pool without what follows from its children."""
+def _leaf_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
+    """Return the pool as it is without children."""
     machine = site.machine
     mems = _own_memory(machine, domain) or (parents[0].mems if parents else 0)
+    sharable = domain.cpus & site.sharable
     return Pool(
         index=index,
         end=index + 1,
@@ -166,8 +166,8 @@ def _bare_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
         children=(),
         hardware=domain.cpus,
         cpus=domain.cpus & site.available,
-        sharable=domain.cpus & site.sharable,
-        loose=0,
+        sharable=sharable,
+        loose=sharable,
         isolated=domain.cpus & site.isolated,
         reserved=domain.cpus & site.reserved,
         mems=mems,
@@ -180,9 +180,7 @@ def _own_memory(machine: Machine, domain: Domain) -> int:
         return machine.memory_nodes.mask
     homes = sum(1 << node.id for node in machine.nodes if node.cpus.mask & domain.cpus)
     return sum(
-        1 << node.id
-        for node in machine.nodes
-        if node.memory_bytes and (homes >> node.id & 1 or (not node.cpus and node.near.mask & homes))
+        1 << node.id for node in machine.nodes if node.memory_bytes and (homes >> node.id & 1 or node.near.mask & homes)
     )
 
 

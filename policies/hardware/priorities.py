@@ -49,7 +49,7 @@ def speeds_of(machine: Machine) -> Speeds:
     for package in machine.packages:
         for kind in CoreKind:
             group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
-            low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz > 0})
+            low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz})
             slow, fast = slow | low, fast | high
             low, high = _split({c.id: n for c in group if (n := _energy_preference(c.energy_preference)) is not None})
             saving, performance = saving | low, performance | high
@@ -90,7 +90,6 @@ def _split(values: Mapping[int, int]) -> tuple[int, int]:
 
 def _energy_preference(preference: str) -> int | None:
     """Return 0 for performance to 255 for power, None for unknown words. Some drivers write the number."""
-    known = _ENERGY_PREFERENCES.get(preference)
-    if known is None and preference.isascii() and preference.isdigit() and len(preference) <= 3:
+    if preference.isascii() and preference.isdigit() and len(preference) <= 3:
         return int(preference)
-    return known
+    return _ENERGY_PREFERENCES.get(preference)

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from sysfs.cpuset import CpuSet
 
-Shifts = tuple[tuple[int, int], ...]  # (n, mask of the CPUs that have a sibling n below them), ascending
+Shifts = tuple[tuple[int, int], ...]  # (n, mask of the CPUs that have a sibling n below them)
 
 
 def one_thread_per_core(shifts: Shifts, cpus: int) -> int:
@@ -30,4 +30,4 @@ def sibling_shifts(cores: Iterable[int]) -> Shifts:
     for core in cores:
         for low, high in combinations(CpuSet(core), 2):
             masks[high - low] = masks.get(high - low, 0) | 1 << high
-    return tuple(sorted(masks.items()))
+    return tuple(masks.items())

@@ -68,7 +68,7 @@ WHY_WORSE = {name: why for name, (_, why) in _FIELDS.items()}
 def deciding_field(better: Key, worse: Key) -> str:
     """Return the name of the first field in which two keys differ."""
     pairs = zip(Key._fields, better, worse, strict=True)
-    return next((name for name, a, b in pairs if a != b), Key._fields[-1])
+    return next(name for name, a, b in pairs if a != b)  # no two pools have the same place in the tree
 
 
 def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:

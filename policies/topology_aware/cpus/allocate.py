@@ -81,7 +81,7 @@ def _pick(candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Local
 
 def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:
     """Pick CPUs. For whole cores, those of which the container holds a part are completed first."""
-    own = completing(candidates.tree, held, candidates.free & pool.cpus, count) if candidates.whole and held else 0
+    own = completing(candidates.tree, held, candidates.free, count) if candidates.whole and held else 0
     if own and within_limits(candidates.tree, pool, own, candidates.limits):
         left = count - own.bit_count()
         rest = replace(candidates, free=candidates.free & ~own, limits=reduced(candidates.tree, candidates.limits, own))

@@ -70,9 +70,7 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
 
 def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offer:
     demand, reach = context.demand, remaining.reach[pool.index]
-    previous, keep = 0, 0
-    if context.request.previous is not None:
-        previous, keep = retained(context, remaining.lenient, pool, reach)
+    previous, keep = retained(context, remaining.lenient, pool, reach)
     kept_isolated = keep & pool.isolated
     isolated = kept_isolated.bit_count()
     missing = demand.whole - keep.bit_count()

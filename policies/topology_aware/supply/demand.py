@@ -83,8 +83,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
 
 def without_whole_cores(demand: Demand, request: Request) -> Demand:
     """Return the demand for threads of any cores, for use if no pool has enough whole ones."""
-    whole = (request.cpu_request_mcpu - demand.shared_mcpu) // 1000
-    return replace(demand, whole=whole, threads=Threads.ANY)
+    return replace(demand, whole=request.cpu_request_mcpu // 1000, threads=Threads.ANY)
 
 
 def _burst_level(request: Request, options: TopologyAwareOptions) -> BurstLevel | None:
@@ -99,7 +98,7 @@ def _conflict(request: Request, mcpu: int, *, reserved: bool) -> str:
         return ""
     namespace = request.pod.namespace
     conflicts = (
-        (reserved and preferences.prefer_reserved, "prefer-reserved-cpus asks for the reserved CPUs"),
+        (preferences.prefer_reserved, "prefer-reserved-cpus asks for the reserved CPUs"),
         (reserved, f"namespace {namespace} runs on the reserved CPUs, unless prefer-reserved-cpus is false"),
         (preferences.levels_up, f"prefer-shared-cpus asks for shared CPUs, {preferences.levels_up} up"),
         (preferences.prefer_shared, "prefer-shared-cpus asks for shared CPUs"),

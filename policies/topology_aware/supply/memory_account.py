@@ -42,7 +42,7 @@ def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
     """
     request = grant.request
     zone = grant.mems.mask & nodes.every or nodes.every
-    if grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.preferences.preserve_memory or not grant.mems:
+    if grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.preferences.preserve_memory:
         widest = zone
     elif grant.is_cold:
         widest = zone | nodes.pmem

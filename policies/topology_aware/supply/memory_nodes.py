@@ -10,7 +10,7 @@ from sysfs.model import Machine, MemoryKind
 KINDS = (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
 # What a container gets that names no kind. HBM is scarce: only a container that asks for it gets it.
 DEFAULT_KINDS = (MemoryKind.DRAM, MemoryKind.PMEM)
-_UNKNOWN = 255  # a distance that the firmware does not give
+_UNKNOWN = 255  # a distance that the firmware does not give; no other is larger
 
 
 def node_ids(mask: int) -> Iterator[int]:
@@ -69,7 +69,7 @@ class MemoryNodes:
 
     def nearest(self, zone: int, wanted: int) -> int:
         """Return the wanted nodes outside the zone that are closest to any node of it; 0 = none."""
-        found, least = 0, _UNKNOWN + 1
+        found, least = 0, _UNKNOWN
         wanted &= self.every & ~zone
         for node in node_ids(zone & self.every) if wanted else ():
             for distance, group in self.near[node]:

@@ -109,11 +109,8 @@ class Supply:
         """Return whether every pool covers what is granted in it and every container has some CPU to run on."""
         if self.needs_root_cpu and not self.shared[0]:
             return False
-        return all(
-            1000 * shared.bit_count() >= granted
-            for shared, granted in zip(self.shared, self.granted_mcpu, strict=True)
-            if granted
-        )
+        pairs = zip(self.shared, self.granted_mcpu, strict=True)
+        return all(1000 * shared.bit_count() >= granted for shared, granted in pairs)
 
 
 def empty_supply(tree: PoolTree, withheld: int) -> Supply:
@@ -179,8 +176,7 @@ def givable(supply: Supply, granted_mcpu: Iterable[int], keep: list[int]) -> tup
     """Return per pool how many CPUs the subtree can give up (``inner``), and the pool with it (``give``)."""
     pools = supply.tree.pools
     granted = list(granted_mcpu)
-    inner = [0] * len(pools)
-    give = [0] * len(pools)
+    inner, give = [0] * len(pools), [0] * len(pools)
     untouchable = supply.owned | supply.withheld
     for pool in reversed(pools):
         i = pool.index
