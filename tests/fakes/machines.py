@@ -97,6 +97,16 @@ def merge_nodes(machine: Machine, kept: int, gone: int) -> Machine:
     return assemble(replace(facts, nodes=nodes))
 
 
+def with_caches(machine: Machine, level: int, *cpu_lists: str) -> Machine:
+    """The same machine with these caches in place of those of this level."""
+    facts = facts_of(machine)
+    others = [cache for cache in facts.caches if cache.level != level]
+    size_bytes = MEBIBYTE
+    return assemble(
+        replace(facts, caches=[*others, *(Cache(level, CpuSet.parse(cpus), size_bytes) for cpus in cpu_lists)])
+    )
+
+
 def unplugged(machine: Machine, gone: CpuSet, empty: NodeSet = NodeSet()) -> Machine:
     """The same machine with these CPUs offline and the memory of these nodes taken out."""
     facts = facts_of(machine)

@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import request
 
@@ -51,3 +51,16 @@ def test_who_asks_for_cpu_time_and_shares_without_any_booked_is_overcommitted() 
     grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
     grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
     assert [grant.is_overcommitted for grant in grants] == [True, False, False, False, False]
+
+
+def test_what_became_of_reinstated_containers_is_sorted_by_container() -> None:
+    a, b, c, d, e = (grant(name) for name in ("a/x", "a/y", "b/x", "c/z", "d/d"))
+    why = Reason("added", "had no grant yet")
+    found = Reinstated.of(
+        Allocations().with_grants(a, b, c, d, e),
+        replaced={d.container: why, a.container: why},
+        unplaced={e.container: why, b.container: why},
+    )
+    assert found.kept == (c.container,)
+    assert [key for key, _ in found.replaced] == [a.container, d.container]
+    assert [key for key, _ in found.unplaced] == [b.container, e.container]

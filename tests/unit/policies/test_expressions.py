@@ -5,7 +5,11 @@ from policies.expressions import Containers, expression_text, split_joint_key
 from tests.unit.policies.build import BURSTABLE, request
 
 WEB = request(
-    "web/nginx", qos=BURSTABLE, namespace="shop", labels=(("a.b/c", "d"), ("tier", "front")), pod_labels=(("app", "w"),)
+    "web/nginx",
+    qos=BURSTABLE,
+    namespace="shop",
+    labels=(("a.b/c", "d"), ("tags/x.y", "z"), ("tier", "front")),
+    pod_labels=(("app", "w"),),
 )
 
 
@@ -42,11 +46,16 @@ def test_a_key_finds_its_value(key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["labels/none", "tags/x", "tags/x.y", "pod/labels/none", "pod/nothing", "nothing", "x.y"]
+    "key", ["labels/none", "tags/x", "tags/x.y", "pod/labels/none", "pod/nothing", "nothing", "tier", "x.y"]
 )
 def test_a_key_that_the_container_lacks_does_not_exist(key: str) -> None:
     assert matches(Expression(key, "NotExist"), WEB)
     assert not matches(Expression(key, "Exists"), WEB)
+
+
+def test_a_label_of_the_kubelets_counts_as_it_stands_on_the_container() -> None:
+    labelled = request("web/nginx", labels=(("io.kubernetes.pod.name", "other"),))
+    assert matches(Expression("io.kubernetes.pod.name", "Equals", ("other",)), labelled)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +95,13 @@ def test_negations_hold_for_what_does_not_exist(operator: str, found: bool) -> N
 
 @pytest.mark.parametrize(
     ("key", "keys", "separator"),
-    [("name", ("name",), ""), (":a:b", ("a", "b"), ":"), (":;=a;b", ("a", "b"), "="), (":a/b:c", ("a/b", "c"), ":")],
+    [
+        ("name", ("name",), ""),
+        (":a:b", ("a", "b"), ":"),
+        (":;=a;b", ("a", "b"), "="),
+        (":a/b:c", ("a/b", "c"), ":"),
+        (":-a:b", ("-a", "b"), ":"),  # two characters that separate, or none
+    ],
 )
 def test_joint_keys_are_split(key: str, keys: tuple[str, ...], separator: str) -> None:
     assert split_joint_key(key) == (keys, separator)
@@ -96,6 +111,11 @@ def test_an_expression_in_words_is_bounded() -> None:
     assert expression_text(Expression("name", "Exists")) == "name Exists"
     many = expression_text(Expression("k" * 500, "In", tuple(map(str, range(99)))))
     assert (len(many) < 200, many.endswith(" and 95 more")) == (True, True)
+
+
+@pytest.mark.parametrize(("values", "text"), [("abcd", "a, b, c, d"), ("abcde", "a, b, c, d and 1 more")])
+def test_four_values_of_an_expression_are_shown(values: str, text: str) -> None:
+    assert expression_text(Expression("name", "In", tuple(values))) == f"name In {text}"
 
 
 SEVERAL = tuple(

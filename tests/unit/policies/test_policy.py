@@ -1,4 +1,4 @@
-from policies.base import Allocations, ContainerKey, Pinning, Pinnings, Update
+from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView, Update
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -33,4 +33,5 @@ def test_what_a_policy_says_nothing_about_is_empty() -> None:
 
 def test_the_only_pool_is_the_machine() -> None:
     (root,) = Everywhere(MACHINE, PolicyOptions(CpuSet.parse("0-1,900"))).pools(Allocations())
-    assert (root.name, root.shared, root.mems) == ("root", CpuSet.parse("0-1"), MACHINE.memory_nodes)
+    two, none = CpuSet.parse("0-1"), CpuSet()
+    assert root == PoolView("root", "", 0, "root", two, two, none, none, MACHINE.memory_nodes, 2000, 0)

@@ -29,6 +29,11 @@ def test_every_reason_code_is_listed_once() -> None:
     assert len(set(REASON_CODES)) == len(REASON_CODES)
 
 
-def test_a_line_that_names_no_policy_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"policies\.base:Grant is not a Policy"):
-        Registered("grant", "policies.base:Grant").load()
+@pytest.mark.parametrize("path", ["policies.base:Grant", "policies.registry:registered"])
+def test_a_line_that_names_no_policy_is_an_error(path: str) -> None:
+    with pytest.raises(TypeError, match=f"{path} is not a Policy"):
+        Registered("grant", path).load()
+
+
+def test_the_options_of_a_policy_stand_under_its_name_in_camel_case() -> None:
+    assert [policy.group for policy in POLICIES] == ["topologyAware", "none"]

@@ -3,7 +3,7 @@ from hypothesis import given
 from policies.hardware.domains import Domain, Level, build_domains
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
-from tests.fakes.machines import machines, merge_nodes, small_machine
+from tests.fakes.machines import machines, merge_nodes, small_machine, with_caches
 
 
 def shape(domain: Domain) -> str:
@@ -44,6 +44,21 @@ def test_a_cache_that_spans_nodes_is_no_domain_and_no_news() -> None:
     domains = build_domains(small_machine(packages=1, nodes=2, cores=1, l3=["0-3"]))
     assert Level.L3 not in [d.level for d in walk(domains.root)]
     assert domains.notes == ()
+
+
+def test_cpus_that_a_level_does_not_cover_still_lie_in_the_level_above() -> None:
+    domains = build_domains(small_machine(packages=1, cores=2, l3=["0-1"]))
+    assert shape(domains.root) == "root[package[die[node[l3[l2[core[0-1]]] l2[core[2-3]]]]]]"
+
+
+def test_caches_that_overlap_are_no_domains() -> None:
+    domains = build_domains(with_caches(small_machine(packages=1, cores=2), 3, "0-2", "2-3"))
+    assert shape(domains.root) == "root[package[die[node[l2[core[0-1]] l2[core[2-3]]]]]]"
+
+
+def test_a_cpu_is_a_core_of_its_own_where_cores_do_not_nest() -> None:
+    domains = build_domains(with_caches(small_machine(packages=1, cores=2), 2, "0", "1-3"))
+    assert shape(domains.root) == "root[package[die[node[l3[l2[core[0]] l2[core[1] core[2] core[3]]]]]]]"
 
 
 @given(machines())

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from policies.errors import PolicyOptionsError
 from policies.hardware.pools import PoolTree
+from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
-from tests.fakes.machines import renumber, small_machine
+from tests.fakes.machines import facts_of, renumber, small_machine, with_caches
 from tests.unit.policies.build import four_nodes, tree_of
 
 
@@ -43,6 +46,13 @@ def test_all_levels_stand_below_each_other() -> None:
         "socket #1",
         "root",
     ]
+    assert tree.root.parent == -1
+
+
+def test_a_subtree_is_a_range_of_pools() -> None:
+    pools = tree_of(four_nodes()).pools
+    for pool in pools:
+        assert [one.index for one in pools if pool.index in one.path] == list(range(pool.index, pool.end))
 
 
 def test_pool_names_use_the_kernels_node_numbers() -> None:
@@ -65,9 +75,27 @@ def test_l3_pools_are_made_where_they_mean_something(threads: int, l3: list[str]
     assert [p.kind for p in tree.pools] == ["root"] + ["l3"] * count
 
 
+def test_cpus_of_no_l3_domain_belong_to_the_pool_above_alone() -> None:
+    tree = tree_of(small_machine(packages=1, cores=6, l3=["0-3", "4-7"]))
+    assert names(tree) == ["root", "NUMA node #0/L3 #0", "NUMA node #0/L3 #1"]
+    assert str(CpuSet(tree.root.loose)) == "8-11"
+
+
+def test_cores_that_do_not_nest_are_none_to_own_as_a_whole() -> None:
+    tree = tree_of(with_caches(small_machine(), 2, "0", "1-3", "4-5", "6-7"))
+    assert [str(CpuSet(core)) for core in tree.cores] == ["4-5", "6-7"]
+
+
 def test_l3_pools_are_named_by_their_node_even_when_it_is_no_pool() -> None:
     tree = tree_of(small_machine(cores=4, threads=1, l3=["0-1", "2-3", "4-5", "6-7"]))
     assert names(tree)[1:4] == ["socket #0", "NUMA node #0/L3 #0", "NUMA node #0/L3 #1"]
+
+
+def test_l3_pools_are_named_by_the_pool_above_where_no_node_holds_their_cpus() -> None:
+    facts = facts_of(small_machine(cores=4, threads=1, l3=["0-1", "2-3", "4-5", "6-7"]))
+    without = [replace(node, cpus=CpuSet()) for node in facts.nodes]
+    tree = tree_of(assemble(replace(facts, nodes=without)))
+    assert names(tree)[1:4] == ["socket #0", "socket #0/L3 #0", "socket #0/L3 #1"]
 
 
 def test_a_pool_has_the_memory_of_its_nodes_and_the_root_all() -> None:
@@ -80,6 +108,10 @@ def test_a_node_without_memory_keeps_its_pool_and_uses_its_parents_memory() -> N
     assert mems(tree, "NUMA node #1") == "0"
 
 
+def test_without_any_memory_no_pool_has_memory_nodes() -> None:
+    assert {pool.mems for pool in tree_of(four_nodes(memory=0)).pools} == {0}
+
+
 def test_memory_without_cpus_belongs_to_the_pools_of_its_closest_nodes() -> None:
     tree = tree_of(four_nodes(memory_nodes=[{"memory": "8Gi", "near": {3: 17}}]))
     found = [mems(tree, n) for n in ("NUMA node #2", "NUMA node #3", "socket #1", "socket #0", "root")]
@@ -90,6 +122,7 @@ def test_pools_without_available_cpus_are_dropped_and_the_others_keep_their_name
     tree = tree_of(four_nodes(), available=CpuSet.parse("9-10"))
     assert names(tree) == ["root", "socket #1", "NUMA node #2"]
     assert mems(tree, "NUMA node #2") == "2"
+    assert {str(CpuSet(pool.cpus)) for pool in tree.pools} == {"9-10"}
 
 
 def test_cpus_are_split_into_reserved_isolated_and_sharable_ones() -> None:
@@ -106,7 +139,7 @@ def test_no_available_cpu_is_an_error_that_names_the_online_ones() -> None:
 
 def test_a_machine_that_is_all_isolated_is_used_as_an_ordinary_one() -> None:
     tree = tree_of(small_machine(packages=1, isolated="2-3"), available=CpuSet.parse("2-3"))
-    assert CpuSet(tree.root.sharable) == CpuSet.parse("2-3")
+    assert (CpuSet(tree.root.sharable), CpuSet(tree.root.isolated)) == (CpuSet.parse("2-3"), CpuSet())
     assert "kernel-isolated" in tree.notes[0]
 
 
@@ -116,7 +149,7 @@ def test_an_unknown_pool_name_means_the_root() -> None:
 
 
 def test_reserved_cpus_that_are_not_available_are_not_used_and_reserved_ones_are_not_isolated() -> None:
-    tree = tree_of(four_nodes(isolated="3,7"), "0-3", available=CpuSet.parse("2-15"))
+    tree = tree_of(four_nodes(isolated="1,3,7"), "0-3", available=CpuSet.parse("2-15"))
     root = tree.root
     assert [str(CpuSet(mask)) for mask in (root.reserved, root.isolated, root.sharable)] == ["2-3", "7", "4-6,8-15"]
 

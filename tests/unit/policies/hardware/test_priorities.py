@@ -61,7 +61,8 @@ def test_what_is_not_told_is_normal() -> None:
         ("128 power", "0"),
         ("255 128", "1"),
         ("performance strange", ""),
-        ("performance 12345", ""),
+        ("performance 1000", ""),
+        ("performance ²", ""),  # a digit, and no number
     ],
 )
 def test_what_is_not_the_laziest_of_its_package_is_high(preferences: str, high: str) -> None:
@@ -105,6 +106,11 @@ def test_a_wish_begins_with_its_own_and_goes_to_its_neighbours(wish: CpuPriority
 )
 def test_kinds_of_core_are_not_mixed_while_one_suffices(wish: CpuPriority, expected: list[str]) -> None:
     assert masks(told(small_machine(packages=1, efficiency="2-3", **FLAT), "2700 2600 1900 1900"), wish) == expected
+
+
+def test_without_a_wish_efficiency_cores_come_last_though_some_of_them_are_faster() -> None:
+    machine = told(small_machine(packages=1, efficiency="2-3", **FLAT), "2600 2600 1900 2000")
+    assert masks(machine, CpuPriority.NONE) == ["0-1", "2-3", "0-3"]
 
 
 @pytest.mark.parametrize("wish", CpuPriority)

@@ -15,7 +15,8 @@ def test_a_quantity_is_rounded_up_and_taken_core_by_core(mcpu: int, expected: st
 
 
 def test_a_core_that_is_whole_goes_before_one_with_a_part_missing() -> None:
-    assert str(choose_reserved(small_machine(packages=1), CpuSet.parse("1-3"), 2000)) == "2-3"
+    found = [str(choose_reserved(small_machine(packages=1), CpuSet.parse("1-3"), mcpu)) for mcpu in (2000, 3000)]
+    assert found == ["2-3", "1-3"]
 
 
 def test_isolated_cpus_are_reserved_last() -> None:
@@ -27,4 +28,4 @@ def test_isolated_cpus_are_reserved_last() -> None:
 def test_more_than_there_is_cannot_be_reserved() -> None:
     machine = small_machine(packages=1)
     with pytest.raises(PolicyOptionsError, match=r"reservedResources.cpu: cannot use '5000m': only 4 CPUs"):
-        choose_reserved(machine, machine.online, 5000)
+        choose_reserved(machine, machine.online | CpuSet.parse("900-999"), 5000)

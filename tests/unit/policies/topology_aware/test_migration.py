@@ -55,6 +55,8 @@ def test_where_none_frees_a_cpu_alone_several_move_together() -> None:
 def test_where_none_frees_a_cpu_alone_the_pool_moves_that_needs_least_of_its_last_cpu() -> None:
     whole = [share("a/c", 0, 400), share("b/c", 0, 300), share("c/c", 0, 300)]  # all of a CPU
     assert lifted(15, *whole, share("d/c", 1, 350), share("e/c", 1, 350)) == {"d": "root", "e": "root"}
+    few = [share("a/c", 0, 400), share("b/c", 0, 400)]
+    assert lifted(15, *few, *(share(f"{name}/c", 1, 300) for name in "cde")) == {"a": "root", "b": "root"}
 
 
 def test_what_moves_goes_no_higher_than_it_must() -> None:

@@ -318,6 +318,12 @@ def test_after_growing_and_shrinking_a_container_ends_on_the_cpu_that_it_had_fir
     assert (shrunk[2].owned, shrunk[2].added) == (first, ())
 
 
+def test_isolated_cpus_that_were_added_are_remembered_as_well() -> None:
+    policy = topology_aware(four_nodes(isolated="3,7"), "0")
+    more = request(mcpu=2000, prefer_isolated=True, previous=before("socket #0", "3"))
+    assert placed(policy.decide(NOTHING, more)).grant.added == (CpuSet.parse("7"),)
+
+
 def test_a_container_that_did_without_whole_cores_keeps_exactly_its_cpus() -> None:
     policy = topology_aware(four_nodes(), "0")
     again = request("own/c", 3000, threads=Threads.OWN_CORE, previous=before("NUMA node #1", "4,6,7"))

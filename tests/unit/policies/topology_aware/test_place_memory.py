@@ -41,6 +41,12 @@ def test_a_strict_wish_for_a_kind_of_memory_refuses_and_says_what_is_missing() -
     assert {r.outcome for r in refusal.ranking} == {"does not have the memory that is strictly wanted"}
 
 
+def test_where_only_moving_others_makes_room_a_strict_wish_for_memory_refuses_as_well() -> None:
+    held = fill(POLICY, *(request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500) for n in range(4)))
+    wish = request(mcpu=13000, memory_kinds=(MemoryKind.HBM,), strict_memory=True)
+    assert rejected(POLICY.decide(held, wish)).reason.code == "strict-memory"
+
+
 def test_less_important_containers_get_more_memory_nodes_so_that_an_important_one_stays_local() -> None:
     filling = (request(f"{n}/c", 100, BURSTABLE, memory_request_bytes=3 << 29, cpu_limit_mcpu=100) for n in range(4))
     decision = placed(POLICY.decide(fill(POLICY, *filling), request("g/c", 1000, memory_request_bytes=1 << 30)))

@@ -5,6 +5,7 @@ import pytest
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reinstated
 from policies.topology_aware.reinstate import why_illegal
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import MemoryKind
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
@@ -20,6 +21,7 @@ from tests.unit.policies.build import (
     topology_aware,
     tree_of,
 )
+from tests.unit.policies.memory.build import tiered
 
 POLICY = topology_aware(four_nodes(), "0")
 HELD = fill(
@@ -58,6 +60,12 @@ def test_the_most_urgent_keeps_what_two_claim() -> None:
     assert owners(found)["own"] == "4-5"
 
 
+def test_what_is_left_of_the_cpus_that_two_claim_is_kept() -> None:
+    rival = Grant(request("a/c", 2000, BURSTABLE, prefer_shared=False), "NUMA node #1", CpuKind.EXCLUSIVE)
+    found = POLICY.reinstate(HELD.with_grants(replace(rival, exclusive=CpuSet.parse("5-6"))))
+    assert (owners(found)["own"], owners(found)["a"]) == ("4-5", "6-7")
+
+
 def test_new_containers_are_placed_in_their_order_and_those_that_do_not_fit_share_the_root() -> None:
     small = topology_aware(small_machine(packages=1, cores=2, threads=1), "0")
     found = small.reinstate(Allocations(), [request("b/c", 1000), request("a/c", 1000)])
@@ -82,10 +90,61 @@ def test_an_owner_gives_up_its_cpus_when_someone_would_have_none_at_all() -> Non
     assert cpus(bare, found.allocations, "idle/c") == "1"
 
 
+def test_who_is_placed_and_then_gives_up_its_cpus_is_told_once() -> None:
+    bare = topology_aware(small_machine(packages=1, cores=2, threads=1))
+    found = bare.reinstate(Allocations(), [request("a/c", 1000), request("b/c", 1000), request("idle/c", 0)])
+    assert (told(found.replaced), told(found.unplaced)) == (["a"], ["b", "idle"])
+
+
+def test_only_who_owns_ordinary_cpus_can_give_them_up() -> None:
+    bare = topology_aware(small_machine(packages=1, cores=2, threads=1))
+    left_alone = request("z/c", 0, BEST_EFFORT, preserve_cpu=True)
+    held = fill(bare, request("a/c", 1000), request("b/c", 1000), left_alone)
+    found = bare.reinstate(held, [request("idle/c", 0, BEST_EFFORT)])
+    assert told(found.unplaced) == ["b", "idle"]
+
+
+def test_others_that_get_more_memory_nodes_for_one_without_a_place_are_told() -> None:
+    policy = topology_aware(tiered(), "0")
+    dram = (MemoryKind.DRAM,)
+    held = fill(policy, request("a/c", 100, BURSTABLE, memory_request_bytes=4 << 30, memory_kinds=dram))
+    found = policy.reinstate(held, [request("big/c", 99_000, memory_request_bytes=6 << 30, memory_kinds=dram)])
+    assert [(key.pod_uid, reason.code) for key, reason in found.replaced] == [("a", "memory-others-widened")]
+    assert told(found.unplaced) == ["big"]
+
+
+def test_a_new_request_of_a_container_grows_where_it_is_unless_it_says_where() -> None:
+    held = fill(POLICY, request("far/c", 2000, previous=before("NUMA node #3", "14-15")))
+    assert owners(POLICY.reinstate(held, [request("far/c", 3000)])) == {"far": "12,14-15"}
+    elsewhere = request("far/c", 2000, previous=before("NUMA node #1", "6-7"))
+    assert owners(POLICY.reinstate(held, [elsewhere])) == {"far": "6-7"}
+
+
 def test_a_new_request_of_a_container_that_holds_something_grows_in_place() -> None:
     found = POLICY.reinstate(HELD, [request("own/c", 3000)])
     assert owners(found)["own"] == "4-6"
     assert told(found.replaced) == ["own"]
+
+
+def test_containers_that_make_room_are_told_with_the_reason() -> None:
+    machine = four_nodes()
+    policy = topology_aware(machine)
+    held = fill(policy, *(request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500) for n in range(4)))
+    found = policy.reinstate(held, [request("big/c", 13000)])
+    assert [(key.pod_uid, reason.code) for key, reason in found.replaced] == [("0", "lifted"), ("big", "added")]
+
+
+def test_containers_get_more_memory_nodes_where_there_is_less_memory_now() -> None:
+    held = fill(POLICY, request("a/c", 1000, memory_request_bytes=2 << 30))
+    less = topology_aware(four_nodes(memory=["2Gi", "1Gi", "2Gi", "2Gi"]), "0")
+    assert less.reinstate(held).replaced == ()  # a restart alone changes nothing
+    found = less.reinstate(held, [request("new/c")])
+    assert {key.pod_uid: reason.text for key, reason in found.replaced} == {
+        "a": "there is less memory now: it gets memory nodes 0-1 and keeps its CPUs",
+        "new": "had no grant yet",
+    }
+    found = less.reinstate(held, [request("big/c", 99_000)])
+    assert (told(found.replaced), told(found.unplaced)) == (["a"], ["big"])
 
 
 def test_a_pool_that_no_longer_exists_is_left() -> None:
@@ -173,6 +232,18 @@ def test_what_lost_its_memory_node_makes_room_for_itself() -> None:
     assert {g.container.pod_uid: str(g.mems) for g in found.allocations.grants} == {"a": "0-1", "b": "1"}
 
 
+def test_others_that_make_room_for_what_lost_its_memory_node_are_told() -> None:
+    lost = replace(of_memory("a/c", 2, 0), mems=NodeSet.parse("0,9"))
+    yielding = replace(of_memory("b/c", 1, 0, BURSTABLE), mems=NodeSet.parse("0,8"))
+    found = POLICY.reinstate(Allocations().with_grants(lost, of_memory("c/c", 1, 0, BURSTABLE)))
+    assert [(key.pod_uid, reason.code) for key, reason in found.replaced] == [
+        ("a", "memory-rezoned"),
+        ("c", "memory-others-widened"),
+    ]
+    found = POLICY.reinstate(Allocations().with_grants(lost, yielding))
+    assert {g.container.pod_uid: str(g.mems) for g in found.allocations.grants} == {"a": "0", "b": "0-1"}
+
+
 def test_zones_that_hold_too_little_memory_stay_at_a_start_and_are_widened_when_they_are_looked_after() -> None:
     held = Allocations().with_grants(of_memory("a/c", 2, 1), of_memory("b/c", 1, 1))
     assert POLICY.reinstate(held).allocations == held
@@ -222,6 +293,20 @@ def test_shares_that_a_smaller_pool_does_not_cover_move() -> None:
     found = less.reinstate(held)
     assert all(v.shared_granted_mcpu <= 1000 * len(v.shared) for v in less.pools(found.allocations))
     assert not found.unplaced
+
+
+def test_a_share_that_its_pool_does_not_cover_any_more_is_placed_again() -> None:
+    share = Grant(request("a/c", 3500, BURSTABLE), "NUMA node #1", CpuKind.SHARED, shared_mcpu=3500)
+    found = topology_aware(four_nodes(), "0", available=CpuSet.parse("0-5,8-15")).reinstate(Allocations((share,)))
+    assert [reason.text for _, reason in found.replaced] == [
+        "its saved grant cannot be kept: NUMA node #1 no longer covers 3500m beside what others hold"
+    ]
+
+
+def test_of_two_that_claim_a_cpu_the_larger_keeps_it() -> None:
+    one, two = (Grant(request(f"{name}/c"), "NUMA node #1", CpuKind.EXCLUSIVE) for name in "ab")
+    held = Allocations((replace(one, exclusive=CpuSet.parse("4")), replace(two, exclusive=CpuSet.parse("4-5"))))
+    assert told(POLICY.reinstate(held).replaced) == ["a"]
 
 
 def test_whoever_lost_one_of_its_cpus_is_not_torn_between_two_packages() -> None:

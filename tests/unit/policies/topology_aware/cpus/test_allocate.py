@@ -38,6 +38,11 @@ def test_an_isolated_cpu_is_kept_when_more_are_asked() -> None:
     assert taken("NUMA node #1", request(mcpu=2000, previous=before("NUMA node #1", "7"))) == ("6", "7")
 
 
+def test_isolated_cpus_that_are_kept_are_not_taken_twice() -> None:
+    wanted = request(mcpu=2000, prefer_isolated=True, previous=before("socket #0", "3"))
+    assert taken("socket #0", wanted) == ("", "3,7")
+
+
 PLAIN = tree_of(four_nodes())
 
 
@@ -60,7 +65,12 @@ def test_a_pool_without_enough_whole_cores_gives_none_though_it_has_the_threads(
 def test_growing_completes_cores_that_are_held_in_part_before_it_takes_new_ones() -> None:
     assert whole(4000, pool="NUMA node #0", previous=before("NUMA node #0", "0,2")) == "0-3"
     assert whole(2000, pool="NUMA node #0", previous=before("NUMA node #0", "1")) == "0-1"
+    assert whole(4000, pool="NUMA node #0", previous=before("NUMA node #0", "1")) == "0-3"
     assert whole(4000, previous=before("root", "0-1,4,6")) == "0-1,4,6"
+
+
+def test_growing_leaves_a_thread_beside_its_own_where_whole_cores_are_not_asked_for() -> None:
+    assert whole(3000, pool="NUMA node #0", threads=Threads.ANY, previous=before("NUMA node #0", "1")) == "1-3"
 
 
 def test_what_is_completed_keeps_within_the_limits_too() -> None:
@@ -92,6 +102,14 @@ def test_where_there_are_too_few_near_a_device_one_near_each_will_do() -> None:
     assert near(4000, "4-7", "12-15", used="4-6") == "7,12,14-15"
 
 
+def test_what_lies_near_two_devices_counts_for_both_where_no_more_is_free() -> None:
+    assert near(2000, "0-1", "0-3", used="1-3") == "0,4"
+
+
+def test_what_does_not_divide_stays_near_the_devices_where_it_can() -> None:
+    assert near(3000, "0-3", "4-7", used="1-2,5-7") == "0,3-4"
+
+
 def test_where_there_is_none_near_a_device_plain_picking_decides() -> None:
     assert near(4000, "4-7", "12-15", used="4-7") == "0-3"
 
@@ -119,6 +137,13 @@ def test_isolated_cpus_are_spread_too() -> None:
     tree = tree_of(four_nodes(isolated="4-7,12-15"))
     wanted = request("w/c", 2000, hints=at("4-7", "12-15"), prefer_isolated=True)
     assert given_cpus(tree, "root", wanted) == "4,12"
+
+
+def test_a_strict_wish_takes_no_isolated_cpu_far_from_the_devices() -> None:
+    tree = tree_of(four_nodes(isolated="0-1,4-5,8-9,12"))
+    hints = at("0-3", "8-11", "12-15")
+    wanted = request("w/c", 5000, hints=hints, prefer_isolated=True, strict_hints=True)
+    assert given_cpus(tree, "root", wanted) == "0-1,8-9,12"
 
 
 def test_a_strict_wish_takes_nothing_far_from_the_devices() -> None:
@@ -215,7 +240,13 @@ def test_cpus_that_are_held_count() -> None:
 def test_whole_cores_go_to_each_place_whole() -> None:
     assert picked(4, "0-3", "4-7", whole=True) == "0-1,4-5"
     assert picked(6, "0-3", "4-7", whole=True) == "0-5"
+    assert picked(8, "0-7", "8-15", whole=True) == "0-3,8-11"
     assert picked(2, "0-3", "4-7", whole=True) == ""
+
+
+def test_where_fewer_are_free_than_asked_none_are_picked() -> None:
+    candidates = CandidateCpus(PLAIN, CpuSet.parse("0,4,8").mask, PLENTY)
+    assert pick_near(candidates, PLAIN.root, 4, places("0-3", "4-7")) == 0
 
 
 def test_limits_hold_for_all_shares_together() -> None:

@@ -37,6 +37,13 @@ def test_what_pools_below_may_give_is_rounded_down_to_cores() -> None:
     assert [inner[TREE.named(name).index] for name in ("NUMA node #0", "NUMA node #1", "socket #0")] == [4, 2, 4]
 
 
+def test_a_smaller_core_elsewhere_does_not_count_where_cores_are_rounded_down() -> None:
+    tree = tree_of(four_nodes(offline="13"))
+    give = [4] * len(tree.pools)
+    give[tree.named("NUMA node #0").index] = 3
+    assert inner_on_cores(tree, tree.root.cpus, give)[tree.named("socket #0").index] == 2 + 4
+
+
 def test_sizes_of_cores_come_largest_first() -> None:
     assert core_sizes(UNEVEN, mask("0-4,6")) == ((2, mask("0-3")), (1, mask("4,6")))
     assert (smallest_core(UNEVEN, mask("0-3")), smallest_core(UNEVEN, mask("0-4"))) == (2, 1)
@@ -48,3 +55,9 @@ def test_sizes_of_cores_come_largest_first() -> None:
 )
 def test_a_core_is_completed_only_if_the_rest_of_it_is_free(mine: str, free: str, count: int, expected: str) -> None:
     assert completing(TREE, mask(mine), mask(free), count) == mask(expected)
+
+
+def test_a_core_with_a_thread_of_another_is_not_completed() -> None:
+    tree = tree_of(small_machine(packages=1, threads=4))
+    assert completing(tree, mask("0"), mask("1-2,4-7"), 8) == 0
+    assert completing(tree, mask("0"), mask("1-7"), 8) == mask("1-3")

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
-from policies.topology_aware.cpus.offer import Offer
+from policies.topology_aware.cpus.offer import Offer, offers_of
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BEST_EFFORT, before, four_nodes, request, tree_of
+from tests.unit.policies.build import BEST_EFFORT, before, context_of, four_nodes, request, supply_of, tree_of
 from tests.unit.policies.giving import offered, owned
 
 TREE = tree_of(four_nodes(isolated="3,7,11"), "0")
@@ -35,6 +38,11 @@ def test_a_container_without_a_share_needs_a_cpu_in_the_pool_while_others_have_o
     assert offer("NUMA node #1", request(qos=BEST_EFFORT), full, keep_busy=False).fits
 
 
+def test_a_share_needs_that_much_capacity() -> None:
+    full = Grant(request("o/c"), "NUMA node #3", CpuKind.SHARED, shared_mcpu=3600)
+    assert [offer("NUMA node #3", request(mcpu=mcpu), full).fits for mcpu in (400, 500)] == [True, False]
+
+
 WHOLE = request("w/c", 2000, threads=Threads.OWN_CORE)
 
 
@@ -44,6 +52,39 @@ def test_broken_cores_do_not_count_for_a_container_that_owns_its_cores() -> None
     assert offered(tree, "NUMA node #0", WHOLE, one_idle).fits
     assert not offered(tree, "NUMA node #0", WHOLE, none_idle).fits
     assert offered(tree, "NUMA node #0", request("w/c", 2000), none_idle).fits
+
+
+def test_cores_with_a_withheld_thread_are_not_whole() -> None:
+    tree = tree_of(small_machine(packages=1, cores=3))
+    supply = supply_of(tree, withheld="1,3")
+    context = replace(context_of(tree, replace(WHOLE, cpu_request_mcpu=4000)), supply=supply)
+    room = room_of(supply, keep_busy=False)
+    assert (room.give[0], offers_of(context, room, room)[0].fits) == (4, False)
+
+
+def test_threads_of_broken_cores_that_are_kept_are_as_good_as_whole_ones() -> None:
+    tree = tree_of(four_nodes())
+    kept = replace(WHOLE, previous=before("NUMA node #3", "12,14"))
+    assert offered(tree, "NUMA node #3", kept, owned("b/c", "NUMA node #3", "13,15")).fits
+
+
+def test_cores_that_are_kept_do_not_count_as_those_that_are_missing() -> None:
+    tree = tree_of(four_nodes())
+    more = replace(WHOLE, cpu_request_mcpu=4000, previous=before("NUMA node #0", "0-1"))
+    assert offered(tree, "NUMA node #0", more).fits
+    assert not offered(tree, "NUMA node #0", more, owned("b/c", "NUMA node #0", "2")).fits
+
+
+def test_an_isolated_cpu_that_is_kept_completes_no_core_of_ordinary_ones() -> None:
+    kept = request("w/c", 2000, threads=Threads.OWN_CORE, previous=before("NUMA node #1", "7"))
+    assert offer("NUMA node #1", kept).fits
+    assert not offer("NUMA node #1", kept, owned("b/c", "NUMA node #1", "4")).fits
+
+
+def test_isolated_cpus_far_from_the_devices_are_not_enough_for_a_strict_wish() -> None:
+    near = (DeviceLocality("/dev/x", CpuSet.parse("4-7"), NodeSet()),)
+    wanted = request(mcpu=2000, prefer_isolated=True, strict_hints=True, hints=near)
+    assert offer("socket #0", wanted) == Offer(True, 0, 0, 2, 0)
 
 
 def test_an_odd_number_is_rounded_up_to_cores() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from policies.base import CpuKind, Grant, Request, Threads
@@ -112,3 +114,7 @@ def test_isolated_cpus_that_are_kept_count_when_more_of_them_are_wanted() -> Non
     wanted = request(mcpu=2000, prefer_isolated=True, previous=before("socket #0", "3"))
     found = offer("socket #0", wanted)
     assert (CpuSet(found.keep), found.isolated, found.sliced) == (CpuSet.parse("3"), 2, 0)
+    ordinary = offer("NUMA node #1", replace(wanted, previous=before("NUMA node #1", "4")))
+    assert (CpuSet(ordinary.keep), ordinary.isolated, ordinary.sliced) == (CpuSet.parse("4"), 0, 2)
+    alone = offer("NUMA node #0", replace(wanted, previous=before("NUMA node #0", "3")))
+    assert (CpuSet(alone.keep), alone.isolated, alone.sliced) == (CpuSet.parse("3"), 1, 1)

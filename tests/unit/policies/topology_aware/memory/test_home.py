@@ -56,6 +56,8 @@ def test_kinds_that_do_not_exist_are_done_without() -> None:
 def test_a_strict_wish_for_a_kind_that_does_not_exist_has_no_home() -> None:
     found = home(FOUR, "root", wanting("a", memory_kinds=(DRAM, PMEM), strict_memory=True))
     assert (found.zone, found.refused) == (0, "this machine has no PMEM")
+    only_hbm = tree_of(small_machine(memory=0, memory_nodes=[{"memory": "1Gi", "kind": "hbm", "near": {0: 15}}]))
+    assert home(only_hbm, "root", wanting("a", strict_memory=True)).refused == "this machine has no DRAM and PMEM"
 
 
 def test_movable_memory_alone_gets_normal_memory_beside_it() -> None:
@@ -65,6 +67,14 @@ def test_movable_memory_alone_gets_normal_memory_beside_it() -> None:
 
 def test_normal_memory_of_the_wanted_kinds_is_taken_however_far() -> None:
     assert zone(MOVABLE, "socket #1", memory_kinds=(PMEM, HBM)) == "3-4"
+
+
+def test_normal_memory_of_the_wanted_kinds_goes_before_nearer_memory_of_others() -> None:
+    movable, normal = ({"memory": "16Gi", "kind": "pmem", "near": {node: 17}, "movable": node == 0} for node in (0, 1))
+    found = home(
+        tree_of(small_machine(memory_nodes=[movable, normal])), "socket #0", wanting("a", memory_kinds=(PMEM,))
+    )
+    assert (found.zone, found.added_normal) == (mask("2-3"), mask("3"))
 
 
 def test_a_strict_wish_for_kinds_that_are_all_movable_has_no_home() -> None:

@@ -91,6 +91,10 @@ def test_a_zone_that_does_not_hold_home_is_left_as_it_is() -> None:
     assert back(FOUR, at("NUMA node #3", wanting("a", 1), "0-1")) == {}
 
 
+def test_a_zone_with_nodes_that_are_gone_is_left_as_it_is() -> None:
+    assert back(FOUR, at(NODE0, wanting("a", 1), "0,9")) == {}
+
+
 def test_other_kinds_are_given_back_first() -> None:
     full = at("socket #0", wanting("b", 3.5, GUARANTEED, memory_kinds=(DRAM,)), "0")
     wide = at("socket #0", wanting("a", 4, memory_kinds=(DRAM,)), "0-4")

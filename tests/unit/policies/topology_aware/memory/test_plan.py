@@ -11,6 +11,7 @@ from policies.topology_aware.memory.plan import MemoryOffer, MemoryPlan, memory_
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, supply_of, tree_of
 from tests.unit.policies.memory.build import (
     DRAM,
@@ -169,6 +170,12 @@ def test_what_a_kind_is_replaced_by_is_told() -> None:
     assert told(planned(plan(movable, wanting("a", memory_kinds=(PMEM,)), "socket #1")))[0].endswith(
         "in which the kernel cannot keep its part: memory node 1 comes with it"
     )
+
+
+def test_normal_memory_beside_movable_memory_is_told_only_where_the_kinds_were_chosen() -> None:
+    far = {"memory": "16Gi", "kind": "pmem", "near": {0: 17}, "movable": True}
+    tree = tree_of(small_machine(memory=[0, "4Gi"], memory_nodes=[far]))
+    assert planned(plan(tree, wanting("a", 1), "socket #0")) == MemoryPlan(NodeSet.parse("1-2"))
 
 
 def test_a_cold_start_withholds_dram() -> None:

@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
-from policies.base import CpuKind, QosClass
+from policies.base import CpuKind, DeviceLocality, QosClass
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, Isolation, demand_of
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, GUARANTEED, options, request
 
@@ -43,6 +44,17 @@ def test_prefer_shared_true_shares_everything() -> None:
 def test_prefer_shared_false_makes_a_burstable_container_own_its_integer_part() -> None:
     found = demand(2500, BURSTABLE, prefer_shared=False)
     assert (found.whole, found.shared_mcpu) == (2, 500)
+
+
+def test_only_who_owns_no_cpu_wants_a_pool_wide_enough_to_burst() -> None:
+    assert demand(2500, BURSTABLE).burst_level is OPTIONS.unlimited_burst
+    assert demand(2500, BURSTABLE, prefer_shared=False).burst_level is None
+
+
+def test_a_strict_wish_to_be_near_devices_means_nothing_without_devices() -> None:
+    near = (DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet()),)
+    assert not demand(1000, strict_hints=True).strict_hints
+    assert demand(1000, strict_hints=True, hints=near).strict_hints
 
 
 def test_displacement_means_shared() -> None:

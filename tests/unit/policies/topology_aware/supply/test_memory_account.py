@@ -38,6 +38,7 @@ def test_who_asks_for_no_kind_wants_every_kind_but_hbm() -> None:
         (at("root", wanting("a"), "2", is_cold=True), "2", "2-3"),
         (at("root", wanting("a"), "0-3", kind=CpuKind.RESERVED), "0-3", "0-3"),
         (at("root", wanting("a", preserve_memory=True), ""), "0-4", "0-4"),
+        (at("root", wanting("a", preserve_memory=True), "0"), "0", "0"),
         (Grant(wanting("a", preserve_cpu=True), "", CpuKind.PRESERVE), "0-4", "0-4"),
         (at("root", wanting("a"), "0,9"), "0", "0-4"),
     ],

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 from policies.topology_aware.supply.memory_nodes import KINDS, memory_nodes_of, node_ids
+from sysfs.assemble import assemble
 from sysfs.cpuset import NodeSet
-from tests.fakes.machines import small_machine
+from tests.fakes.machines import facts_of, small_machine
 from tests.unit.policies.memory.build import DRAM, GIB, HBM, PMEM, mask, movable_server, tiered
 
 NODES = memory_nodes_of(tiered())
@@ -30,6 +33,14 @@ def test_the_nearest_nodes_come_first_and_equals_together() -> None:
 def test_the_nearest_to_any_node_of_the_zone_win_over_those_that_another_sees_first() -> None:
     """Node 3 is 17 from node 1; from node 0 the nearest PMEM would be further away once node 2 is taken."""
     assert NODES.nearest(mask("0-2"), NODES.pmem) == mask("3")
+
+
+def test_what_the_machine_says_nothing_of_is_passed_over_or_far() -> None:
+    four = memory_nodes_of(small_machine(packages=4))
+    assert four.nearest(mask("0,9"), four.dram) == mask("1-3")
+    facts = facts_of(small_machine())
+    silent = assemble(replace(facts, nodes=[replace(node, distances=()) for node in facts.nodes]))
+    assert memory_nodes_of(silent).nearest(mask("0"), mask("1")) == mask("1")
 
 
 def test_a_zone_is_expanded_by_the_nearest_of_each_kind_within_what_is_allowed() -> None:

@@ -9,6 +9,7 @@ from tests.fakes.machines import small_machine
 from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask
 
 NODES = memory_nodes_of(small_machine(packages=4))  # 4 nodes of 2 GiB
+SMALL = memory_nodes_of(small_machine(packages=4, memory=4))  # 4 nodes of 4 bytes: an error of one is seen
 
 
 def test_zones_that_cross_can_be_too_small_together_though_each_is_large_enough() -> None:
@@ -38,6 +39,9 @@ def test_a_narrow_zone_that_overflows_is_named_before_a_wide_one() -> None:
     overflow = first_overflow(NODES, in_order([(mask("0"), 3 * GIB), (mask("0-1"), 4 * GIB)]))
     assert overflow is not None
     assert (overflow.zone, overflow.excess_bytes) == (mask("0"), GIB)
+    elsewhere = first_overflow(SMALL, in_order([(mask("0-1"), 9), (mask("3"), 5)]))
+    assert elsewhere is not None
+    assert elsewhere.zone == mask("3")
 
 
 def test_an_overflow_that_is_tolerated_hides_no_other_and_does_not_count_for_it() -> None:
@@ -49,7 +53,7 @@ def test_an_overflow_that_is_tolerated_hides_no_other_and_does_not_count_for_it(
 
 
 def random_burdens(rng: random.Random) -> list[tuple[int, int]]:
-    return [(rng.randrange(1, 16), rng.randrange(1, 5) * GIB // 2) for _ in range(rng.randrange(1, 7))]
+    return [(rng.randrange(1, 16), rng.randrange(1, 5)) for _ in range(rng.randrange(1, 7))]
 
 
 @FEW
@@ -59,19 +63,19 @@ def test_the_packing_agrees_with_a_flow_of_every_single_promise(seed: int) -> No
     sums: dict[int, int] = {}
     for zone, amount in promises:
         sums[zone] = sums.get(zone, 0) + amount
-    found = packed(NODES, in_order(sums.items()))
-    assert (found is not None) == can_be_kept(dict(NODES.capacity_bytes), promises)
+    found = packed(SMALL, in_order(sums.items()))
+    assert (found is not None) == can_be_kept(dict(SMALL.capacity_bytes), promises)
 
 
 @FEW
 @given(st.integers(0, 1 << 32))
 def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: int) -> None:
     promises = in_order(dict(random_burdens(random.Random(seed))).items())
-    fine = all(promised_inside(promises, union) <= NODES.capacity(union) for union in range(16))
-    overflow = first_overflow(NODES, promises)
+    fine = all(promised_inside(promises, union) <= SMALL.capacity(union) for union in range(16))
+    overflow = first_overflow(SMALL, promises)
     assert (overflow is None) == fine
     if overflow is not None:
-        assert promised_inside(promises, overflow.zone) - NODES.capacity(overflow.zone) == overflow.excess_bytes > 0
+        assert promised_inside(promises, overflow.zone) - SMALL.capacity(overflow.zone) == overflow.excess_bytes > 0
 
 
 @FEW
@@ -79,9 +83,9 @@ def test_by_halls_theorem_promises_can_be_kept_when_no_union_has_too_many(seed: 
 def test_what_overflows_does_not_depend_on_the_order_of_equal_zones(seed: int) -> None:
     rng = random.Random(seed)
     promises = list(dict(random_burdens(rng)).items())
-    first = first_overflow(NODES, in_order(promises))
+    first = first_overflow(SMALL, in_order(promises))
     rng.shuffle(promises)
-    assert first_overflow(NODES, in_order(promises)) == first
+    assert first_overflow(SMALL, in_order(promises)) == first
 
 
 def test_what_is_laid_out_lies_in_its_zone_and_fits() -> None:
@@ -100,6 +104,23 @@ def test_what_was_moved_twice_is_found_where_it_lies_now() -> None:
     assert not packing.add(mask("2"), GIB)
     assert packing.add(mask("2"), 1) == 1
     assert packing.reach(mask("0")) == mask("0-2")
+
+
+def test_no_more_is_moved_than_there_is() -> None:
+    packing = Packing(SMALL)
+    assert not packing.add(mask("0-2"), 4)  # on node 0
+    assert not packing.add(mask("0"), 2)  # moves 2 bytes to node 1
+    assert packing.add(mask("1"), 5) == 1  # moves them on to node 2
+    assert packing.add(mask("0"), 3) == 1  # moves the other 2
+
+
+def test_what_came_in_the_place_of_another_can_be_moved_itself() -> None:
+    packing = Packing(SMALL)
+    assert not packing.add(mask("2-3"), 4)  # on node 2
+    assert not packing.add(mask("0-1"), 4)  # on node 0
+    assert not packing.add(mask("0,2"), 2)  # on node 0, from which 2 bytes move to node 1
+    assert not packing.add(mask("0"), 2)  # the others follow
+    assert not packing.add(mask("0"), 2)  # moves those of 0,2 to node 2, and as many from there to node 3
 
 
 def test_who_can_be_moved_for_a_zone_is_found_over_several_zones() -> None:

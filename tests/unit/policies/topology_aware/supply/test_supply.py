@@ -21,6 +21,9 @@ def owned(name: str, pool: str, cpus: str) -> Grant:
     return Grant(request(name), pool, CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(cpus))
 
 
+ON_RESERVED = Grant(request("s/c", 500), ROOT, CpuKind.RESERVED, reserved_mcpu=500)
+
+
 def at(values: tuple[int, ...], pool: str) -> int:
     return values[TREE.named(pool).index]
 
@@ -37,9 +40,26 @@ def test_shares_are_summed_up_the_tree() -> None:
     assert [at(supply.granted_mcpu, p) for p in (NODE0, NODE1, "socket #0", ROOT)] == [500, 0, 750, 850]
 
 
+def test_sharers_are_counted_in_their_own_pool_and_those_without_a_share_apart() -> None:
+    mixed = replace(owned("c/c", NODE1, "4"), kind=CpuKind.MIXED, shared_mcpu=500)
+    alone = (Grant(request("p/c", preserve_cpu=True), "", CpuKind.PRESERVE), owned("d/c", NODE1, "5"))
+    supply = supply_of(TREE, *alone, ON_RESERVED, shared("a/c", NODE1, 0), shared("b/c", NODE1, 0), mixed)
+    assert [at(supply.sharers, pool) for pool in (NODE1, "socket #0")] == [3, 0]
+    assert [at(supply.unbooked_sharers, pool) for pool in (NODE1, "socket #0")] == [2, 0]
+    assert (supply.reserved_users, str(CpuSet(supply.owned))) == (1, "4-5")
+
+
 def test_free_capacity_is_bounded_by_every_pool_above() -> None:
     room = room_of(supply_of(TREE, shared("a/c", "socket #0", 5000)), keep_busy=True)
     assert at(room.free_mcpu, NODE1) == 1000  # 4000 of its own, but the package of 6 sharable CPUs owes 5000
+    room = room_of(supply_of(TREE, shared("a/c", ROOT, 13500)), keep_busy=True)
+    assert set(room.free_mcpu) == {500}  # the machine has 14 sharable CPUs
+
+
+def test_a_busy_pool_keeps_a_cpu_of_those_below_it() -> None:
+    supply = supply_of(TREE, owned("a/c", "socket #1", "8-15"), shared("b/c", ROOT, 0))
+    assert at(room_of(supply, keep_busy=True).spare, "socket #0") == 5
+    assert at(room_of(supply, keep_busy=False).spare, "socket #0") == 6
 
 
 def test_a_pool_gives_no_cpu_that_a_share_below_it_needs() -> None:
@@ -59,8 +79,9 @@ def test_an_idle_pool_gives_its_last_cpu() -> None:
 
 def test_the_last_cpu_of_a_machine_without_reserved_ones_stays_while_someone_needs_it() -> None:
     tree = tree_of(four_nodes())
-    assert room_of(supply_of(tree, shared("a/c", NODE1, 0)), keep_busy=False).give[0] == 15
-    assert room_of(supply_of(tree), keep_busy=False).give[0] == 16
+    assert room_of(supply_of(tree, shared("a/c", NODE1, 0)), keep_busy=False).give[:2] == (15, 8)
+    assert room_of(supply_of(tree, ON_RESERVED), keep_busy=False).give[:2] == (15, 8)
+    assert room_of(supply_of(tree), keep_busy=False).give[:2] == (16, 8)
 
 
 def test_withheld_cpus_are_shared_but_not_given() -> None:
@@ -76,6 +97,8 @@ def test_withheld_isolated_cpus_are_not_given_either() -> None:
 
 def test_sharers_of_an_empty_set_use_the_nearest_one_above() -> None:
     assert str(CpuSet(at(supply_of(TREE, owned("a/c", NODE1, "4-7")).effective(), NODE1))) == "1-2"
+    no_package = supply_of(TREE, owned("a/c", ROOT, "8-15")).effective()
+    assert {str(CpuSet(at(no_package, pool))) for pool in ("socket #1", "NUMA node #3")} == {"1-2,4-7"}
 
 
 def test_sharers_use_the_reserved_cpus_when_nothing_is_shared() -> None:
@@ -141,5 +164,4 @@ def test_grants_that_changed_their_place_in_the_order_are_booked_once() -> None:
 def test_every_cpu_may_be_owned_while_nobody_needs_one_to_share() -> None:
     all_owned = owned("a/c", ROOT, "1-2,4-15")
     assert supply_of(TREE, all_owned).holds()
-    on_reserved = Grant(request("s/c", 500), ROOT, CpuKind.RESERVED, reserved_mcpu=500)
-    assert supply_of(TREE, all_owned, on_reserved, shared("b/c", ROOT, 0)).holds()
+    assert supply_of(TREE, all_owned, ON_RESERVED, shared("b/c", ROOT, 0)).holds()
