@@ -6,7 +6,6 @@ gets control back when a descriptor of its own is ready, a timer is due, or a ha
 """
 
 import asyncio
-import math
 import os
 import select
 import time
@@ -64,8 +63,7 @@ class RelaySelector(EpollSelector):
         ``timeout`` in seconds: None waits, 0 or less does not.
         """
         poll, handlers, ready = self._epoll.poll, self._handlers, list[tuple[SelectorKey, int]]()
-        # Rounded up to the unit of epoll: rounded down, asyncio would spin through the last millisecond before a timer.
-        left = -1.0 if timeout is None else max(0.0, math.ceil(timeout * 1e3) * 1e-3)
+        left = -1.0 if timeout is None else max(0.0, timeout)  # poll rounds up to its unit, a millisecond
         ends = time.monotonic() + left if left > 0 else 0.0
         self.must_return = False
         while True:

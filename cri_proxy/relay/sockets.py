@@ -66,11 +66,10 @@ class RelaySocket:
 
     def write(self, parts: Parts) -> None:
         """Send these bytes in order and empty the list; bytes after ``close`` are dropped."""
-        if self.is_closing:
-            parts.clear()
-            return
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
+        if self.is_closing:
+            return
         if not self._unsent:
             sent = self._send(data)
             if sent == len(data) or self.is_closing:
@@ -99,7 +98,7 @@ class RelaySocket:
 
     def _ready(self, events: int) -> None:
         with self._contained:
-            if events != READABLE and self._events & WRITABLE:
+            if events != READABLE:
                 self._send_unsent()
             if events == WRITABLE or not self._events & READABLE:
                 return

@@ -39,7 +39,7 @@ def _in_cycles(waits_for: Mapping[ContainerKey, Collection[ContainerKey]]) -> li
     left = set(waits_for)
     while True:  # peel off the containers that wait for none of the rest, or that none of the rest waits for
         waited_for = {key for waiter in left for key in waits_for[waiter] if key in left}
-        inner = {key for key in left & waited_for if any(other in left for other in waits_for[key])}
+        inner = {key for key in waited_for if any(other in left for other in waits_for[key])}
         if inner == left:
             return sorted(left)
         left = inner

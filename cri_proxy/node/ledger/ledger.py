@@ -107,7 +107,7 @@ class Ledger:
         for row in rows:
             key = row.grant.container
             old = self._rows.put(row)
-            if old is not None and old.container_id != row.container_id:
+            if old is not None:
                 self._keys_by_id.pop(old.container_id, None)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
@@ -227,9 +227,7 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or key in self._aside or row.container_id in self.starts:
             return False
-        wanted = self.desired().get(key)
-        stays = wanted is not None and wanted.cpus is not None and self.sendable(key) is not None
-        return stays or bool(self._spare_cpus(key))
+        return self.sendable(key) is not None or bool(self._spare_cpus(key))
 
     def settle_confirmed(self) -> None:
         """Give up exclusive CPUs that a settled container no longer owns: no later call will do it.
@@ -237,11 +235,11 @@ class Ledger:
         A container that stepped aside and has its own CPUs back, without others on them, no longer counts as aside.
         """
         for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
-            row, wanted = self._rows[key], self.desired().get(key)
+            row, wanted = self._rows[key], self._wanted_cpus(key)
             known = row.known.cpus
-            if known is None or wanted is None or wanted.cpus is None:
+            if known is None or wanted is None:
                 continue
-            if known <= wanted.cpus and not self.occupants(row):
+            if known <= wanted and not self.occupants(row):
                 self._aside.discard(key)
                 self._confirmed.note_confirmed(row, row.acknowledged, self._live())
 
@@ -253,10 +251,10 @@ class Ledger:
 
     def waits_for(self, row: Row) -> frozenset[ContainerKey]:
         """Return the containers that must move before this one can have all its CPUs."""
-        wanted = self.desired().get(row.key)
-        if wanted is None or wanted.cpus is None:
+        wanted = self._wanted_cpus(row.key)
+        if wanted is None:
             return frozenset()
-        missing = wanted.cpus - (row.known.cpus or CpuSet()) if row.state == "running" else wanted.cpus
+        missing = wanted - (row.known.cpus or CpuSet()) if row.state == "running" else wanted
         alone = self._confirmed.holders_of(missing)
         occupants = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
         return frozenset((alone | occupants) - {row.key})
@@ -282,14 +280,14 @@ class Ledger:
     def occupants(self, row: Row) -> tuple[Row, ...]:
         """Return other containers that may be on CPUs that this row owns, or come alive there, and are ours to move."""
         owned, key = row.grant.owned.mask, row.grant.container
-        if not owned or not self._is_pinned(row):
+        if not owned or self._wanted_cpus(key) is None:
             return ()
         found = []
         for other in self.active():
             known = other.acknowledged
             if known is not None and (known.cpus is None or not known.cpus.mask & owned):
                 continue
-            if other.container_id and other.grant.container != key and self._is_pinned(other):
+            if other.container_id and other.grant.container != key and self._wanted_cpus(other.key) is not None:
                 found.append(other)
         return (*found, *(other for other in self.remnants() if other.key != key and self.occupied_by(row, other)))
 
@@ -309,10 +307,10 @@ class Ledger:
         """Return all that run or may come alive."""
         return (*self.active(), *self.remnants()) if self.starts else self.active()
 
-    def _is_pinned(self, row: Row) -> bool:
-        """Return whether its CPUs are ours to write: not where the operator or an annotation says otherwise."""
-        wanted = self.desired().get(row.key)
-        return wanted is not None and wanted.cpus is not None
+    def _wanted_cpus(self, key: ContainerKey) -> CpuSet | None:
+        """Return where it should be; None where the operator or an annotation says that its CPUs are not ours."""
+        wanted = self.desired().get(key)
+        return wanted.cpus if wanted is not None else None
 
     def unmet(self) -> tuple[Row, ...]:
         """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent."""

@@ -41,6 +41,7 @@ def test_a_client_has_heard_when_it_answers_our_ping_and_no_other() -> None:
     mark = parse(out)[1][3]
     assert not answers(leaving, frames.ACK, b"12345678")
     assert not answers(leaving, 0, mark)
+    assert not answers(leaving, 0x2, mark)  # a flag that PING does not define means nothing (RFC 9113, 4.1)
     assert not leaving.is_answered
     assert answers(leaving, frames.ACK, mark)
     assert leaving.is_answered

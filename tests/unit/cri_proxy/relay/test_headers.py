@@ -86,6 +86,17 @@ def test_two_statuses_leave_the_outcome_unknown() -> None:
     assert made.events == [HeldCallEnded(1, Aborted(sent=True))]
 
 
+def test_an_answer_that_began_before_its_request_is_not_taken_for_the_outcome() -> None:
+    made = splice()
+    raw = block_frames(1, trailers(1, 3, b"too early")[frames.HEADER_BYTES :], flags=frames.END_STREAM, size=10)
+    made.receive_from_runtime(raw[:30])
+    made.receive_from_client(request(1, HOLD, b"message"))
+    forget(made)
+    made.receive_from_runtime(raw[30:])
+    assert raw[30:] in b"".join(made.to_client)
+    assert made.events == []
+
+
 def test_a_call_that_passes_is_in_flight_until_its_last_block_is_whole() -> None:
     made = splice(request(1, PASS, b"x"))
     *first, last = long_trailers(1)
@@ -116,9 +127,10 @@ def test_a_call_that_is_refused_while_the_runtimes_answer_passes_gets_that_answe
     assert b"".join(made.to_runtime) == frames.rst_stream(1, frames.CANCEL)
 
 
-def test_a_call_that_is_refused_while_its_reply_begins_is_answered_after_that_block() -> None:
+@pytest.mark.parametrize("flags", [0, 0x40])  # 0x40: one that HEADERS does not define (RFC 9113, 4.1)
+def test_a_call_that_is_refused_while_its_reply_begins_is_answered_after_that_block(flags: int) -> None:
     made = asked()
-    raw = block_frames(1, reply_headers(1)[frames.HEADER_BYTES :], size=10)
+    raw = block_frames(1, reply_headers(1)[frames.HEADER_BYTES :], flags=flags, size=10)
     made.receive_from_runtime(raw[:30])
     made.refuse(1, 9, "no")
     made.receive_from_runtime(raw[30:])

@@ -122,3 +122,10 @@ async def test_streams_pass() -> None:
     method, request = RUNTIME + "StreamContainers", pb.StreamContainersRequest().SerializeToString()
     assert [reply async for reply in scene.relay.stream(method, request)] == []
     await scene.relay.close()
+
+
+async def test_losses_are_those_of_the_runtime() -> None:
+    scene = Scene(Scripted(Forward()))
+    before = scene.relay.losses()
+    scene.runtime.go_away()
+    assert scene.relay.losses() == scene.runtime.losses() > before

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.relay import sockets
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.event_loop import RelayLoop
+from cri_proxy.relay.event_loop import READABLE, WRITABLE, RelayLoop
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
 from cri_proxy.tasks import Tasks
 from tests.fakes.waiting import holds
@@ -73,10 +73,45 @@ async def test_chunks_arrive_while_they_are_wanted(end: End) -> None:
     await holds("it happened", lambda: end.received == b"earlylate")
 
 
+async def test_a_connection_that_another_ones_bytes_pause_is_not_read_in_the_same_round() -> None:
+    ends, received = list[End](), list[bytes]()
+
+    def pause_all(data: bytes) -> None:
+        received.append(data)
+        for end in ends:
+            end.connection.read(wanted=False)
+
+    ends += [End(pause_all), End(pause_all)]
+    for end in ends:
+        end.connection.write([BIG])  # it is watched on, for room
+        end.connection.read(wanted=True)
+        end.peer.send(b"x")
+    await holds("it happened", lambda: bool(received))
+    await asyncio.sleep(0.005)
+    assert received == [b"x"]
+    for end in ends:
+        end.close()
+
+
+async def test_a_wake_up_without_bytes_changes_nothing(end: End) -> None:
+    end.connection.read(wanted=True)
+    end.connection._ready(READABLE)
+    assert (end.errors, end.connection.has_ended) == ([], False)
+
+
 async def test_parts_are_sent_in_order_and_the_list_is_emptied(end: End) -> None:
     parts: Parts = [b"a", memoryview(b"bc"), b""]
     end.connection.write(parts)
     assert (parts, await end.taken(3)) == ([], b"abc")
+
+
+async def test_the_loop_is_asked_for_room_only_by_bytes_that_the_kernel_does_not_take(end: End) -> None:
+    asked: list[int] = []
+    end.connection._watch = lambda descriptor, handler, events: asked.append(events)
+    end.connection.write([b"few"])
+    assert asked == []
+    end.connection.write([BIG])
+    assert asked == [WRITABLE]
 
 
 async def test_what_the_kernel_does_not_take_waits_and_the_owner_is_told_of_full_and_room(end: End) -> None:
@@ -95,6 +130,16 @@ async def test_close_sends_what_waits_and_drops_what_comes_after(end: End) -> No
     assert (await end.taken(len(BIG))) == BIG
     await holds("it happened", lambda: end.happened == ["full", "room", "lost"])
     assert (late, end.connection.has_ended, end.peer.recv(1)) == ([], True, b"")
+
+
+async def test_a_connection_that_closes_reads_no_more_while_it_sends_what_waits(end: End) -> None:
+    end.connection.read(wanted=True)
+    end.connection.write([BIG])
+    end.connection.close()
+    end.peer.send(b"late")
+    await end.taken(len(BIG))
+    await holds("it happened", lambda: end.happened[-1] == "lost")
+    assert end.received == b""
 
 
 async def test_abort_drops_what_waits_and_reports_the_loss_once(end: End) -> None:

@@ -8,7 +8,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import NODES, ledger_with, row
 
 GONE = ContainerKey("pod-1", "gone")
@@ -128,6 +128,14 @@ def test_an_update_in_doubt_to_a_container_without_a_known_pinning_leaves_it_unk
     found = ledger.get(row("b").key)
     assert found is not None
     assert (found.acknowledged, found.unconfirmed) == (None, pinned("1-3"))
+
+
+def test_an_update_in_doubt_adds_to_what_is_known_and_not_to_what_is_not() -> None:
+    ledger = ledger_with(replace(row("b"), acknowledged=Pinning(None, NodeSet.parse("0"))))
+    ledger.mark_unconfirmed(row("b").key, Pinning(CpuSet.parse("1-3"), NodeSet.parse("1")))
+    found = ledger.get(row("b").key)
+    assert found is not None
+    assert found.acknowledged == Pinning(None, NODES)
 
 
 def test_a_container_that_others_left_has_its_contested_cpus_alone() -> None:
