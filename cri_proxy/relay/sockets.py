@@ -120,10 +120,10 @@ class RelaySocket:
         try:
             return self._socket.send(data)
         except BlockingIOError:
-            return 0
+            pass
         except OSError:
             self.abort()
-            return 0
+        return 0
 
     def _send_unsent(self) -> None:
         while self._unsent:

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.relay import sockets
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.event_loop import READABLE, WRITABLE, RelayLoop
+from cri_proxy.relay.event_loop import READABLE, WRITABLE, OnReady, RelayLoop
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
 from cri_proxy.tasks import Tasks
 from tests.fakes.waiting import holds
@@ -105,13 +105,20 @@ async def test_parts_are_sent_in_order_and_the_list_is_emptied(end: End) -> None
     assert (parts, await end.taken(3)) == ([], b"abc")
 
 
-async def test_the_loop_is_asked_for_room_only_by_bytes_that_the_kernel_does_not_take(end: End) -> None:
-    asked: list[int] = []
-    end.connection._watch = lambda descriptor, handler, events: asked.append(events)
+async def test_the_loop_is_asked_for_room_only_while_there_are_bytes_that_the_kernel_does_not_take(end: End) -> None:
+    asked, watch = list[int](), end.connection._watch
+
+    def noted(descriptor: int, handler: OnReady, events: int) -> None:
+        asked.append(events)
+        watch(descriptor, handler, events)
+
+    end.connection._watch = noted
     end.connection.write([b"few"])
     assert asked == []
     end.connection.write([BIG])
     assert asked == [WRITABLE]
+    await end.taken(3 + len(BIG))
+    await holds("it happened", lambda: asked == [WRITABLE, 0])
 
 
 async def test_what_the_kernel_does_not_take_waits_and_the_owner_is_told_of_full_and_room(end: End) -> None:
@@ -120,6 +127,16 @@ async def test_what_the_kernel_does_not_take_waits_and_the_owner_is_told_of_full
     assert end.happened == ["full"]
     assert (await end.taken(len(BIG) + 4)) == BIG + b"tail"
     await holds("it happened", lambda: end.happened == ["full", "room"])
+
+
+async def test_there_is_room_again_at_a_quarter_of_what_is_full(end: End) -> None:
+    unsent = list[int]()
+    end.connection._room = lambda: unsent.append(end.connection.unsent_bytes)
+    end.connection.write([BIG])
+    await end.taken(len(BIG))
+    await holds("it happened", lambda: len(unsent) == 2)
+    assert unsent[0] > 1 << 20
+    assert unsent[1] <= 1 << 18
 
 
 async def test_close_sends_what_waits_and_drops_what_comes_after(end: End) -> None:
@@ -168,8 +185,16 @@ async def test_a_peer_that_breaks_off_is_noticed_in_reading_and_in_writing() -> 
     writing.peer.close()
     writing.connection.write([b"x"])
     await holds("it happened", lambda: reading.happened == writing.happened == ["lost"])
+    assert reading.errors == writing.errors == []
     reading.close()
     writing.close()
+
+
+async def test_a_peer_that_breaks_off_while_bytes_wait_is_no_error(end: End) -> None:
+    end.connection.write([BIG])
+    end.peer.close()
+    await holds("it happened", lambda: end.happened == ["full", "lost"])
+    assert end.errors == []
 
 
 async def test_a_peer_that_hangs_up_while_it_is_not_read_costs_nothing_and_loses_nothing(end: End) -> None:
@@ -215,19 +240,19 @@ async def test_the_whole_backlog_is_accepted_at_once(tmp_path: Path) -> None:
         sock.close()
 
 
-class Exhausted:
-    """A listening socket that has no descriptor for one client, after a client that has left."""
+class Failing:
+    """A listening socket whose next calls of ``accept`` fail with these errors."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, *codes: int) -> None:
         self._sock = sock
-        self._errors = [OSError(errno.EMFILE, "no descriptors"), OSError(errno.ECONNABORTED, "left")]
+        self.codes = list(codes)
 
     def fileno(self) -> int:
         return self._sock.fileno()
 
     def accept(self) -> tuple[socket.socket, object]:
-        if self._errors:
-            raise self._errors.pop()
+        if self.codes:
+            raise OSError(self.codes.pop(0), "no client")
         return self._sock.accept()
 
     def close(self) -> None:
@@ -237,13 +262,59 @@ class Exhausted:
 async def test_without_descriptors_clients_are_accepted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "_ACCEPT_AGAIN_SECONDS", 0.005)
     path, accepted, errors = tmp_path / "s", list[socket.socket](), list[BaseException]()
-    listener = Listener(Exhausted(listening(path)), accepted.append, errors.append)  # type: ignore[arg-type]
+    sock = Failing(listening(path), errno.ECONNABORTED, errno.EMFILE)
+    listener = Listener(sock, accepted.append, errors.append)  # type: ignore[arg-type]
     client = await connected(str(path))
     await holds("it happened", lambda: len(accepted) == 1)
     assert [error.errno for error in errors if isinstance(error, OSError)] == [errno.EMFILE]
     listener.close()
     for sock in (client, *accepted):
         sock.close()
+
+
+async def test_a_client_that_has_left_keeps_no_other_from_being_accepted(tmp_path: Path) -> None:
+    path, accepted, errors = tmp_path / "s", list[socket.socket](), list[BaseException]()
+    listener = Listener(Failing(listening(path), errno.ECONNABORTED), accepted.append, errors.append)  # type: ignore[arg-type]
+    client = await connected(str(path))
+    listener.accept_all()
+    assert (len(accepted), errors) == (1, [])
+    listener.close()
+    for sock in (client, *accepted):
+        sock.close()
+
+
+async def test_without_descriptors_the_loop_is_left_in_peace_until_it_is_time_to_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "_ACCEPT_AGAIN_SECONDS", 600)
+    path, errors = tmp_path / "s", list[BaseException]()
+    listener = Listener(Failing(listening(path), *[errno.EMFILE] * 9), pytest.fail, errors.append)  # type: ignore[arg-type]
+    client = await connected(str(path))
+    await holds("it happened", lambda: bool(errors))
+    await asyncio.sleep(0.005)
+    assert len(errors) == 1
+    listener.close()
+    client.close()
+
+
+async def test_a_listener_that_is_closed_does_not_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_ACCEPT_AGAIN_SECONDS", 0.002)
+    loop, path, errors, faults = asyncio.get_running_loop(), tmp_path / "s", list[BaseException](), list[object]()
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    sock = Failing(listening(path))
+    listener = Listener(sock, pytest.fail, errors.append)  # type: ignore[arg-type]
+    sock.codes = [errno.EMFILE]
+    listener.accept_all()  # it will try again
+    listener.close()
+    await asyncio.sleep(0.005)
+    assert (len(errors), faults) == (1, [])
+
+
+async def test_a_listener_that_is_closed_leaves_no_watch_to_who_gets_its_descriptor(tmp_path: Path) -> None:
+    sock = listening(tmp_path / "s")
+    descriptor = sock.fileno()
+    Listener(sock, pytest.fail, pytest.fail).close()
+    assert not asyncio.get_running_loop().remove_reader(descriptor)
 
 
 async def test_a_full_backlog_is_waited_for(tmp_path: Path) -> None:
