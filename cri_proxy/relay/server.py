@@ -69,11 +69,8 @@ class _Pair:
             return
         self.runtime = self._connection(sock, self._receive_from_runtime)
         self._pace()
-        self.flush()
 
     def _receive_from_client(self, data: bytes) -> None:
-        if self.closed:
-            return
         try:
             self._splice.receive_from_client(data)
         except ProtocolError as error:
@@ -85,8 +82,6 @@ class _Pair:
             self.flush()
 
     def _receive_from_runtime(self, data: bytes) -> None:
-        if self.closed:
-            return
         try:
             self._splice.receive_from_runtime(data)
         except ProtocolError as error:

@@ -42,7 +42,7 @@ class ConfirmedCpus:
 
     def beyond(self, rows: OrderedRows) -> set[ContainerKey]:
         """Return the containers that have CPUs exclusively that their grants no longer name."""
-        return {k for k, exclusive in self._exclusive.items() if exclusive and not exclusive <= rows[k].grant.owned}
+        return {k for k, exclusive in self._exclusive.items() if not exclusive <= rows[k].grant.owned}
 
     def forget(self, key: ContainerKey) -> None:
         """Drop the container: it has nothing exclusively any more."""

@@ -28,14 +28,14 @@ def _first_to_step_aside(ledger: Ledger) -> Row | None:
     waiting = {row.key: row for row in ledger.unmet() if not ledger.differs(row)}
     if len(waiting) < 2:
         return None
-    for key in _in_cycles({key: ledger.waits_for(row) & waiting.keys() for key, row in waiting.items()}):
+    for key in _in_cycles({key: ledger.waits_for(row) for key, row in waiting.items()}):
         if ledger.can_step_aside(key):
             return waiting[key]
     return None
 
 
 def _in_cycles(waits_for: Mapping[ContainerKey, Collection[ContainerKey]]) -> list[ContainerKey]:
-    """Return the containers in a cycle, or between two cycles, ascending."""
+    """Return the containers in a cycle, or between two cycles, ascending: of those whose waiting is known here."""
     left = set(waits_for)
     while True:  # peel off the containers that wait for none of the rest, or that none of the rest waits for
         waited_for = {key for waiter in left for key in waits_for[waiter] if key in left}

@@ -67,8 +67,8 @@ class Ledger:
         """Switch to another policy (new options or machine) with these grants; return the rows that changed."""
         self._policy = policy
         self._changed()
-        rows = [replace(self._rows[g.container], grant=g) for g in allocations.grants if g.container in self._rows]
-        changed = tuple(row for row in rows if row.grant != self._rows[row.grant.container].grant)
+        rows = self.grants_with(allocations.grants)
+        changed = tuple(row for row in rows if row.grant != self._rows[row.key].grant)
         self.put(*changed)
         return changed
 
@@ -184,7 +184,7 @@ class Ledger:
         """Return what every container should be pinned to by the present grants."""
         if self._desired is None or self._desired[0] != self.version:
             wanted = self._policy.pinnings(self._allocations)
-            left = [key for i in self._left_to_others if (key := self._keys_by_id.get(i)) in wanted and key is not None]
+            left = wanted.keys() & {self._keys_by_id.get(container_id) for container_id in self._left_to_others}
             if left:
                 wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
             self._desired = (self.version, wanted)
@@ -197,14 +197,13 @@ class Ledger:
         confirmed. So a container that must shrink does so first, in whatever order calls are sent. During its start
         nothing may be written: it would be lost.
         """
-        row = self._rows.get(key)
-        if row is not None and row.container_id in self.starts:
+        row, wanted = self._rows.get(key), self.desired().get(key)
+        if row is None or row.container_id in self.starts:
             return None
-        wanted = self.desired().get(key)
-        if row is None or row.state not in ACTIVE or wanted is None or wanted.cpus is None:
+        if wanted is None or wanted.cpus is None:
             return wanted
         blocked = self.blocked_cpus(row, wanted.cpus)
-        if not blocked and wanted.cpus:
+        if not blocked:
             return wanted
         held = row.known.cpus or CpuSet()
         if row.state != "running":  # it has not been on its CPUs yet, so it need not come onto them now

@@ -2,77 +2,28 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
+from cri_proxy.relay import server
 from cri_proxy.relay.calls import Aborted, Call, Forward, Outcome, Refuse, Verdict
-from cri_proxy.relay.server import SpliceRelay
-from tests.fakes.http2 import GREETING, parse, request, trailers
+from cri_proxy.relay.traffic import RelayTotals
+from tests.fakes.http2 import GREETING, request, trailers
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
+from tests.fakes.splice_house import House, built
+from tests.fakes.waiting import holds
 
 HOLD = "/s/HoldThis"
-EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-class House:
-    """A relay, and a runtime that only collects its connections."""
-
-    def __init__(self, directory: Path, interceptor: ScriptedInterceptor) -> None:
-        self.path, self.runtime_path = str(directory / "relay"), str(directory / "runtime")
-        self.accepted: asyncio.Queue[Ends] = asyncio.Queue()
-        self.errors: list[BaseException] = []
-        self.interceptor = interceptor
-        self.relay = SpliceRelay(
-            listen=self.path, runtime=self.runtime_path, interceptor=interceptor, on_error=self.errors.append
-        )
-        self.writers: list[asyncio.StreamWriter] = []
-
-    async def client(self) -> Ends:
-        reader, writer = await asyncio.open_unix_connection(self.path)
-        self.writers.append(writer)
-        return reader, writer
-
-    async def pair(self) -> tuple[Ends, Ends]:
-        client = await self.client()
-        runtime = await asyncio.wait_for(self.accepted.get(), 20)
-        self.writers.append(runtime[1])
-        return client, runtime
-
-
-@asynccontextmanager
-async def built(
-    directory: Path, interceptor: ScriptedInterceptor | None = None, *, runtime: bool = True
-) -> AsyncIterator[House]:
-    house = House(directory, interceptor or ScriptedInterceptor())
-    server = None
-    if runtime:
-        server = await asyncio.start_unix_server(lambda *ends: house.accepted.put_nowait(ends), house.runtime_path)
-    await house.relay.start()
-    try:
-        yield house
-    finally:
-        for writer in house.writers:
-            writer.close()
-        await house.relay.stop(0)
-        if server is not None:
-            server.close()
 
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
     async with built(tmp_path) as house:
         yield house
-
-
-async def told(house: House) -> list[object]:
-    while not house.interceptor.outcomes:  # noqa: ASYNC110 - bounded by the fixture
-        await asyncio.sleep(0.002)
-    return [outcome for _, outcome in house.interceptor.outcomes]
 
 
 async def test_bytes_reach_the_other_side(house: House) -> None:
@@ -109,6 +60,28 @@ async def test_without_a_runtime_the_client_is_closed_at_once(tmp_path: Path) ->
     async with built(tmp_path, runtime=False) as house:
         reader, _ = await house.client()
         assert await reader.read() == b""
+        assert (house.errors, house.relay.boundary.traffic._relays[0]()) == ([], RelayTotals())
+
+
+async def test_a_runtime_that_accepts_when_the_client_has_been_closed_is_left_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, runtime = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    accepts = asyncio.Event()
+
+    async def connected(path: str) -> socket.socket:
+        await accepts.wait()
+        return ours
+
+    monkeypatch.setattr(server, "connected", connected)
+    await house.client()
+    await holds("a client is served", lambda: bool(house.relay._pairs))
+    (pair,) = house.relay._pairs
+    pair.close()
+    accepts.set()
+    await house.relay.tasks.join()
+    assert (runtime.recv(1), pair.runtime, house.errors) == (b"", None, [])
+    runtime.close()
 
 
 async def test_a_malformed_frame_ends_its_own_pair_and_no_other(house: House) -> None:
@@ -126,7 +99,7 @@ async def test_a_client_that_leaves_ends_its_held_call(house: House) -> None:
     while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
         await asyncio.sleep(0.002)
     client.close()
-    assert await told(house) == [Aborted(sent=False)]
+    assert await house.told() == [Aborted(sent=False)]
 
 
 async def test_an_interceptor_that_answers_although_it_was_cancelled_changes_nothing(tmp_path: Path) -> None:
@@ -143,7 +116,7 @@ async def test_an_interceptor_that_answers_although_it_was_cancelled_changes_not
         while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
             await asyncio.sleep(0.002)
         client.write(frames.rst_stream(1, frames.CANCEL))
-        assert await told(house) == [Aborted(sent=False)]
+        assert await house.told() == [Aborted(sent=False)]
         client.write_eof()
         assert b"message" not in await runtime.read()
 
@@ -204,126 +177,14 @@ async def test_a_client_that_breaks_http2_and_does_not_read_why_is_gone_all_the_
             await asyncio.sleep(0.002)
 
 
-async def test_a_client_that_breaks_http2_learns_why(house: House) -> None:
+async def test_a_client_that_breaks_http2_learns_why_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_FLUSH_SECONDS", 600)
     (reader, client), (_, runtime) = await house.pair()
     client.write(GREETING)
     runtime.write(frames.settings([]))
     await reader.readexactly(9)
     client.write(request(1, "/s/Pass", b"x") + frames.frame(frames.DATA, 0, 1, bytes(16_384)) * 4)
-    assert await reader.read() == frames.frame(frames.GOAWAY, 0, 0, b"\0\0\0\1\0\0\0\3")
-
-
-async def test_stopping_asks_clients_to_leave_and_waits_for_them(house: House) -> None:
-    (reader, client), (_, runtime) = await house.pair()
-    client.write(GREETING)
-    runtime.write(frames.settings([]))
-    assert parse(await reader.readexactly(9))[0][0] == frames.SETTINGS
-    stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
-    goaway = await reader.readexactly(17)
-    assert parse(goaway)[0][0] == frames.GOAWAY
-    assert not stopping.done()
-    client.close()
-    await stopping
-
-
-async def begun(house: House, method: str) -> tuple[Ends, Ends]:
-    """A client with this call under way, which has read the runtime's greeting."""
-    client, runtime = await house.pair()
-    client[1].write(GREETING + request(1, method, b"x"))
-    await runtime[0].readuntil(request(1, method, b"x"))
-    runtime[1].write(frames.settings([]))
-    await client[0].readexactly(9)
-    return client, runtime
-
-
-async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> "asyncio.Task[None]":
-    """The relay stops and its client has read that it shall leave, and says so."""
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60, for_streams=for_streams))
-    ping = parse(await client[0].readexactly(34))[1]
-    client[1].write(frames.frame(frames.PING, frames.ACK, 0, ping[3]))
-    return task
-
-
-LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
-
-
-async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(house: House) -> None:
-    client, runtime = await begun(house, EVENTS)
-    event = frames.frame(frames.DATA, 0, 1, bytes(100))
-    runtime[1].write(event + event[:50])
-    await client[0].readexactly(len(event))
-    task = await stopping(house, client)
-    assert await client[0].read() == LAST_WORD
-    await task
-
-
-async def test_a_call_under_way_is_waited_for_and_gets_its_answer(house: House) -> None:
-    client, runtime = await begun(house, "/s/Pass")
-    task = await stopping(house, client)
-    assert not task.done()
-    runtime[1].write(trailers(1, 5, b"gone"))
-    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
-    await task
-
-
-async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house: House) -> None:
-    client, runtime = await house.pair()
-    client[1].write(GREETING)
-    runtime[1].write(frames.settings([]))
-    await client[0].readexactly(9)
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
-    ping = parse(await client[0].readexactly(34))[1]
-    client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
-    await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
-    runtime[1].write(trailers(1, 5, b"gone"))
-    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
-    await task
-
-
-async def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(house: House) -> None:
-    client, runtime = await begun(house, EVENTS)
-    task = await stopping(house, client, for_streams=True)
-    runtime[1].write(frames.frame(frames.DATA, 0, 1, bytes(100)))
-    await client[0].readexactly(109)
-    assert not task.done()
-    client[1].close()
-    await task
-
-
-async def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(house: House) -> None:
-    client, _ = await begun(house, EVENTS)
-    await house.relay.stop(60)
-    assert (await client[0].read()).endswith(LAST_WORD)
-
-
-async def goes_away(client: Ends, runtime: Ends) -> None:
-    """Wait until the client has the runtime's greeting, and after it the wish that it leave."""
-    runtime[1].write(frames.settings([]))
-    await client[0].readuntil(frames.settings([]))
-    await client[0].readuntil(bytes([0, 0, 8, frames.GOAWAY]))
-
-
-async def test_who_has_connected_before_a_relay_leaves_is_served_and_asked_to_leave(house: House) -> None:
-    """Even where the loop has had no time yet to accept the connection."""
-    with socket.socket(socket.AF_UNIX) as early:
-        early.connect(house.path)
-        await house.relay.leave()
-        with pytest.raises(FileNotFoundError):
-            await asyncio.open_unix_connection(house.path)
-        client = await asyncio.open_unix_connection(sock=early)
-        runtime = await asyncio.wait_for(house.accepted.get(), 20)
-        house.writers += [client[1], runtime[1]]
-        client[1].write(GREETING)
-        await goes_away(client, runtime)
-
-
-async def test_calls_go_on_after_a_relay_has_left(house: House) -> None:
-    client, runtime = await house.pair()
-    client[1].write(GREETING + request(1, HOLD, b"message"))
-    await house.relay.leave()
-    await goes_away(client, runtime)
-    runtime[1].write(trailers(1, 5, b"gone"))
-    await client[0].readuntil(b"gone")
+    assert await asyncio.wait_for(reader.read(), 20) == frames.frame(frames.GOAWAY, 0, 0, b"\0\0\0\1\0\0\0\3")
 
 
 async def test_a_call_that_nobody_has_looked_at_is_turned_away(tmp_path: Path) -> None:
@@ -335,18 +196,6 @@ async def test_a_call_that_nobody_has_looked_at_is_turned_away(tmp_path: Path) -
         client.write(GREETING + request(1, HOLD, b"message"))
         runtime.write(frames.settings([]))
         await reader.readuntil(frames.rst_stream(1, frames.REFUSED_STREAM))
-
-
-async def test_stopping_without_grace_ends_everything(house: House) -> None:
-    (reader, client), _ = await house.pair()
-    client.write(GREETING + request(1, HOLD, b"wait..."))
-    while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
-        await asyncio.sleep(0.002)
-    await house.relay.stop(0)
-    assert await told(house) == [Aborted(sent=False)]
-    with pytest.raises(FileNotFoundError):
-        await asyncio.open_unix_connection(house.path)
-    await reader.read()
 
 
 class Peeks(ScriptedInterceptor):

@@ -49,6 +49,19 @@ def test_who_is_forgotten_has_nothing_alone() -> None:
     assert (str(made.of(row("a").key)), str(made.of_others(row("b").key))) == ("", "")
 
 
+def test_who_is_forgotten_has_nothing_alone_when_others_leave_what_it_shared() -> None:
+    one = row("a", owned="2-3", acknowledged="2-3")
+    made = claims(one, row("b", acknowledged="3-7"), known=ON_2_3)
+    made.forget(one.key)
+    made.settle((row("b", acknowledged="4-7"),))
+    assert str(made.of(one.key)) == ""
+
+
+def test_who_has_not_run_yet_has_shared_no_cpu_with_others() -> None:
+    one = row("a", owned="2-3", acknowledged="2-3", state="created")
+    assert str(claims(one, row("b", acknowledged="3-7"), known=ON_2_3).of(one.key)) == "2-3"
+
+
 def test_who_has_more_alone_than_its_grant_says_is_known() -> None:
     made = claims(row("a", owned="1-2", acknowledged="1-2"))
     rows = OrderedRows()

@@ -106,11 +106,14 @@ def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
     ledger = Ledger(build_policy("topology-aware", machine, options))
     ledger.put(row("a", owned="1", acknowledged="1"), row("b", acknowledged="0-7"))
     assert ledger.occupants(row("a", owned="1")) == ()
+    assert ledger.waits_for(row("a", owned="1")) == frozenset()
+    assert ledger.sendable(row("a").key) == Pinning(None, None)  # its memory nodes would be written
 
 
 def test_whose_pinning_is_unknown_may_sit_anywhere() -> None:
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b"))
     assert [r.key.name for r in ledger.occupants(row("a", owned="1"))] == ["b"]
+    assert ledger.waits_for(row("a", owned="1")) == {row("b").key}  # neither is its own known
 
 
 def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:

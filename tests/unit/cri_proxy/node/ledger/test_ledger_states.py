@@ -7,7 +7,7 @@ import pytest
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
-from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import NODES, ledger_with, row
 
@@ -76,6 +76,8 @@ def test_a_container_that_was_dropped_is_not_found_by_any_name() -> None:
     assert [grant.container.name for grant in ledger.allocations.grants] == ["b"]
     assert ledger.grants_with([row("a").grant, row("b").grant])[0].key.name == "b"
     assert not ledger.confirmed_cpus_of(row("a").key)
+    ledger.put(replace(row("a"), container_id="new"))
+    assert ledger.holder("id-a") is None
 
 
 def test_a_row_that_is_put_again_is_found_by_its_id() -> None:
@@ -148,6 +150,24 @@ def test_a_container_that_others_left_has_its_contested_cpus_alone() -> None:
     assert str(ledger.confirmed_cpus_of(row("a").key)) == "1-2"
 
 
+def test_of_contested_cpus_a_container_gets_only_those_that_are_still_its_own() -> None:
+    ledger = ledger_with(row("a", acknowledged="1-7"), row("b", acknowledged="1-7"))
+    ledger.put(replace(row("a", owned="1-2"), acknowledged=pinned("1-7")))
+    ledger.confirm(row("a").key, pinned("1-2"))
+    ledger.put(replace(row("a", owned="1"), acknowledged=pinned("1-2")))
+    ledger.confirm(row("b").key, pinned("3-7"))
+    assert str(ledger.confirmed_cpus_of(row("a").key)) == "1"
+
+
+def test_what_was_left_to_another_manager_is_free_when_its_container_has_gone() -> None:
+    for end in (lambda ledger: ledger.put(exited("a", "1")), lambda ledger: ledger.drop(row("a").key)):
+        ledger = ledger_with(row("a", owned="1", acknowledged="1"))
+        ledger.leave_to_another("id-a", CpuSet.parse("1-2"))
+        assert str(ledger.allocations.withheld) == "1-2"
+        end(ledger)
+        assert str(ledger.allocations.withheld) == ""
+
+
 def test_a_container_without_an_id_sits_on_nobodys_cpus_and_needs_no_call() -> None:
     ledger = ledger_with(row("a", owned="1", acknowledged="1"), replace(row("b", state="reserved"), container_id=""))
     assert ledger.occupants(row("a", owned="1")) == ()
@@ -175,14 +195,22 @@ def test_cpus_that_are_blocked_are_among_those_asked_about() -> None:
     assert str(ledger.blocked_cpus(row("b"), CpuSet.parse("2-3"))) == "2"
 
 
-def test_a_container_that_exited_does_not_step_aside_when_it_is_back() -> None:
-    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", owned="2", acknowledged="2"))
-    ledger.put(row("a", owned="2", acknowledged="1"), row("b", owned="1", acknowledged="2"))
-    ledger.step_aside(row("a").key)
-    assert not ledger.can_step_aside(row("a").key)
-    ledger.put(exited("a", "2"))
-    ledger.put(row("a", owned="2", acknowledged="1"))
-    assert ledger.can_step_aside(row("a").key)
+def test_a_copy_knows_ids_and_what_is_left_to_others() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="2-7"))
+    ledger.leave_to_another("id-a", CpuSet.parse("1"))
+    trial = ledger.copy()
+    trial.drop(row("b").key)
+    found = trial.holder("id-a")
+    assert found is not None
+    assert (found.key.name, str(trial.allocations.withheld)) == ("a", "1")
+
+
+def test_another_policy_changes_the_rows_whose_grants_it_changes() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="2-7"))
+    after = Allocations().with_grants(row("a", owned="2").grant, row("b").grant, row("gone", owned="3").grant)
+    changed = ledger.use_policy(ledger.policy, after)
+    assert [(each.key.name, str(each.grant.owned)) for each in changed] == [("a", "2")]
+    assert [str(grant.owned) for grant in ledger.allocations.grants] == ["2", ""]
 
 
 def test_a_copy_has_sandboxes_of_its_own() -> None:

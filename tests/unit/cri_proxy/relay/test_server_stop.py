@@ -1,0 +1,173 @@
+"""How a splice relay stops and leaves: which calls it waits for, and what its clients are told."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.http2 import frames
+from cri_proxy.relay import server
+from cri_proxy.relay.calls import Aborted
+from tests.fakes.http2 import GREETING, parse, request, trailers
+from tests.fakes.splice_house import Ends, House, built
+from tests.fakes.waiting import holds
+
+HOLD = "/s/HoldThis"
+EVENTS = "/runtime.v1.RuntimeService/GetContainerEvents"
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with built(tmp_path) as house:
+        yield house
+
+
+async def test_stopping_asks_clients_to_leave_and_waits_for_them(house: House) -> None:
+    (reader, client), (_, runtime) = await house.pair()
+    client.write(GREETING)
+    runtime.write(frames.settings([]))
+    assert parse(await reader.readexactly(9))[0][0] == frames.SETTINGS
+    stopping = asyncio.get_running_loop().create_task(house.relay.stop(5))
+    goaway = await reader.readexactly(17)
+    assert parse(goaway)[0][0] == frames.GOAWAY
+    assert not stopping.done()
+    client.close()
+    await stopping
+
+
+async def begun(house: House, method: str) -> tuple[Ends, Ends]:
+    """A client with this call under way, which has read the runtime's greeting."""
+    client, runtime = await house.pair()
+    client[1].write(GREETING + request(1, method, b"x"))
+    await runtime[0].readuntil(request(1, method, b"x"))
+    runtime[1].write(frames.settings([]))
+    await client[0].readexactly(9)
+    return client, runtime
+
+
+async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> "asyncio.Task[None]":
+    """The relay stops and its client has read that it shall leave, and says so."""
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60, for_streams=for_streams))
+    ping = parse(await client[0].readexactly(34))[1]
+    client[1].write(frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+    return task
+
+
+LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
+
+
+async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(house: House) -> None:
+    client, runtime = await begun(house, EVENTS)
+    event = frames.frame(frames.DATA, 0, 1, bytes(100))
+    runtime[1].write(event + event[:50])
+    await client[0].readexactly(len(event))
+    task = await stopping(house, client)
+    assert await client[0].read() == LAST_WORD
+    await task
+
+
+async def test_a_call_under_way_is_waited_for_and_gets_its_answer(house: House) -> None:
+    client, runtime = await begun(house, "/s/Pass")
+    task = await stopping(house, client)
+    assert not task.done()
+    runtime[1].write(trailers(1, 5, b"gone"))
+    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+    await task
+
+
+async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house: House) -> None:
+    client, runtime = await house.pair()
+    client[1].write(GREETING)
+    runtime[1].write(frames.settings([]))
+    await client[0].readexactly(9)
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    ping = parse(await client[0].readexactly(34))[1]
+    client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+    await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
+    runtime[1].write(trailers(1, 5, b"gone"))
+    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+    await task
+
+
+async def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(house: House) -> None:
+    client, runtime = await begun(house, EVENTS)
+    task = await stopping(house, client, for_streams=True)
+    runtime[1].write(frames.frame(frames.DATA, 0, 1, bytes(100)))
+    await client[0].readexactly(109)
+    assert not task.done()
+    client[1].close()
+    await task
+
+
+async def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(house: House) -> None:
+    client, _ = await begun(house, EVENTS)
+    await house.relay.stop(60)
+    assert (await client[0].read()).endswith(LAST_WORD)
+
+
+async def test_a_client_that_answers_is_not_waited_for_any_longer(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_GOAWAY_SECONDS", 60)
+    monkeypatch.setattr(server, "_FLUSH_SECONDS", 60)
+    client, _ = await begun(house, EVENTS)
+    await asyncio.wait_for(await stopping(house, client), 20)
+
+
+async def test_a_pair_that_is_closed_already_is_waited_for_only_until_its_last_bytes_could_be_written(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of it that was passing has no answer to wait for, and its client none to give."""
+    monkeypatch.setattr(server, "_GOAWAY_SECONDS", 60)
+    monkeypatch.setattr(server, "_FLUSH_SECONDS", 0.01)
+    _, runtime = await begun(house, "/s/Pass")
+    runtime[1].write(frames.frame(frames.PING, 0, 0, bytes(8)) * 50_000)  # which the client does not read
+    runtime[1].close()
+    (pair,) = house.relay._pairs
+    await holds("the pair is closed", lambda: pair.closed)
+    assert house.relay._pairs == {pair}
+    await asyncio.wait_for(house.relay.stop(60), 20)
+
+
+async def goes_away(client: Ends, runtime: Ends) -> None:
+    """Wait until the client has the runtime's greeting, and after it the wish that it leave."""
+    runtime[1].write(frames.settings([]))
+    await client[0].readuntil(frames.settings([]))
+    await client[0].readuntil(bytes([0, 0, 8, frames.GOAWAY]))
+
+
+async def test_who_has_connected_before_a_relay_leaves_is_served_and_asked_to_leave(house: House) -> None:
+    """Even where the loop has had no time yet to accept the connection."""
+    with socket.socket(socket.AF_UNIX) as early:
+        early.connect(house.path)
+        await house.relay.leave()
+        with pytest.raises(FileNotFoundError):
+            await asyncio.open_unix_connection(house.path)
+        client = await asyncio.open_unix_connection(sock=early)
+        runtime = await asyncio.wait_for(house.accepted.get(), 20)
+        house.writers += [client[1], runtime[1]]
+        client[1].write(GREETING)
+        await goes_away(client, runtime)
+
+
+async def test_calls_go_on_after_a_relay_has_left(house: House) -> None:
+    client, runtime = await house.pair()
+    client[1].write(GREETING + request(1, HOLD, b"message"))
+    await house.relay.leave()
+    await goes_away(client, runtime)
+    runtime[1].write(trailers(1, 5, b"gone"))
+    await client[0].readuntil(b"gone")
+
+
+async def test_stopping_without_grace_ends_everything(house: House) -> None:
+    (reader, client), _ = await house.pair()
+    client.write(GREETING + request(1, HOLD, b"wait..."))
+    while not house.interceptor.asked:  # noqa: ASYNC110 - bounded by the fixture
+        await asyncio.sleep(0.002)
+    await house.relay.stop(0)
+    assert await house.told() == [Aborted(sent=False)]
+    with pytest.raises(FileNotFoundError):
+        await asyncio.open_unix_connection(house.path)
+    await reader.read()
