@@ -262,8 +262,8 @@ class Failing:
 async def test_without_descriptors_clients_are_accepted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "_ACCEPT_AGAIN_SECONDS", 0.005)
     path, accepted, errors = tmp_path / "s", list[socket.socket](), list[BaseException]()
-    sock = Failing(listening(path), errno.ECONNABORTED, errno.EMFILE)
-    listener = Listener(sock, accepted.append, errors.append)  # type: ignore[arg-type]
+    failing = Failing(listening(path), errno.ECONNABORTED, errno.EMFILE)
+    listener = Listener(failing, accepted.append, errors.append)  # type: ignore[arg-type]
     client = await connected(str(path))
     await holds("it happened", lambda: len(accepted) == 1)
     assert [error.errno for error in errors if isinstance(error, OSError)] == [errno.EMFILE]
@@ -313,7 +313,7 @@ async def test_a_listener_that_is_closed_does_not_try_again(tmp_path: Path, monk
 async def test_a_listener_that_is_closed_leaves_no_watch_to_who_gets_its_descriptor(tmp_path: Path) -> None:
     sock = listening(tmp_path / "s")
     descriptor = sock.fileno()
-    Listener(sock, pytest.fail, pytest.fail).close()
+    Listener(sock, socket.socket.close, list[BaseException]().append).close()
     assert not asyncio.get_running_loop().remove_reader(descriptor)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
+from cri_proxy.state.rows import RowState
 from policies.base import CpuKind, Grant, Pinning, Preferences
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -92,12 +93,13 @@ def test_an_answer_ends_the_doubt_about_the_fields_that_it_is_about() -> None:
     assert ledger.unconfirmed(row("b").key) == Pinning(None, NODES)
 
 
-def test_a_container_that_has_not_run_yet_does_not_start_on_cpus_that_others_still_hold_alone() -> None:
+@pytest.mark.parametrize(("state", "may_use"), [("created", "3-7"), ("running", "2-7")])
+def test_on_cpus_that_others_hold_alone_a_container_may_go_on_but_not_start(state: RowState, may_use: str) -> None:
     """The grant of ``a`` shrank to CPU 1; that it left CPU 2 is not confirmed."""
     ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"))
     ledger.put(replace(row("a", owned="1"), acknowledged=Pinning(CpuSet.parse("1-2"), None)))
-    ledger.put(replace(row("b", state="created"), acknowledged=Pinning(CpuSet.parse("2-7"), None)))
-    assert cpus(ledger.sendable(row("b").key)) == "3-7"
+    ledger.put(replace(row("b", state=state), acknowledged=Pinning(CpuSet.parse("2-7"), None)))
+    assert cpus(ledger.sendable(row("b").key)) == may_use
 
 
 def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:

@@ -9,7 +9,7 @@ from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.fakes.grants import NODES, ledger_with, row
+from tests.fakes.grants import NODES, ledger_with, row, small_policy
 
 GONE = ContainerKey("pod-1", "gone")
 
@@ -159,13 +159,13 @@ def test_of_contested_cpus_a_container_gets_only_those_that_are_still_its_own() 
     assert str(ledger.confirmed_cpus_of(row("a").key)) == "1"
 
 
-def test_what_was_left_to_another_manager_is_free_when_its_container_has_gone() -> None:
-    for end in (lambda ledger: ledger.put(exited("a", "1")), lambda ledger: ledger.drop(row("a").key)):
-        ledger = ledger_with(row("a", owned="1", acknowledged="1"))
-        ledger.leave_to_another("id-a", CpuSet.parse("1-2"))
-        assert str(ledger.allocations.withheld) == "1-2"
-        end(ledger)
-        assert str(ledger.allocations.withheld) == ""
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_what_was_left_to_another_manager_is_free_when_its_container_has_gone(is_dropped: bool) -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"))
+    ledger.leave_to_another("id-a", CpuSet.parse("1-2"))
+    assert str(ledger.allocations.withheld) == "1-2"
+    ledger.drop(row("a").key) if is_dropped else ledger.put(exited("a", "1"))
+    assert str(ledger.allocations.withheld) == ""
 
 
 def test_a_container_without_an_id_sits_on_nobodys_cpus_and_needs_no_call() -> None:
@@ -193,6 +193,23 @@ def test_a_container_that_runs_waits_only_for_cpus_that_it_is_not_on(state: str,
 def test_cpus_that_are_blocked_are_among_those_asked_about() -> None:
     ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
     assert str(ledger.blocked_cpus(row("b"), CpuSet.parse("2-3"))) == "2"
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_only_containers_that_are_ours_to_move_sit_on_anothers_cpus(is_left: bool) -> None:
+    memory_only = replace(row("c"), acknowledged=Pinning(None, NODES))
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="1-7"), memory_only)
+    if is_left:
+        ledger.leave_to_another("id-b", CpuSet.parse("1-7"))
+        assert ledger.desired()[row("b").key] == Pinning(None, None)
+    assert keys(ledger.occupants(row("a", owned="1"))) == ([] if is_left else ["b"])
+
+
+def test_another_policy_with_the_same_grants_wants_something_else() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="2-7"))
+    assert str(ledger.desired()[row("b").key].cpus) == "2-7"
+    assert ledger.use_policy(small_policy("0,7"), ledger.allocations) == ()
+    assert str(ledger.desired()[row("b").key].cpus) == "2-6"
 
 
 def test_a_copy_knows_ids_and_what_is_left_to_others() -> None:
