@@ -27,6 +27,7 @@ BUSY_SECONDS = 5.0
 # While a cold start lasts the clock is checked so often: it may be set, and starts come and go.
 TICK_SECONDS = 1.0
 NARROWED = "there is room again for its memory"  # it was widened for lack of room
+SMALLER = "a narrower pool has all of its own CPUs"  # it was resized
 PLACED = "there is room for what it asked for again"  # it had to share
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -76,7 +77,7 @@ class Rebalance:
         """Take steps until none helps any more, for all containers, computed off the event loop."""
         for _ in range(STEPS):
             self._busy = []
-            narrowed = self._regrant(await self._compute(lambda policy, held: policy.narrowed(held)), NARROWED)
+            narrowed = self._narrow(await self._compute(lambda policy, held: policy.narrowed(held)))
             waiting = self._waiting()
             placed = await self._compute(partial(_first_place, waiting=waiting)) if waiting else ()
             if not self._regrant(placed, PLACED) and not narrowed:
@@ -88,7 +89,7 @@ class Rebalance:
         Only the most urgent few of the waiting containers are tried.
         """
         self._busy = []
-        narrowed = self._regrant(self._ledger.policy.narrowed(self._ledger.allocations), NARROWED)
+        narrowed = self._narrow(self._ledger.policy.narrowed(self._ledger.allocations))
         waiting = self._waiting()[:TRIED_AT_ONCE]
         placed = _first_place(self._ledger.policy, self._ledger.allocations, waiting)
         return self._regrant(placed, PLACED) or narrowed
@@ -98,6 +99,15 @@ class Rebalance:
         return await off_loop(
             lambda: self._ledger.version, lambda: partial(look, self._ledger.policy, self._ledger.allocations)
         )
+
+    def _narrow(self, grants: Iterable[Grant]) -> bool:
+        """Change the grants that the policy narrows, each for its own reason."""
+        same: list[Grant] = []
+        smaller: list[Grant] = []
+        for grant in grants:
+            row = self._ledger.get(grant.container)
+            (smaller if row is not None and row.grant.pool != grant.pool else same).append(grant)
+        return self._regrant(same, NARROWED) | self._regrant(smaller, SMALLER)
 
     def _regrant(self, grants: Iterable[Grant], why: str) -> bool:
         """Change the grants of those that no call is under way about."""

@@ -25,6 +25,7 @@ from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.narrow import narrowed
+from policies.topology_aware.narrow_pool import in_narrower_pools
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
@@ -115,8 +116,15 @@ class TopologyAware(Policy):
         return changed_pinnings(before, before.minus(own), others, self._options)
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
-        return narrowed(self._supply(held), held.grants)
+        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first.
+
+        An owner of CPUs that lie in a narrower pool than its own, as after resizes, goes to that pool with them.
+        """
+        supply = self._supply(held)
+        if not supply.memory.holds:  # then containers need more nodes, whatever their pool
+            return narrowed(supply, held.grants)
+        after = held.with_grants(*in_narrower_pools(self._options, held, supply))
+        return narrowed(updated_supply(supply, held.grants, after.grants), after.grants)
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """Return the container's grant with DRAM; nothing if it has no cold start."""

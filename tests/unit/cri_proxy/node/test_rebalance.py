@@ -1,7 +1,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
+from cri_proxy.node.rebalance import SMALLER
 from policies.base import Allocations, CpuKind, Grant
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
@@ -136,3 +138,17 @@ async def test_who_has_its_place_keeps_it(site: Site) -> None:
     for spec in (guaranteed("c", 1000), ContainerSpec("c", cpu_request_mcpu=500), ContainerSpec("c")):
         await site.run(f"p{spec.cpu_request_mcpu}", spec)
     assert not site.node.rebalance.improve()
+
+
+async def test_an_owner_that_shrank_says_why_its_memory_comes_back(site: Site) -> None:
+    pod = await site.run("a", guaranteed("c", 2000))
+    container_id = pod.container_id("c")
+    for mcpu in (6000, 1000):
+        await site.kubelet.update(container_id, pods.resources(pod.spec, guaranteed("c", mcpu), site.kubelet.node))
+    cpus = site.cpus(container_id)
+    assert site.node.rebalance.improve()
+    await site.node.settle()
+    record = site.journal.records.get(site.row(container_id).key)
+    assert record is not None
+    assert record.history[-1].text.endswith(SMALLER)
+    assert (site.cpus(container_id), len(site.row(container_id).grant.mems)) == (cpus, 1)
