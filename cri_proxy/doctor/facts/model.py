@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.settings import KubeletFile, KubeletSettings
 from cri_proxy.kubelet.unit import KubeletUnit
-from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.unix_socket import socket_path
 
 Inode = tuple[int, int]

@@ -25,7 +25,7 @@ from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.settings import ROOT_DIRECTORY, Word, merge_settings
 from cri_proxy.kubelet.unit import KUBEADM_FLAGS, KUBEADM_INSTANCE, read_unit
-from cri_proxy.node.drift.kubelet_managers import read_managers
+from cri_proxy.node.drift.kubelet_state import read_managers
 from cri_proxy.unix_socket import socket_path
 from sysfs.errors import SysfsBaseError
 

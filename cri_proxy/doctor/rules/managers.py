@@ -7,7 +7,7 @@ from cri_proxy.doctor import catalog
 from cri_proxy.doctor.catalog import Finding, FindingCode, finding
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.settings import CPU_POLICY, MEMORY_POLICY, ROOT_DIRECTORY, TOPOLOGY_POLICY, Setting
-from cri_proxy.node.drift.kubelet_managers import CPU_STATE, MEMORY_STATE
+from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
 
 _OFF: Final = "none"  # the memory manager's is spelt None
 # What the manager is, its key, what switches it off, its state file.

@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.doctor.rules.managers import former_state, static_managers, topology_manager
-from cri_proxy.node.drift.kubelet_managers import KubeletManagers
+from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from tests.fakes.node_facts import CONFIG, WIRED, codes, healthy, kubelet, only, settings
 
 STATIC = KubeletManagers("static", "Static")
