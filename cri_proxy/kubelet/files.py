@@ -1,6 +1,7 @@
 """Read the files that the kubelet reads, below a root: the configuration and its drop-ins, with their last change."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,14 +30,22 @@ def read_file(root: Path, path: str) -> KubeletFile | None:
     """Return a file below ``root`` with its last change; None where there is none. Blocks."""
     place = root / path.lstrip("/")
     try:
-        with place.open("rb") as file:
+        with open(place, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return KubeletFile(path, None)
             text = file.read(MAX_BYTES + 1).decode(errors="replace")
             # The change time: a file that is moved here keeps its time of modification.
-            return KubeletFile(path, text, os.fstat(file.fileno()).st_ctime)
+            return KubeletFile(path, text, status.st_ctime)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
         return KubeletFile(path, None)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a FIFO without a writer, too, at once."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def configuration_files(root: Path, words: Sequence[Word]) -> tuple[KubeletFile, ...]:

@@ -39,6 +39,8 @@ WIRED = {
     "lib/systemd/system/cri-proxy.service": "[Service]\n",
     "etc/systemd/system/multi-user.target.wants/cri-proxy.service": "[Service]\n",
     "etc/hostname": "worker-1\n",
+    "etc/containerd/config.toml": '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
+    "SystemdCgroup = true\n",
     "sys/fs/cgroup/cgroup.controllers": "cpuset cpu io memory\n",
     CONFIG: f"kind: KubeletConfiguration\ncontainerRuntimeEndpoint: {OURS}\ncgroupDriver: systemd\n",
 }
@@ -80,6 +82,8 @@ class KubeletNode:
             (root / directory).mkdir(parents=True)
         (root / "proc/stat").symlink_to("/proc/stat")
         write_tree(root, small_machine())
+        self._play = root / "play.py"
+        self._play.write_text(_PLAY)
 
     def put(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
@@ -90,7 +94,7 @@ class KubeletNode:
         """Run a process of this name and command line, with its sockets; give its pid."""
         plan = {"name": name, "listens": self._paths(listens), "connects": self._paths(connects)}
         child = subprocess.Popen(
-            [name, "-S", "-c", _PLAY, json.dumps(plan), *words],
+            [name, "-S", self._play, json.dumps(plan), *words],
             executable=sys.executable,
             env={**os.environ, "PYTHONHOME": f"{sys.base_prefix}:{sys.base_exec_prefix}"},  # argv[0] does not tell
             stdin=subprocess.PIPE,

@@ -15,13 +15,17 @@ Inode = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """A process. ``sockets`` are the inodes of its sockets, None where they may not be seen."""
+    """A process. ``sockets`` are the inodes of its sockets, None where they may not be seen.
+
+    ``is_contained``: it is in a pid namespace of its own, as those of containers are.
+    """
 
     pid: int
     name: str
     words: tuple[str, ...] = ()
     started_seconds: float = 0.0  # since the epoch
     sockets: frozenset[int] | None = None
+    is_contained: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}, process {self.pid}"

@@ -47,8 +47,18 @@ def _process(root: Path, pid: int) -> ProcessFacts | None:
         process = psutil.Process(pid)
         words = tuple(process.cmdline())
         if words:
-            return ProcessFacts(pid, process.name(), words, process.create_time(), _sockets(root, pid))
+            return ProcessFacts(
+                pid, process.name(), words, process.create_time(), _sockets(root, pid), _is_contained(root, pid)
+            )
     return None
+
+
+def _is_contained(root: Path, pid: int) -> bool:
+    """Return whether the process is in another pid namespace than this one; False where that cannot be seen."""
+    with suppress(OSError):
+        own = Path("/proc/self/ns/pid").readlink()
+        return (root / "proc" / str(pid) / "ns/pid").readlink() != own
+    return False
 
 
 def _sockets(root: Path, pid: int) -> frozenset[int] | None:
@@ -70,8 +80,8 @@ def _sockets(root: Path, pid: int) -> frozenset[int] | None:
 
 
 def is_kubelet(process: ProcessFacts) -> bool:
-    """Return whether it is a kubelet, as a program of its own or inside another."""
-    return process.name == KUBELET or is_embedded(process)
+    """Return whether it is a kubelet, as a program of its own or inside another; no container's process is one."""
+    return not process.is_contained and (process.name == KUBELET or is_embedded(process))
 
 
 def is_embedded(process: ProcessFacts) -> bool:
@@ -88,4 +98,6 @@ def is_proxy(process: ProcessFacts) -> bool:
     False
     """
     program = next((i for i, word in enumerate(process.words[:6]) if word.rpartition("/")[2] in (PROGRAM, MODULE)), -1)
-    return process.name != _HELPER and program >= 0 and process.words[program + 1 : program + 2] == ("run",)
+    if process.is_contained or process.name == _HELPER:
+        return False
+    return program >= 0 and process.words[program + 1 : program + 2] == ("run",)

@@ -26,7 +26,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerdConfig:
-    """What was read. ``is_systemd``: ``SystemdCgroup``, None where no file says; ``runc``: the program, '' = runc."""
+    """What was read. ``is_systemd``: ``SystemdCgroup``, None where it is unknown; ``runc``: the program, '' = runc."""
 
     path: str = ""
     is_systemd: bool | None = None
@@ -34,10 +34,13 @@ class ContainerdConfig:
 
 
 def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> ContainerdConfig:
-    """Return what the configuration of the running containerd says, else that of the default path. Blocks."""
+    """Return what the configuration of the running containerd says, else that of the default path. Blocks.
+
+    A containerd whose files do not say uses no systemd scopes.
+    """
     running = next((process for process in processes if process.name == CONTAINERD), None)
     path = _config_of(running) if running else _CONFIG
-    found = ContainerdConfig()
+    found = ContainerdConfig(is_systemd=False if running else None)
     for file, tables in _documents(root, path):
         name = next((n for t in tables if isinstance(n := t.get("default_runtime_name"), str)), "runc")
         for table in tables:

@@ -81,8 +81,9 @@ def cgroups(facts: HostFacts) -> Iterator[Finding]:
         other = SYSTEMD if runtime.is_systemd else "cgroupfs"
         yield finding(
             catalog.CGROUP_DRIVER,
-            f"the kubelet's cgroupDriver is {driver.value} ({driver.where or 'the default'}), and {runtime.config} has "
-            f"SystemdCgroup = {str(runtime.is_systemd).lower()}; kubelets do not ask containerd before 2.0 for its own",
+            f"the kubelet's cgroupDriver is {driver.value} ({driver.where or 'the default'}), and containerd's "
+            f"SystemdCgroup is {str(runtime.is_systemd).lower()} ({runtime.config}), which kubelets cannot ask "
+            "containerd before 2.0 for",
             f"set cgroupDriver: {other} in the kubelet's configuration, or SystemdCgroup = "
             f"{str(not runtime.is_systemd).lower()} in {runtime.config}",
         )

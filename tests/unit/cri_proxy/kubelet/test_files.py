@@ -1,5 +1,6 @@
 """The files that a kubelet's command line names, in the order in which it merges them."""
 
+import os
 from pathlib import Path
 
 from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file, read_settings
@@ -38,14 +39,17 @@ def test_a_named_file_that_is_missing_is_unreadable_unless_it_was_only_assumed(t
     assert found(tmp_path, "--config=/k.yaml", "--config-dir=/none", where=ASSUMED) == []
 
 
-def test_a_file_comes_with_its_last_change_and_a_directory_is_unreadable(tmp_path: Path) -> None:
+def test_a_file_comes_with_its_last_change(tmp_path: Path) -> None:
     put(tmp_path, "k.yaml", "a: b")
     file = read_file(tmp_path, "/k.yaml")
     assert file
     assert (file.text, file.changed_seconds) == ("a: b", (tmp_path / "k.yaml").stat().st_ctime)
-    directory = read_file(tmp_path, "/")
-    assert directory
-    assert directory.text is None
+
+
+def test_what_is_no_file_is_unreadable_and_nothing_waits_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    found = [read_file(tmp_path, path) for path in ("/", "/fifo")]
+    assert [file.text if file else "" for file in found] == [None, None]
 
 
 def test_settings_are_merged_from_the_files_that_the_words_name(tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ def test_a_kubelet_is_known_by_its_name(name: str, is_one: bool, holds_one: bool
     assert (is_kubelet(process), is_embedded(process)) == (is_one, holds_one)
 
 
+def test_a_process_of_a_container_is_neither_whatever_its_name(tmp_path: Path) -> None:
+    """A pod must not pass for the node's kubelet, or for a second daemon."""
+    tree(tmp_path)
+    for pid, namespace in ((7, "pid:[1]"), (8, str(Path("/proc/self/ns/pid").readlink()))):
+        (tmp_path / "proc" / str(pid) / "ns").mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "ns" / "pid").symlink_to(namespace)
+        (tmp_path / "proc" / str(pid) / "stat").write_text(f"{pid} (kubelet) S {STAT}")
+        (tmp_path / "proc" / str(pid) / "cmdline").write_text("cri-proxy\0run\0")
+    pod, host = list_processes(tmp_path)
+    assert [(is_kubelet(each), is_proxy(each)) for each in (pod, host)] == [(False, False), (True, True)]
+
+
 @pytest.mark.parametrize(
     ("name", "words", "is_one"),
     [

@@ -48,8 +48,8 @@ def test_the_command_line_of_the_running_containerd_names_the_file(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "[", 'plugins = 3\nimports = "x"', 'imports = [3, "relative"]'])
-def test_a_file_that_does_not_say_is_no_error(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text).is_systemd is None
+def test_a_file_that_does_not_say_leaves_the_default_of_a_running_containerd(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).is_systemd is False
     assert read_containerd(tmp_path / "none", []).is_systemd is None
 
 
