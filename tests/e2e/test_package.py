@@ -218,11 +218,20 @@ def test_little_is_left_open(machine: Booted) -> None:
     assert float(found[1]) <= EXPOSURE
 
 
+async def test_the_doctor_sees_a_service_that_runs_is_enabled_and_closed_to_others(machine: Booted) -> None:
+    await until_ready(machine)
+    report = json.loads(machine.run("cri-proxy doctor -o json", check=False).stdout)
+    about_us = ("proxy-", "socket-", "open-access", "second-proxy", "no-unit", "config-invalid", "no-cpuset")
+    assert [finding for finding in report["findings"] if finding["code"].startswith(about_us)] == []
+    assert report["unseen"] == []
+
+
 def test_a_package_that_the_kubelet_relies_on_is_not_removed(machine: Booted) -> None:
     machine.put("/var/lib/kubelet/config.yaml", f"containerRuntimeEndpoint: unix://{SOCKET}\n")
     refused = machine.run("dpkg --remove cri-proxy", check=False)
     assert refused.returncode != 0
     assert "systemctl stop kubelet" in refused.stdout
+    assert "uses-proxy" in refused.stdout
     assert machine.run("cri-proxy --version").stdout.startswith("cri-proxy ")
     machine.run("rm /var/lib/kubelet/config.yaml")
 

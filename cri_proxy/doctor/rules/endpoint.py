@@ -98,11 +98,14 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     talks = next((path for path in kubelet.others if path == facts.runtime.socket), "" if is_right else uses)
     whom = f"uses {talks} and" if talks else f"was started with {uses} and"
     then = "" if own.is_named_by(kubelet.next.get(ENDPOINT).value) else "once its files are right: "
+    is_pending = is_right and not any(
+        changed_files(facts)
+    )  # files that changed say nothing of what it was started with
     again = "run this again in a minute, the kubelet may be connecting; if it stays so: systemctl restart kubelet"
     yield finding(
         catalog.KUBELET_ELSEWHERE,
         f"the running kubelet (process {kubelet.process.pid}) {whom} is not connected to cri-proxy",
-        again if is_right else f"{then}{_RESTART}",
+        again if is_pending else f"{then}{_RESTART}",
     )
 
 

@@ -13,7 +13,7 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
     kubelet, own = facts.kubelet, facts.proxy
     now, coming = kubelet.now.get(ENDPOINT), kubelet.next.get(ENDPOINT)
     if kubelet.process is not None and (kubelet.is_client or own.is_named_by(now.value)):
-        how = "is connected to cri-proxy" if kubelet.is_client else f"was started with {now.value}"
+        how = "is connected to cri-proxy" if kubelet.is_client else f"takes {now.value} from {now.where}"
         yield finding(
             catalog.USES_PROXY, f"the running kubelet (process {kubelet.process.pid}) {how}", "systemctl stop kubelet"
         )

@@ -79,6 +79,10 @@ def test_a_kubelet_that_is_not_connected_is_restarted_once_its_files_are_right()
 def test_a_kubelet_with_the_right_flags_may_be_about_to_connect() -> None:
     found = only(running_kubelet, healthy(kubelet=kubelet(is_client=False)))
     assert found.remedy.startswith("run this again in a minute")
+    younger = (KubeletFile(CONFIG, WIRED, 2000.0),)
+    found = only(running_kubelet, healthy(kubelet=kubelet(is_client=False, files=younger)))
+    assert found.remedy.endswith("systemctl restart kubelet")
+    assert "minute" not in found.remedy
 
 
 def test_what_keeps_it_away_is_said_once() -> None:
