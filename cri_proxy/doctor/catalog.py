@@ -83,7 +83,7 @@ KUBELET_STOPPED: Final = FindingCode("kubelet-stopped", _N, "No kubelet runs: wh
 KUBELET_EMBEDDED: Final = FindingCode(
     "kubelet-embedded", _N, "The kubelet is part of another program, whose settings are unknown"
 )
-DROP_IN: Final = FindingCode("drop-in", _N, "A stronger place overrides a value of the kubelet's configuration file")
+OVERRIDE: Final = FindingCode("override", _N, "A stronger place overrides a value of the kubelet's configuration file")
 TOPOLOGY_MANAGER: Final = FindingCode("topology-manager", _N, "The kubelet's Topology Manager aligns devices only")
 RESERVATION_UNUSED: Final = FindingCode(
     "reservation-unused", _N, "The kubelet offers pods less CPU than can be granted"
@@ -127,7 +127,7 @@ CODES: Final = (
     NO_UNIT,
     KUBELET_STOPPED,
     KUBELET_EMBEDDED,
-    DROP_IN,
+    OVERRIDE,
     TOPOLOGY_MANAGER,
     RESERVATION_UNUSED,
     NRI_UNKNOWN,

@@ -72,13 +72,15 @@ class ProxyFacts:
     """cri-proxy itself. ``processes`` are its daemons; ``holders`` the processes behind the socket file, None: unseen.
 
     ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
-    commands; ``problems`` are why it is not ready. ``node_name``, '' when unknown. ``is_enabled``: a boot starts it;
-    None where systemd has no such unit. ``unusable`` is why its configuration is not valid, where none runs.
+    commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
+    it is not ready. ``node_name``: '' when unknown. ``is_enabled``: a boot starts it; None where systemd has no such
+    unit.
     """
 
     listen: str
     silence: str = ""
     is_running: bool = False
+    unreachable: str = ""
     problems: tuple[str, ...] = ()
     node_name: str = ""
     processes: tuple[ProcessFacts, ...] = ()

@@ -76,14 +76,15 @@ def look_at_node(places: Places) -> HostFacts:
     kubelet = _kubelet(root, connections, file_inode(root / listen.lstrip("/")), daemons)
     proxy = ProxyFacts(
         listen,
-        silence_of(root / listen.lstrip("/")),
-        answers.is_running,
-        answers.problems,
-        answers.node_name or config.node_name,
-        daemons,
-        _holders(connections, root / listen.lstrip("/")),
-        is_enabled(root, kubelet.unit.files),
-        answers.unusable,
+        silence=silence_of(root / listen.lstrip("/")),
+        is_running=answers.is_running,
+        unreachable=answers.unreachable,
+        unusable=answers.unusable,
+        problems=answers.problems,
+        node_name=answers.node_name or config.node_name,
+        processes=daemons,
+        holders=_holders(connections, root / listen.lstrip("/")),
+        is_enabled=is_enabled(root, kubelet.unit.files),
     )
     try:
         cpus: NodeCpus | None = node_cpus(root, config)
@@ -93,15 +94,15 @@ def look_at_node(places: Places) -> HostFacts:
     return HostFacts(
         proxy,
         kubelet,
-        _runtime(root, config.runtime_endpoint, processes),
-        _cgroups(root),
-        _nri(root, connections),
-        cpus,
-        processes,
-        tuple(read_access(root, config, answers.config_file)),
-        _host_name(root),
-        no_cpus,
-        _no_connections(kubelet, connections),
+        runtime=_runtime(root, config.runtime_endpoint, processes),
+        cgroups=_cgroups(root),
+        nri=_nri(root, connections),
+        cpus=cpus,
+        processes=processes,
+        access=tuple(read_access(root, config, answers.config_file)),
+        host_name=_host_name(root),
+        no_cpus=no_cpus,
+        no_connections=_no_connections(kubelet, connections),
     )
 
 
@@ -165,15 +166,15 @@ def _kubelet(
     directory = (now if process else coming).get(ROOT_DIRECTORY).value
     return KubeletFacts(
         process,
-        now,
-        now_files,
-        is_client,
-        others,
-        coming,
-        unit,
-        merge_settings((), [instance]) if instance else None,
-        is_of_kubeadm,
-        read_managers(root / directory.lstrip("/")),
+        now=now,
+        files=now_files,
+        is_client=is_client,
+        others=others,
+        next=coming,
+        unit=unit,
+        instance=merge_settings((), [instance]) if instance else None,
+        is_of_kubeadm=is_of_kubeadm,
+        managers=read_managers(root / directory.lstrip("/")),
     )
 
 
@@ -205,7 +206,11 @@ def _runtime(root: Path, endpoint: str, processes: tuple[ProcessFacts, ...]) -> 
     path = str(socket_path(endpoint))
     config = read_containerd(root, processes)
     return RuntimeFacts(
-        path, refusal_of(root / path.lstrip("/")), config.path, config.is_systemd, runc_version(root, config.runc)
+        path,
+        silence=refusal_of(root / path.lstrip("/")),
+        config=config.path,
+        is_systemd=config.is_systemd,
+        runc=runc_version(root, config.runc),
     )
 
 

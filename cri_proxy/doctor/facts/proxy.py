@@ -5,7 +5,7 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +31,10 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonAnswers:
-    """What the daemon says of itself; ``config`` is the file's where none answers, ``unusable`` why that is invalid."""
+    """What the daemon says of itself; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
+
+    ``unreachable`` is why none answers.
+    """
 
     is_running: bool
     config: Config
@@ -39,6 +42,7 @@ class DaemonAnswers:
     node_name: str = ""
     problems: tuple[str, ...] = ()
     unusable: str = ""
+    unreachable: str = ""
 
 
 def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
@@ -48,8 +52,8 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         text = json.dumps(ask(place, "/api/v1/config"))
         status, ready = ask(place, "/api/v1/status"), ask(place, "/readyz", {"format": "json"})
         in_force = parse_config(text, "the daemon's configuration")
-    except (DaemonUnreachable, ConfigError):
-        return _from_file(root, config)
+    except (DaemonUnreachable, ConfigError) as error:
+        return replace(_from_file(root, config), unreachable=str(error))
     configuration = _at(status, "configuration")
     problems = _at(ready, "problems")
     return DaemonAnswers(

@@ -27,11 +27,11 @@ def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
 def next_start(facts: HostFacts) -> Iterator[Finding]:
     """The strongest place that names an endpoint must name cri-proxy's."""
     kubelet, own = facts.kubelet, facts.proxy
-    if hidden := _hidden(facts):
-        yield hidden
-        return
     setting = kubelet.next.get(ENDPOINT)
     if own.is_named_by(setting.value):
+        return
+    if hidden := _hidden(facts):
+        yield hidden
         return
     if setting.is_default and kubelet.process is not None and is_embedded(kubelet.process):
         return
@@ -128,7 +128,7 @@ def overrides(facts: HostFacts) -> Iterator[Finding]:
     for setting in facts.kubelet.next.settings:
         if setting.beaten:
             yield finding(
-                catalog.DROP_IN,
+                catalog.OVERRIDE,
                 f"{setting.where} sets {setting.key}: {setting.value}, and beats {_beaten(setting)}",
             )
 

@@ -43,6 +43,12 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
             f"a call through {own.listen} is not answered: {own.silence}",
             "`journalctl -u cri-proxy` and `journalctl -u containerd` say why",
         )
+    elif not own.silence and not own.is_running:
+        yield finding(
+            catalog.PROXY_NOT_READY,
+            f"cri-proxy serves {own.listen}, and its daemon answers no commands: {own.unreachable}",
+            "`journalctl -u cri-proxy` says why; --admin names another socket of its commands",
+        )
     for problem in own.problems:
         yield finding(catalog.PROXY_NOT_READY, f"the daemon is not ready: {problem}", "`cri-proxy status` shows more")
 

@@ -40,6 +40,7 @@ def test_without_one_its_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("reservedResources: {cpu: 750m}\n")
     found = ask_daemon(tmp_path, ADMIN, Path("/c.yaml"))
     assert (found.is_running, found.config_file, str(found.config.reserved.cpu)) == (False, "/c.yaml", "750m")
+    assert "is the daemon running" in found.unreachable
     assert ask_daemon(tmp_path, ADMIN, Path("/none.yaml")).config == Config()
 
 

@@ -55,10 +55,16 @@ def test_an_environment_file_that_hides_the_drop_in_is_what_to_change() -> None:
     assert found.remedy == f"add {FLAG}={OURS} to the value of {EXTRA} in /etc/default/kubelet"
 
 
-def test_a_file_with_an_endpoint_of_its_own_hides_nothing() -> None:
+@pytest.mark.parametrize(
+    ("text", "value", "found"),
+    [(WIRED, "", []), (WIRED, f"{FLAG}={OURS}", []), (ELSEWHERE, f"{FLAG}={THEIRS}", ["endpoint"])],
+)
+def test_a_drop_in_that_is_not_needed_or_beaten_by_another_endpoint_is_not_what_to_change(
+    text: str, value: str, found: list[str]
+) -> None:
     hidden = Variable(EXTRA, f"{FLAG}={OURS}", "/drop-in")
-    unit = KubeletUnit(variables=(Variable(EXTRA, f"{FLAG}={OURS}", "/etc/default/kubelet", hidden),))
-    assert codes(next_start, healthy(kubelet=kubelet(unit=unit))) == []
+    unit = KubeletUnit(variables=(Variable(EXTRA, value, "/etc/default/kubelet", hidden),))
+    assert codes(next_start, healthy(kubelet=kubelet(text, unit=unit))) == found
 
 
 def test_a_kubelet_that_is_connected_is_right_whatever_its_files_say() -> None:

@@ -20,6 +20,7 @@ def test_a_missing_socket_of_the_runtime_is_named() -> None:
         ({"is_running": False, "silence": "Connection refused"}, ["proxy-stopped"]),
         ({"is_running": False, "silence": "no", "unusable": "x: bad"}, ["config-invalid", "proxy-stopped"]),
         ({"silence": "no answer within 5 seconds"}, ["proxy-silent"]),
+        ({"is_running": False, "unreachable": "no answer"}, ["proxy-not-ready"]),
         ({"problems": ("a", "b")}, ["proxy-not-ready", "proxy-not-ready"]),
     ],
 )
