@@ -87,7 +87,7 @@ class FrameCutter:
         copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops and ``problem`` says why; the
         frames before it still count.
         """
-        if not self.kept_bytes and not self.problem:
+        if not self.kept_bytes:
             return [(data, self._whole_frames(data, 0))]
         pieces: list[tuple[bytes, list[Cut]]] = []
         position = 0
@@ -103,7 +103,7 @@ class FrameCutter:
             if self._need == HEADER_BYTES:
                 self._need += self._length(buffer, 0)
                 self._parts = [buffer]
-            if self.kept_bytes == self._need and not self.problem:
+            if self.kept_bytes == self._need:
                 self._parts, self.kept_bytes = [], 0
                 pieces.append((buffer, self._whole_frames(buffer, 0)))
         if position < len(data) and not self.problem:

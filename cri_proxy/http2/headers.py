@@ -10,15 +10,40 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from hpack.table import HeaderTable
-
 from cri_proxy.http2 import huffman
 from cri_proxy.http2.frames import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, ProtocolError
 
 Headers = Mapping[bytes, bytes]
 _Field = tuple[bytes, bytes]
 
-_STATIC: Final[tuple[_Field, ...]] = ((b"", b""), *HeaderTable.STATIC_TABLE)  # by index, from 1
+_NAMES: Final = b"""
+    accept-language accept-ranges accept access-control-allow-origin age allow authorization cache-control
+    content-disposition content-encoding content-language content-length content-location content-range
+    content-type cookie date etag expect expires from host if-match if-modified-since if-none-match if-range
+    if-unmodified-since last-modified link location max-forwards proxy-authenticate proxy-authorization range
+    referer refresh retry-after server set-cookie strict-transport-security transfer-encoding user-agent vary via
+    www-authenticate
+"""
+_STATIC: Final[tuple[_Field, ...]] = (  # by index, from 1 (RFC 7541, appendix A)
+    (b"", b""),
+    (b":authority", b""),
+    (b":method", b"GET"),
+    (b":method", b"POST"),
+    (b":path", b"/"),
+    (b":path", b"/index.html"),
+    (b":scheme", b"http"),
+    (b":scheme", b"https"),
+    (b":status", b"200"),
+    (b":status", b"204"),
+    (b":status", b"206"),
+    (b":status", b"304"),
+    (b":status", b"400"),
+    (b":status", b"404"),
+    (b":status", b"500"),
+    (b"accept-charset", b""),
+    (b"accept-encoding", b"gzip, deflate"),
+    *((name, b"") for name in _NAMES.split()),
+)
 _FIRST_DYNAMIC: Final = len(_STATIC)
 _ENTRY_OVERHEAD_BYTES: Final = 32  # RFC 7541, 4.1
 DEFAULT_TABLE_BYTES: Final = 4096  # RFC 9113, 6.5.2

@@ -47,5 +47,5 @@ def test_cpus_that_cannot_be_dealt_out_evenly_are_refused() -> None:
 
 def test_the_guest_gets_what_the_product_needs_and_nothing_of_the_tests() -> None:
     names = {package.metadata["Name"].lower() for package in closure("cri-proxy")}
-    assert {"grpcio", "protobuf", "pyyaml", "hpack"} <= names
+    assert {"grpcio", "protobuf", "pyyaml", "h11"} <= names
     assert names.isdisjoint({"pytest", "mypy", "grpcio-tools"})

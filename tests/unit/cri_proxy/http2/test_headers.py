@@ -2,12 +2,13 @@ from contextlib import suppress
 
 import hpack
 import pytest
+from hpack.table import HeaderTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.http2 import huffman
 from cri_proxy.http2.frames import COMPRESSION_ERROR, ProtocolError
-from cri_proxy.http2.headers import VALUE_BYTES, FieldReader, Headers, write_literals
+from cri_proxy.http2.headers import _STATIC, VALUE_BYTES, FieldReader, Headers, write_literals
 
 WANTED = frozenset({b":path", b"x"})
 KNOWN_NAMES = [b":path", b"grpc-timeout", b"content-type", b"x", b"tracestate"]
@@ -287,3 +288,7 @@ def test_a_smaller_table_forgets_at_once() -> None:
     reader.read(b"\x20")
     with pytest.raises(ProtocolError):
         reader.read(b"\xbe")
+
+
+def test_the_static_table_is_that_of_the_rfc() -> None:
+    assert (*_STATIC[1:],) == HeaderTable.STATIC_TABLE

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.http2.huffman import _by_first_byte, decode, encode
+from cri_proxy.http2.huffman import _ASSIGNED, _BITS, _by_first_byte, decode, encode
 
 MORE = 1 << 30
 TEXTS = st.binary(max_size=200) | st.text(st.characters(max_codepoint=127), max_size=200).map(str.encode)
@@ -20,6 +20,10 @@ def test_a_string_is_encoded_as_the_library_does_and_comes_back(plain: bytes) ->
     encoder = hpack.Encoder()
     assert encode(plain) == encoder.huffman_coder.encode(plain)
     assert decode(encode(plain), MORE) == plain
+
+
+def test_the_codes_are_those_of_the_rfc() -> None:
+    assert [*zip(_ASSIGNED, _BITS, strict=True)] == [*zip(REQUEST_CODES, REQUEST_CODES_LENGTH, strict=True)]
 
 
 def test_every_byte_has_its_code() -> None:
