@@ -1,7 +1,7 @@
 """Log, count and record each event of the node after it happened, a method per event; ``explain`` gets the records."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy import events
@@ -55,6 +55,21 @@ _FAULTS: Final = {
 }
 
 
+FAULTS_LOGGED: Final = 5
+"""Lines in FAULT_PERIOD_SECONDS about faults at one place: a client that breaks HTTP/2 makes one at each attempt."""
+FAULT_PERIOD_SECONDS: Final = 60.0
+_FAULT_PLACES: Final = 256  # remembered
+
+
+@dataclass(slots=True)
+class _Faults:
+    """The faults at one place since ``began_seconds``, and how many of them were not logged."""
+
+    began_seconds: float
+    count: int = 0
+    unlogged: int = 0
+
+
 class Journal:
     """The events of a node, each reported once and after the fact. ``records`` are the decisions' for ``explain``."""
 
@@ -65,6 +80,7 @@ class Journal:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
         self.records = Records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
         self.counters = Counters(catalog.JOURNAL_ROWS)
+        self._faults: dict[str, _Faults] = {}  # by place
 
     def decided(
         self,
@@ -142,10 +158,32 @@ class Journal:
         )
 
     def failed_open(self, what: str, error: BaseException) -> None:
-        """Log and count an internal error, with the place in the code."""
+        """Count an internal error, and log it with the place in the code, FAULTS_LOGGED of one place in a while."""
         self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
+        where = _where(error)
+        unlogged = self._unlogged(f"{type(error).__name__} in {where}")
+        if unlogged is None:
+            return
         # The error may quote all of a message that cannot be read.
-        self._log.error(events.FAULT, what=what, reason=admit(repr(error)), where=_where(error))
+        self._log.error(
+            events.FAULT, what=what, reason=admit(repr(error)), where=where, earlier_not_logged=unlogged or None
+        )
+
+    def _unlogged(self, place: str) -> int | None:
+        """Count a fault at this place; return how many were not logged since the last line, None to log none now."""
+        now_seconds = self._clock.monotonic_seconds()
+        faults = self._faults.get(place)
+        if faults is None or now_seconds - faults.began_seconds >= FAULT_PERIOD_SECONDS:
+            if len(self._faults) >= _FAULT_PLACES:
+                self._faults.clear()
+            unlogged = faults.unlogged if faults is not None else 0
+            self._faults[place] = _Faults(now_seconds, 1)
+            return unlogged
+        faults.count += 1
+        if faults.count <= FAULTS_LOGGED:
+            return 0
+        faults.unlogged += 1
+        return None
 
     def updated(self, row: Row, pinning: Pinning) -> None:
         """Log and count a confirmed update."""

@@ -5,7 +5,7 @@ import pytest
 from cri_proxy import events
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution
-from cri_proxy.node.decision_log.journal import Journal, notable_code, takes_memory
+from cri_proxy.node.decision_log.journal import FAULT_PERIOD_SECONDS, FAULTS_LOGGED, Journal, notable_code, takes_memory
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import DecisionRecord, Outcome, pack
@@ -246,6 +246,21 @@ def test_a_fault_is_counted_by_where_it_happened(what: str, where: str) -> None:
     journal = Journal(Lines(), ManualClock())
     journal.failed_open(what, ValueError("no"))
     assert journal.counters.count(catalog.FAULTS, where) == 1
+
+
+async def test_faults_at_one_place_fill_no_log() -> None:
+    journal = Journal(lines := Lines(), clock := ManualClock())
+    for number in range(FAULTS_LOGGED + 7):
+        journal.failed_open("relay", ValueError(f"no preface from client {number}"))
+    assert len(lines.lines) == FAULTS_LOGGED
+    journal.failed_open("relay", KeyError("another fault"))
+    assert len(lines.lines) == FAULTS_LOGGED + 1
+    await clock.advance(FAULT_PERIOD_SECONDS)
+    journal.failed_open("relay", ValueError("no preface"))
+    assert lines.lines[-1][2]["earlier_not_logged"] == 7
+    journal.failed_open("relay", ValueError("no preface"))
+    assert lines.lines[-1][2]["earlier_not_logged"] is None
+    assert journal.counters.count(catalog.FAULTS, "relay") == FAULTS_LOGGED + 10
 
 
 def test_what_went_wrong_in_the_relay_is_a_fault_there() -> None:
