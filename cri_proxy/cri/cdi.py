@@ -7,6 +7,8 @@ the device nodes are read here; files of /var/run/cdi go before those of /etc/cd
 """
 
 import json
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +71,20 @@ class CdiSpecs:
             known = self._read.get(path)
             if known is not None and known[0] == stamp:
                 return known[1]
-            spec = _spec(path.read_bytes()) if found.st_size <= MAX_FILE_BYTES else _NO_DEVICES
+            spec = _spec(_content(path)) if stat.S_ISREG(found.st_mode) else _NO_DEVICES
         except OSError:
             return _NO_DEVICES
         self._read[path] = (stamp, spec)
         return spec
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file, empty for one that is too long. Raises OSError."""
+    # The file may have been replaced meanwhile: without O_NONBLOCK a FIFO would wait for its writer (fifo(7)).
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        content = file.read(MAX_FILE_BYTES + 1) if is_regular else b""
+    return content if len(content) <= MAX_FILE_BYTES else b""
 
 
 def _spec(content: bytes) -> _Spec:

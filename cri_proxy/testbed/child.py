@@ -10,7 +10,7 @@ from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.testbed.wait import until
 
 TAIL_CHARACTERS = 2000
-GRACE_SECONDS = 20.0  # the daemon gives open calls ten, and needs some for the rest
+GRACE_SECONDS = 20.0  # four times what the daemon takes at most: the machine may be busy
 KILLED_SECONDS = 30.0  # on a busy machine
 
 

@@ -1,11 +1,12 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.cdi import MAX_FILE_BYTES, CdiSpecs
+from cri_proxy.cri.cdi import MAX_FILE_BYTES, CdiSpecs, _content
 from tests.fuzz.budget import memory_of
 
 GPUS = {
@@ -78,3 +79,11 @@ def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(
     found = specs(tmp_path, text)
     assert memory_of(lambda _: bool(found.device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
     assert len(found.device_nodes(["example.com/gpu=7", "example.com/gpu=8"])) == 2000
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    os.mkfifo(tmp_path / "etc/cdi/a.json")
+    assert found.device_nodes(["example.com/gpu=0"])
+    assert _content(tmp_path / "etc/cdi/a.json") == b""  # also where it took a file's place since that was looked at
