@@ -39,12 +39,13 @@ async def plan(node: Node, policy: Policy, rules: NodeRules | None = None) -> Pl
     ``rules`` None: those in force.
     """
     ledger = node.context.ledger
-    result, refused, problem = await _try(ledger, policy, rules or node.coordinator.rules, must_fit=True)
-    before, after = ledger.desired(), policy.pinnings(result.allocations)
-    nothing = Pinning()  # not ours to write, also afterwards
+    result, _, problem = await _try(ledger, policy, rules or node.coordinator.rules, must_fit=True)
+    trial = ledger.copy()
+    trial.use_policy(policy, result.allocations)
+    before, after = ledger.desired(), trial.desired()
+    nothing = Pinning()  # not ours to write
     pairs = ((row, before.get(row.key, nothing), after.get(row.key, nothing)) for row in ledger.active())
-    changed = ((row, old, new) for row, old, new in pairs if old != new)
-    return Planned(problem, tuple((row, old, new) for row, old, new in changed if old != nothing or row.key in refused))
+    return Planned(problem, tuple((row, old, new) for row, old, new in pairs if old != new))
 
 
 async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True) -> str:

@@ -226,6 +226,20 @@ async def test_a_plan_names_who_would_move_and_does_what_the_change_then_does() 
     assert planned.moves
 
 
+async def test_a_plan_names_who_would_be_pinned_from_then_on() -> None:
+    machine = describe({"packages": 2, "cores": 4})
+    unpinned = TopologyAwareOptions(machine.online, CpuSet.parse("0"), pin_cpu=False, pin_memory=False)
+    async with opened(Site(build_policy("topology-aware", machine, unpinned))) as site:
+        pod = await site.run("a", guaranteed("c", 2000))
+        left = await site.run("b", guaranteed("c", 2000))
+        site.node.context.ledger.leave_to_another(left.container_id("c"), CpuSet.parse("5"))
+        planned = await plan(site.node, small_policy())
+        assert [(row.grant.request.pod.name, old) for row, old, _ in planned.moves] == [("a", Pinning())]
+        await reconfigure(site.node, small_policy(), RULES)
+        await site.node.settle()
+        assert site.cpus(pod.container_id("c")) == str(planned.moves[0][2].cpus)
+
+
 async def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
     node = on_node(holder("a", "1-6"))
     planned = await plan(node, small_policy(reserved="0-3"))
