@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.tree import ROOT
+from tests.mutation.__main__ import most_of_sample
 from tests.mutation.mutants import AREAS, SURVIVORS, Area, draw, mutants_of, survivors
 from tests.mutation.operators import changes_of
 from tests.mutation.results import Fate, append, load, summary
@@ -99,6 +100,11 @@ def test_the_table_counts_what_died_of_what_was_run() -> None:
     }
     *_, line = summary(chosen, fates, {chosen[3].name})
     assert line.split() == ["glob", "4", "4", "2", "1", "1", "50.0", "%"]
+
+
+@pytest.mark.parametrize(("drawn", "most"), [(50, 19), (200, 55), (6000, 1136)])
+def test_the_smaller_a_sample_the_more_of_it_may_survive_by_chance(drawn: int, most: int) -> None:
+    assert int(most_of_sample(drawn, 0.17)) == most
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

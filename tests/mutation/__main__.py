@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from math import sqrt
 from typing import Final
 
 import pytest
@@ -22,6 +23,7 @@ from tests.mutation.runner import MutationRun
 
 RESULTS: Final = ROOT / ".cache" / "mutation" / "results.jsonl"
 _FEWEST: Final = 50  # a sample that came to fewer mutants in its time says nothing
+_DEVIATIONS: Final = 4  # standard ones; a sample is further off by chance once in ten thousand runs
 
 
 def main(words: Sequence[str]) -> int:
@@ -70,7 +72,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--patience", type=float, default=20.0, help="seconds of tests that a survivor gets")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no mutant after so many")
-    parser.add_argument("--allowed", type=float, default=10.0, help="percent of the mutants that may survive unlisted")
+    parser.add_argument("--allowed", type=float, default=10.0, help="percent that may survive unlisted")
     parser.add_argument("--afresh", action="store_true", help="forget what earlier runs have found")
     parser.add_argument("--again", action="store_true", help="only those that survived an earlier run")
     parser.add_argument("--listed", action="store_true", help="run those on the list of survivors as well")
@@ -115,8 +117,13 @@ def _is_good(asked: argparse.Namespace, fates: dict[str, Fate], listed: dict[str
     if asked.sample and not is_done and len(fates) < _FEWEST:
         print(f"only {len(fates)} mutants in {asked.seconds:.0f} s")
         return False
-    allowed_share: float = asked.allowed / 100
-    return alive <= allowed_share * len(fates)
+    share = asked.allowed / 100
+    return alive <= (most_of_sample(len(fates), share) if asked.sample else share * len(fates))
+
+
+def most_of_sample(drawn: int, share: float) -> float:
+    """How many of a sample may have what this share of all have (the binomial distribution)."""
+    return drawn * share + _DEVIATIONS * sqrt(drawn * share * (1 - share))
 
 
 if __name__ == "__main__":
