@@ -128,15 +128,18 @@ def _resemble(path: Path, runtime: Path | None) -> bool:
 
 
 def passed_socket(listen: Path, descriptors: Sequence[int]) -> socket.socket | None:
-    """Return the socket among these descriptors that listens under this name; None without one."""
+    """Return a copy of the socket among these descriptors that listens under this name; None without one.
+
+    The original stays open: the relay may have to be opened again, with other settings.
+    """
     for descriptor in descriptors:
-        found = socket.socket(fileno=descriptor)
+        found = socket.socket(fileno=os.dup(descriptor))
         listens = found.family == socket.AF_UNIX and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if listens and found.getsockname() == str(listen):
             found.setblocking(False)
-            found.set_inheritable(False)
+            os.set_inheritable(descriptor, False)
             return found
-        found.detach()
+        found.close()
     return None
 
 
@@ -147,7 +150,7 @@ def refuse_passed(listen: Path) -> None:
     """
     passed = passed_socket(listen, passed_sockets(os.environ, os.getpid()))
     if passed is not None:
-        passed.detach()
+        passed.close()
         problem = (
             "systemd opened it (cri-proxy.socket), which --relay grpc cannot use: disable it, or use --relay splice"
         )

@@ -108,8 +108,9 @@ class Daemon:
             note=note_holder if self._launcher is None else noted_by(self._launcher),
         )
         is_alone = takeover.predecessor is None
-        if is_alone and self._can_serve_now():
-            # No other process serves the kubelet, and most of the start is still to come.
+        if is_alone and self._settings.runtime_endpoint != EMBEDDED:
+            # No other process serves the kubelet, and most of the start is still to come. A socket of systemd's has
+            # callers waiting, who give up after some seconds without an answer (docs/upgrade.md).
             await self._open_relays(self._settings.runtime_endpoint, take_over=False)
         engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine, self._launcher)
         self._use(engine)
@@ -133,14 +134,6 @@ class Daemon:
         node.background.start(self._recover(node, opened.watchers), name="recover")
         check = partial(node.resync.check_all, "the old process ended")
         node.background.start(takeover.after_predecessor(check), name="alone")
-
-    def _can_serve_now(self) -> bool:
-        """Return whether the runtime is known before the machine, and the sockets may change after that.
-
-        Sockets that systemd passes cannot be opened twice, if other settings turn out to be in force; and callers wait
-        at them anyway.
-        """
-        return self._settings.runtime_endpoint != EMBEDDED and not passed_sockets(os.environ, os.getpid())
 
     def _use(self, engine: "Engine") -> None:
         """Use this engine and its settings, and let its journal record the relay's earlier errors."""

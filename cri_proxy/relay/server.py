@@ -22,7 +22,10 @@ _MAX_UNREAD_BYTES: Final = 4 << 20
 of the relay itself, of which a correct client causes no more than its windows and its calls in flight do.
 """
 
-_GOAWAY_SECONDS: Final = 1.0  # for a client to answer the GOAWAY
+# From the wish that clients leave until their connections end. A kubelet that has left waits 5 s for a connection to be
+# answered (minConnectionTimeout of its CRI client) before all its calls fail: the rest is for the next process.
+_LEAVING_SECONDS: Final = 0.5
+_SHORT_SECONDS: Final = 0.25  # calls that last longer are waited for before clients are asked to leave
 _FLUSH_SECONDS: Final = 1.0  # for the last bytes to be written, once no call is waited for or a client broke HTTP/2
 
 
@@ -46,7 +49,6 @@ class _Pair:
         self.runtime: RelaySocket | None = None
         self.client = self._connection(client, self._receive_from_client)
         self.closed = False
-        self._is_leaving = False
 
     def _connection(self, sock: socket.socket, receive: Callable[[bytes], None]) -> RelaySocket:
         return RelaySocket(
@@ -98,9 +100,13 @@ class _Pair:
 
     def ask_to_leave(self) -> None:
         """Ask the client to leave when its calls have ended."""
-        self._is_leaving = True
         self._splice.goaway.ask()
         self.flush()
+
+    @property
+    def in_flight(self) -> frozenset[int]:
+        """The streams of the calls in flight that a stop waits for."""
+        return frozenset() if self.closed else self._splice.in_flight
 
     @property
     def is_idle(self) -> bool:
@@ -162,7 +168,7 @@ class _Pair:
                 self.abort()
         if splice.to_runtime and self.runtime is not None:
             self.runtime.write(splice.to_runtime)
-        if self._is_leaving:
+        if self._relay.is_ending:
             self._relay.changed.set()
 
     def _act(self) -> None:
@@ -230,6 +236,7 @@ class SpliceRelay:
         self._published: Published | None = None
         self._pairs: set[_Pair] = set()
         self._ended_bytes = [0, 0]  # received by pairs that have ended, from clients and the runtime
+        self.is_ending = False
         self.changed = asyncio.Event()  # set whenever a condition of ``stop`` may have changed
 
     async def start(self) -> None:
@@ -239,28 +246,33 @@ class SpliceRelay:
 
     async def leave(self) -> None:
         """Accept the backlog, then no new clients; ask connected ones to leave. Calls go on."""
+        self.is_ending = True
         if self._published is not None:
             self._published.withdraw()
         if self._listener is not None:
             self._listener.accept_all()
             self._listener.close()
-        for pair in tuple(self._pairs):
-            pair.ask_to_leave()
+        self._ask_to_leave()
 
     async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
-        """Stop accepting, ask clients to leave and wait this long for their calls to end; then close.
+        """Stop accepting; wait this long for calls to end, and in its last half second for clients to leave.
 
         Endless streams are waited for only with ``for_streams``, until their clients leave.
         """
+        self.is_ending = True
         if self._published is not None:
             self._published.withdraw()
         if self._listener is not None:
             self._listener.close()
-        for pair in tuple(self._pairs):
-            pair.ask_to_leave()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await (self._all_gone() if for_streams else self._all_idle())
+        if for_streams:
+            self._ask_to_leave()
+            await self._all_gone(grace_seconds)
+        else:
+            ends_at = asyncio.get_running_loop().time() + grace_seconds
+            await self._long_calls_ended(max(0.0, grace_seconds - _LEAVING_SECONDS))
+            self._ask_to_leave()
+            left_seconds = ends_at - asyncio.get_running_loop().time()
+            await self._until(self._have_left, min(max(0.0, left_seconds), _LEAVING_SECONDS))
         for pair in tuple(self._pairs):
             pair.finish()
         await self._all_gone(_FLUSH_SECONDS)
@@ -273,12 +285,26 @@ class SpliceRelay:
         """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
         return self._published.problem if self._published is not None else ""
 
-    async def _all_idle(self) -> None:
-        """Wait until no call is in flight, including those that were sent before the client read the GOAWAY."""
-        await self._until(lambda: all(pair.is_idle for pair in self._pairs))
-        # A client that does not read is not waited for.
-        await self._until(lambda: all(pair.is_idle and pair.has_left for pair in self._pairs), _GOAWAY_SECONDS)
-        await self._until(lambda: all(pair.is_idle for pair in self._pairs))
+    def _ask_to_leave(self) -> None:
+        for pair in tuple(self._pairs):
+            pair.ask_to_leave()
+
+    def _in_flight(self) -> set[tuple[int, int]]:
+        return {(id(pair), stream) for pair in self._pairs for stream in pair.in_flight}
+
+    async def _long_calls_ended(self, most_seconds: float) -> None:
+        """Wait until no call is in flight that lasts; short ones come and go, and end while clients leave."""
+        lasting = self._in_flight()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_seconds):
+                while lasting:
+                    before = self._in_flight()
+                    await self._until(lambda: all(pair.is_idle for pair in self._pairs), _SHORT_SECONDS)
+                    lasting = before & self._in_flight()
+
+    def _have_left(self) -> bool:
+        """Return whether no call is in flight, nor one on its way that was sent before the client read the GOAWAY."""
+        return all(pair.has_left and pair.is_idle for pair in self._pairs)
 
     async def _all_gone(self, most_seconds: float | None = None) -> None:
         await self._until(lambda: not self._pairs, most_seconds)

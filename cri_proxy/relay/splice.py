@@ -159,6 +159,11 @@ class Splice:
         """Whether no call is in flight except endless streams."""
         return not self._held and not self._passthrough.streams
 
+    @property
+    def in_flight(self) -> frozenset[int]:
+        """The streams of the calls in flight, endless ones left out."""
+        return frozenset((*self._held, *self._passthrough.streams))
+
     def resume(self, stream: int, message: bytes | None) -> None:
         """Send a held request on: unchanged (None), or with this message. Ignores a call that has ended."""
         call = self._held.get(stream)

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
+from tests.restart.evented_pleg import socket_unit
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 
 pytestmark = pytest.mark.timeout(300)
@@ -218,19 +218,10 @@ async def test_without_the_wish_a_second_process_does_not_start(place: Place) ->
 
 @contextmanager
 def started_by_systemd(place: Place, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A new process to which the listening socket was passed, as number 3; its name leads to it already."""
-    path = place.directory / "cri-proxy.sock"
-    path.unlink()
-    with socket.socket(socket.AF_UNIX) as listening, place.daemon.log.open("ab") as log:
-        listening.bind(str(path))
-        listening.listen()
-        script = f'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@" 3<&{listening.fileno()}'
-        command = ("bash", "-c", script, "bash", *place.command(*options))
-        with subprocess.Popen(command, pass_fds=[listening.fileno()], stdout=log, stderr=log) as process:
-            try:
-                yield process
-            finally:
-                process.terminate()
+    """A new process to which the listening socket was passed; its name leads to it already."""
+    (place.directory / "cri-proxy.sock").unlink()
+    with socket_unit(place) as start, start(*options) as process:
+        yield process
 
 
 async def test_a_service_with_a_socket_of_systemd_takes_over_from_a_process_that_was_started_by_hand(

@@ -138,10 +138,11 @@ def test_a_directory_that_cannot_be_had_is_named(tmp_path: Path, place: str) -> 
 
 def test_the_passed_socket_of_this_name_is_used_and_no_other(tmp_path: Path) -> None:
     with bound(tmp_path / "other") as other, bound(tmp_path / "relay") as relay:
-        found = passed_socket(tmp_path / "relay", [other.fileno(), os.dup(relay.fileno())])
-        assert found is not None
-        with found:
-            assert (found.getsockname(), found.getblocking()) == (str(tmp_path / "relay"), False)
+        for _ in range(2):  # a start may open its relay twice
+            found = passed_socket(tmp_path / "relay", [other.fileno(), relay.fileno()])
+            assert found is not None
+            with found:
+                assert (found.getsockname(), found.getblocking()) == (str(tmp_path / "relay"), False)
         assert passed_socket(tmp_path / "third", [other.fileno(), relay.fileno()]) is None
 
 

@@ -55,6 +55,7 @@ async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> 
     return task
 
 
+LEAVE = frames.frame(frames.GOAWAY, 0, 0, (2**31 - 1).to_bytes(4, "big") + bytes(4))
 LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
 
 
@@ -68,13 +69,41 @@ async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frame
     await task
 
 
-async def test_a_call_under_way_is_waited_for_and_gets_its_answer(house: House) -> None:
+async def test_a_call_that_lasts_gets_its_answer_before_its_client_is_asked_to_leave(house: House) -> None:
+    """A client that has left waits for the next process, in vain as long as this one waits for the call."""
     client, runtime = await begun(house, "/s/Pass")
-    task = await stopping(house, client)
-    assert not task.done()
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    await asyncio.sleep(0)
     runtime[1].write(trailers(1, 5, b"gone"))
-    assert await client[0].read() == trailers(1, 5, b"gone") + LAST_WORD
+    answer = trailers(1, 5, b"gone")
+    assert await client[0].readexactly(len(answer)) == answer
+    ping = parse(await client[0].readexactly(34))[1]
+    client[1].write(frames.frame(frames.PING, frames.ACK, 0, ping[3]))
+    assert await client[0].read() == LAST_WORD
     await task
+
+
+async def test_calls_that_come_and_go_do_not_keep_clients_from_leaving(house: House) -> None:
+    """There is always one in flight, and none of them for long."""
+    (client, runtime), loop = await begun(house, "/s/Pass"), asyncio.get_running_loop()
+    task, leaving = loop.create_task(house.relay.stop(60)), loop.create_task(client[0].readuntil(LEAVE))
+    for stream in range(3, 2**16, 2):
+        client[1].write(request(stream, "/s/Pass", b"x"))
+        await runtime[0].readuntil(request(stream, "/s/Pass", b"x"))
+        runtime[1].write(trailers(stream - 2, 5, b"gone"))
+        if leaving.done():
+            break
+    assert leaving.done()
+    client[1].close()
+    await task
+
+
+async def test_a_call_that_does_not_end_is_waited_for_as_long_as_there_is_grace(house: House) -> None:
+    client, _ = await begun(house, "/s/Pass")
+    began_at = asyncio.get_running_loop().time()
+    await house.relay.stop(0.7)
+    assert asyncio.get_running_loop().time() - began_at > 0.6
+    assert (await client[0].read()).endswith(LAST_WORD)
 
 
 async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house: House) -> None:
@@ -110,7 +139,7 @@ async def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(hou
 async def test_a_client_that_answers_is_not_waited_for_any_longer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_GOAWAY_SECONDS", 60)
+    monkeypatch.setattr(server, "_LEAVING_SECONDS", 60)
     monkeypatch.setattr(server, "_FLUSH_SECONDS", 60)
     client, _ = await begun(house, EVENTS)
     await asyncio.wait_for(await stopping(house, client), 20)
@@ -120,7 +149,7 @@ async def test_a_pair_that_is_closed_already_is_waited_for_only_until_its_last_b
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call of it that was passing has no answer to wait for, and its client none to give."""
-    monkeypatch.setattr(server, "_GOAWAY_SECONDS", 60)
+    monkeypatch.setattr(server, "_LEAVING_SECONDS", 60)
     monkeypatch.setattr(server, "_FLUSH_SECONDS", 0.01)
     _, runtime = await begun(house, "/s/Pass")
     runtime[1].write(frames.frame(frames.PING, 0, 0, bytes(8)) * 50_000)  # which the client does not read
