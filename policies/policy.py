@@ -38,6 +38,7 @@ class Policy(ABC):
         """Bind to a machine and to options."""
         self.machine: Final = machine
         self.available: Final = options.available & machine.online
+        self.reserved: Final = options.reserved & self.available
 
     @abstractmethod
     def decide(self, held: Allocations, request: Request) -> Decision:

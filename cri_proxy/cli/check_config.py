@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cri_proxy.cli.admin import add_admin_option, fetch
 from cri_proxy.cli.output import emit
@@ -19,6 +20,9 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange
+
+if TYPE_CHECKING:  # loaded late, by ``resolve``
+    from policies.policy import Policy
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
@@ -224,12 +228,28 @@ def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") ->
         return replace(report, valid=False, key=error.key, error=error.problem)
     except (PolicyBaseError, SysfsBaseError) as error:
         return replace(report, valid=False, error=str(error))
+    short, unused = _reservation(config, policy, root) if not spec and config.policy != "none" else ((), ())
     return replace(
         report,
-        warnings=(*report.warnings, *unchecked, *resolved.warnings, *policy.notes),
+        warnings=(*report.warnings, *unchecked, *resolved.warnings, *policy.notes, *short),
+        hints=(*report.hints, *unused),
         available=str(resolved.options.available),
         reserved=str(resolved.options.reserved),
     )
+
+
+def _reservation(config: Config, policy: "Policy", root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a warning where the kubelet lets pods request more CPU than can be granted, and a hint where less."""
+    from cri_proxy.kubelet.reservation import NodeCpus, reservation_gap
+    from cri_proxy.kubelet.unit import read_reserve
+
+    reserve = read_reserve(root, Path(config.kubelet_root))
+    if reserve is None:
+        return (), ()
+    machine = policy.machine
+    gap = reservation_gap(reserve, NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated))
+    said = (f"{gap.text}: {gap.remedy}",) if gap is not None else ()
+    return (said, ()) if gap is not None and gap.excess_mcpu > 0 else ((), said)
 
 
 def _cgroup_root(spec: str) -> Path:

@@ -27,6 +27,7 @@ _HELPERS_CODE: Final = (
     "cri_proxy.config.last_known_good",
     "cri_proxy.cri.device_locality",
     "cri_proxy.cri.mounts",
+    "cri_proxy.kubelet.unit",
     "cri_proxy.node.drift.kubelet_state",
     "cri_proxy.node.resource_files.directories",
     "cri_proxy.state.process_lock",

@@ -27,6 +27,7 @@ from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
+from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
@@ -35,7 +36,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.writes import InotifyWrites
-from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import ConfigurationView, HealthPart
@@ -130,7 +131,10 @@ class Engine:
         lag = LoopLag(asyncio.get_running_loop())
         lag.start()
         closing.callback(lag.stop)
-        around = LiveDaemonStatus(node, channel, watchers, http, files, lag, traffic, socket_problem, settings.relay)
+        reservation = self._reservation(node, files.of_host)
+        around = LiveDaemonStatus(
+            node, channel, watchers, reservation, http, files, lag, traffic, socket_problem, settings.relay
+        )
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
@@ -172,6 +176,19 @@ class Engine:
         )
         closing.push_async_callback(resources.close)
         return resources
+
+    def _reservation(self, node: Node, files: FileWorkers) -> ReservationWatch:
+        """Return the watch of the kubelet's reservation, started. No kubelet runs on a machine that was given."""
+        kubelet_root = NO_DIRECTORY if self._host.is_given else Path(self.settings.config.kubelet_root)
+        watch = ReservationWatch(
+            (self._host.cgroup_root, kubelet_root),
+            files,
+            lambda: node.context.ledger.policy,
+            clock=self._clock,
+            warn=lambda warning: self.journal.noted(events.CONFIG_WARNING, reason=warning),
+        )
+        node.keep_doing(watch.watch, "kubelet reservation")
+        return watch
 
     async def _open_admin(
         self, view: NodeView, watchers: Watchers, http: "HttpAddress", closing: AsyncExitStack
@@ -249,6 +266,7 @@ class LiveDaemonStatus(DaemonStatus):
     node: Node
     channel: RuntimeClient
     watchers: Watchers
+    reservation: ReservationWatch
     http: HttpAddress
     files: HostFiles
     lag: LoopLag
@@ -278,5 +296,6 @@ class LiveDaemonStatus(DaemonStatus):
         return self.watchers.reloader.view()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the warnings of the event loop, the HTTP server, of files, the machine and the configuration."""
-        return (*self.lag.warnings(), *self.http.warnings(), *self.files.warnings(), *self.watchers.warnings())
+        """Return the warnings of all parts around the node."""
+        parts = (self.lag, self.http, self.files, self.watchers, self.reservation)
+        return tuple(warning for part in parts for warning in part.warnings())

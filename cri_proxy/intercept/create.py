@@ -14,6 +14,7 @@ from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
+from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -31,7 +32,8 @@ class CreateCalls:
         request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
-        self._node.managers.note_cpuset(request.config.linux.resources.cpuset_cpus, found.request.container.name)
+        cpuset = request.config.linux.resources.cpuset_cpus
+        self._node.managers.note_cpuset(cpuset, str(name_of(found.request)), is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)

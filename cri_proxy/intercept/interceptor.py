@@ -26,6 +26,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.relay.boundary import contained
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
+from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
 
@@ -226,7 +227,7 @@ class CriInterceptor:
         request.container_id = self._context.ledger.full_id(request.container_id)
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
-            self._node.managers.note_cpuset(request.linux.cpuset_cpus, row.key.name)
+            self._node.managers.note_cpuset(request.linux.cpuset_cpus, str(name_of(row.grant.request)))
         planned = await self._updates.plan(self._reader, request)
         match planned:
             case None:

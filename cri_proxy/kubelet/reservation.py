@@ -1,21 +1,14 @@
-"""Compare the CPU that the kubelet lets pods request with what cri-proxy can grant; say which keys make both agree.
+"""Compare the CPU that the kubelet lets pods request with what can be granted; say which keys make both agree. Pure.
 
 The kubelet's rule (Kubernetes, "Reserve Compute Resources for System Daemons"): allocatable = capacity - kubeReserved -
 systemReserved, and the size of ``reservedSystemCPUs`` in place of both where it is set. Capacity counts every online
 CPU, those too that the kernel isolates.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
-from sysfs.cpuset import CpuSet, CpuSetError
-from sysfs.quantity import QuantityError, parse_mcpu
+from sysfs.cpuset import CpuSet
 
-CONFIG = "config.yaml"  # below the kubelet's root directory: where kubeadm and most installers write it
-MAX_CONFIG_BYTES = 1 << 20  # a KubeletConfiguration has a few KiB
-_DIALECT = Dialect(MAX_CONFIG_BYTES, max_depth=32, max_nodes=20_000, has_aliases=True)
 _KEY = "reservedSystemCPUs"
 
 
@@ -71,34 +64,6 @@ class ReservationGap:
     def excess_mcpu(self) -> int:
         """How much pods may request beyond what any container can be granted; negative: how much less."""
         return self.allocatable_mcpu - self.shared_mcpu
-
-
-def reserve_of(config: Mapping[str, object]) -> KubeletReserve | None:
-    """Return what a KubeletConfiguration, as plain values, reserves; None where it cannot be read."""
-    try:
-        cpus = CpuSet.parse(str(config.get(_KEY) or ""))
-        return KubeletReserve(cpus, _cpu_of(config.get("systemReserved")), _cpu_of(config.get("kubeReserved")))
-    except (CpuSetError, QuantityError):
-        return None
-
-
-def _cpu_of(amounts: object) -> int:
-    cpu = amounts.get("cpu") if isinstance(amounts, dict) else None
-    return 0 if cpu is None else parse_mcpu(str(cpu))
-
-
-def read_reserve(kubelet_root: Path) -> KubeletReserve | None:
-    """Return what the kubelet's configuration file reserves; None without one that can be read. Blocks.
-
-    The kubelet's flags, and files in its ``--config-dir``, are not read.
-    """
-    try:
-        with (kubelet_root / CONFIG).open("rb") as file:
-            text = file.read(MAX_CONFIG_BYTES + 1).decode()
-        config = plain(parse_tree(text, _DIALECT))
-    except (OSError, UnicodeDecodeError, YamlError):
-        return None
-    return reserve_of(config) if isinstance(config, dict) else None
 
 
 def reservation_gap(reserve: KubeletReserve, node: NodeCpus) -> ReservationGap | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.kubelet.files import ASSUMED, read_file
-from cri_proxy.kubelet.settings import KubeletFile, Word
+from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file
+from cri_proxy.kubelet.reservation import KubeletReserve
+from cri_proxy.kubelet.settings import KubeletFile, Word, merge_settings
 
 UNIT: Final = "kubelet.service"
 # From the weakest on: of two files of a name the later directory's is used.
@@ -29,6 +30,7 @@ EnvironmentFile=-/etc/default/kubelet
 EnvironmentFile=-/etc/sysconfig/kubelet
 ExecStart=/usr/bin/kubelet $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
 """
+CONFIG_FILE: Final = "config.yaml"  # below the kubelet's directory: where kubeadm and most installers write it
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}")
 
 
@@ -69,6 +71,22 @@ def read_unit(root: Path) -> KubeletUnit:
             variables[variable.name] = Variable(variable.name, variable.value, variable.where, hidden)
     words = tuple(_expanded(command, variables)) if command else ()
     return KubeletUnit(words, tuple(variables.values()), tuple(file.path for file in files))
+
+
+def read_reserve(root: Path, kubelet_root: Path) -> KubeletReserve | None:
+    """Return the CPU that the kubelet keeps from pods, by the files of its next start; None where these do not say.
+
+    Without a unit below ``root`` only the configuration in the kubelet's own directory is read. Blocks.
+    """
+    unit = read_unit(root)
+    files = configuration_files(root, unit.words)
+    if not files and not unit.files:
+        own = read_file(kubelet_root, CONFIG_FILE)
+        if own is None:
+            return None
+        files = (own,)
+    settings = merge_settings(unit.words, files)
+    return None if settings.problems else settings.reserve
 
 
 def _unit_files(root: Path) -> Iterator[KubeletFile]:

@@ -13,7 +13,7 @@ READ_SECONDS = 2.0  # two small files; a repair of a cpuset waits for them
 
 
 class ManagerWatch:
-    """Watches the kubelet's managers and warns of each once."""
+    """Watches the kubelet's managers and warns of each once, as long as it is on."""
 
     def __init__(self, kubelet_root: Path, warn: Callable[[str], None], files: FileCalls = PLAIN_THREADS) -> None:
         """``warn`` gets each new warning; ``files`` reads the kubelet's directory, which may hang."""
@@ -21,6 +21,7 @@ class ManagerWatch:
         self._warn = warn
         self._files = files
         self._caller = ""
+        self._has_carried = False  # a call carried CPUs since the last look
         self.found = KubeletManagers()
 
     async def read(self) -> KubeletManagers:
@@ -31,19 +32,30 @@ class ManagerWatch:
             return self.found
 
     async def look(self) -> None:
-        """Read the state files again."""
+        """Read the state files again. One that says that the manager is off ends the warning of former calls."""
         before = self.found.warnings()
         self.found = await self.read()
+        if self.found.cpu_policy.lower() == "none" and not self._has_carried:
+            self._caller = ""
+        self._has_carried = False
         for warning in self.found.warnings():
             if warning not in before:
                 self._warn(warning)
 
-    def note_cpuset(self, cpus: str, name: str) -> None:
-        """Warn of a kubelet call that carries CPUs of its own: only a static manager sends them."""
-        if cpus and not self._caller:
+    def note_cpuset(self, cpus: str, who: str, *, is_create: bool = False) -> None:
+        """Warn of a call about this container that carries CPUs of the caller's own: only a static manager sends them.
+
+        It sends them with every CreateContainer (PreCreateContainer in pkg/kubelet/cm): one without ends the warning.
+        """
+        if not cpus:
+            if is_create:
+                self._caller = ""
+            return
+        self._has_carried = True
+        if not self._caller:
             remedy = f"Set cpuManagerPolicy: none {REMEDY.format(file=CPU_STATE)}"
             self._caller = (
-                f"a call about {name} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
+                f"a call about {who} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
                 f"manager sends them; they are replaced by ours. {remedy}"
             )
             self._warn(self._caller)

@@ -160,6 +160,22 @@ def test_the_cpus_are_those_of_the_running_daemons_machine(path: Path, tmp_path:
     assert (report.valid, report.machine, report.reserved) == (True, str(root), "0-11")
 
 
+@pytest.mark.parametrize(
+    ("reserved", "warnings", "hints"), [("", 1, 1), ("0", 0, 1), ("0-1", 0, 2)], ids=["too little", "as much", "more"]
+)
+def test_the_kubelets_reservation_is_compared(
+    path: Path, tmp_path: Path, reserved: str, warnings: int, hints: int
+) -> None:
+    """One hint is about annotations."""
+    root = write_tree(tmp_path / "tree", describe({"cores": 16}))
+    path.write_text(f"sysfsRoot: {root}\nkubeletRoot: {tmp_path}\nreservedResources: {{cpu: 'cpuset:0'}}")
+    (tmp_path / "config.yaml").write_text(f'reservedSystemCPUs: "{reserved}"')
+    report = check(path, tmp_path / "a.sock")
+    assert (len(report.warnings), len(report.hints)) == (warnings, hints)
+    said = (*report.warnings, *report.hints[1:])
+    assert all("pods may request" in text and 'set reservedSystemCPUs: "0"' in text for text in said)
+
+
 def test_a_no_names_the_machine_once(path: Path, tmp_path: Path) -> None:
     path.write_text("reservedResources: {cpu: 3}")
     spec = "{cores: 2}"

@@ -1,15 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-from cri_proxy.kubelet.reservation import (
-    MAX_CONFIG_BYTES,
-    KubeletReserve,
-    NodeCpus,
-    read_reserve,
-    reservation_gap,
-    reserve_of,
-)
+from cri_proxy.kubelet.reservation import KubeletReserve, NodeCpus, reservation_gap
 from sysfs.cpuset import CpuSet
 
 
@@ -22,20 +13,7 @@ def node(*, available: str = "0-15", reserved: str = "", isolated: str = "") -> 
 
 
 def test_a_list_takes_the_place_of_both_amounts() -> None:
-    amounts = {"systemReserved": {"cpu": "500m", "memory": "1Gi"}, "kubeReserved": {"cpu": 1}}
-    assert reserve_of(amounts) == KubeletReserve(CpuSet(), 500, 1000)
-    assert reserve_of({**amounts, "reservedSystemCPUs": "0,8-9"}) == KubeletReserve(cpus("0,8-9"), 500, 1000)
     assert [KubeletReserve(CpuSet(), 500, 1000).mcpu, KubeletReserve(cpus("0,8"), 500, 1000).mcpu] == [1500, 2000]
-
-
-@pytest.mark.parametrize("value", [{}, {"systemReserved": None}, {"systemReserved": {"memory": "1Gi"}}])
-def test_without_a_cpu_nothing_is_reserved(value: dict[str, object]) -> None:
-    assert reserve_of(value) == KubeletReserve()
-
-
-@pytest.mark.parametrize("value", [{"reservedSystemCPUs": "0-"}, {"kubeReserved": {"cpu": "one"}}])
-def test_garbage_is_not_read_as_nothing_reserved(value: dict[str, object]) -> None:
-    assert reserve_of(value) is None
 
 
 @pytest.mark.parametrize(
@@ -89,16 +67,3 @@ def test_a_reservation_that_only_the_kubelet_has_can_be_removed() -> None:
     gap = reservation_gap(KubeletReserve(cpus("0")), node())
     assert gap is not None
     assert gap.remedy.startswith("remove ")
-
-
-def test_the_configuration_file_is_read_below_the_kubelets_root(tmp_path: Path) -> None:
-    assert read_reserve(tmp_path) is None
-    text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-    (tmp_path / "config.yaml").write_text(f'{text}reservedSystemCPUs: "0-1"\n')
-    assert read_reserve(tmp_path) == KubeletReserve(cpus("0-1"))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", "\0", "x" * (MAX_CONFIG_BYTES + 1), "a: &a [*a]"])
-def test_a_file_that_cannot_be_read_is_not_known(tmp_path: Path, text: str) -> None:
-    (tmp_path / "config.yaml").write_text(text)
-    assert read_reserve(tmp_path) is None

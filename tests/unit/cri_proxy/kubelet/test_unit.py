@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from cri_proxy.kubelet.files import ASSUMED
+from cri_proxy.kubelet.reservation import KubeletReserve
 from cri_proxy.kubelet.settings import ENDPOINT, Setting, merge_settings
-from cri_proxy.kubelet.unit import read_unit
+from cri_proxy.kubelet.unit import read_reserve, read_unit
+from sysfs.cpuset import CpuSet
 
 FLAG = "--container-runtime-endpoint"
 DROP_INS = "etc/systemd/system/kubelet.service.d"
@@ -80,3 +82,22 @@ def test_the_unit_resets_its_environment_files(tmp_path: Path) -> None:
 
 def test_a_quote_that_stays_open_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert endpoint(tmp_path, {"etc/default/kubelet": f'KUBELET_EXTRA_ARGS="{FLAG}=unix:///f\n'}).is_default
+
+
+def test_what_the_kubelet_reserves_is_what_its_next_start_reserves(tmp_path: Path) -> None:
+    """The flags of the unit beat the configuration that it names."""
+    files = {"var/lib/kubelet/config.yaml": "systemReserved: {cpu: 500m}\nkubeReserved: {cpu: 250m}\n"}
+    root = lay_out(tmp_path, files)
+    assert read_reserve(root, root / "nowhere") == KubeletReserve(CpuSet(), 500, 250)
+    lay_out(root, {"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--reserved-cpus=0-1\n"})
+    found = read_reserve(root, root / "nowhere")
+    assert found
+    assert found.mcpu == 2000
+
+
+def test_without_a_unit_the_configuration_in_the_kubelets_directory_says_what_is_reserved(tmp_path: Path) -> None:
+    assert read_reserve(tmp_path, tmp_path / "k") is None
+    lay_out(tmp_path, {"k/config.yaml": 'reservedSystemCPUs: "0"\n'})
+    assert read_reserve(tmp_path, tmp_path / "k") == KubeletReserve(CpuSet.parse("0"))
+    lay_out(tmp_path, {"k/config.yaml": "["})
+    assert read_reserve(tmp_path, tmp_path / "k") is None

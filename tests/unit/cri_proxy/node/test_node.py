@@ -66,7 +66,7 @@ async def test_cpus_that_the_kubelet_sends_itself_are_told_with_the_remedy_and_d
     created = await site.kubelet.call("CreateContainer", request, pb.CreateContainerResponse)
     assert site.cpus(created.container_id) == str(owned(site, created.container_id)) != "7"
     (warning,) = site.node.warnings()
-    assert "a call about c carried CPUs 7" in warning
+    assert "a call about default/web/c carried CPUs 7" in warning
     assert "cpuManagerPolicy: none" in warning
 
 
