@@ -22,6 +22,12 @@ class CgroupTree:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{cpus}\n")
 
+    def write_possible(self, cpus: str) -> None:
+        """The CPUs that there can ever be."""
+        file = self.root / "sys/devices/system/cpu/possible"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{cpus}\n")
+
     def flee(self, pid: int, container_id: str, cpus: str) -> None:
         """What v1 does when all CPUs of the cgroup go offline: its processes are in the pod's cgroup from then on."""
         pod = self.directory(container_id).parent

@@ -15,7 +15,7 @@ from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 # Where systemd keeps the units that programs create, and their properties that were set later (systemd 252).
 _UNITS = "run/systemd/transient"
 _V1_MOUNTS = ("sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpuset,cpu")
-_ONLINE = "sys/devices/system/cpu/online"
+_ONLINE, _POSSIBLE = "sys/devices/system/cpu/online", "sys/devices/system/cpu/possible"
 _V2_MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 
 
@@ -25,8 +25,9 @@ class Enforced:
 
     ``path`` is the cgroup below the mount, as the kernel prints it. ``has_escaped``: the process is not in its
     container's cgroup any more but above it, where v1 moves the processes of a cgroup whose CPUs all went offline.
-    ``online``: the CPUs that were online at the time, None where that is unknown. ``directory`` holds the cgroup's
-    files. ``unit``: the sets in its scope unit, which systemd writes whenever it applies the unit; None = none there.
+    ``online`` are the CPUs that were online at the time, ``possible`` those that can ever be (the kernel's cputopology
+    document); None where that is unknown. ``directory`` holds the cgroup's files. ``unit``: the sets in its scope unit,
+    which systemd writes whenever it applies the unit; None = none there.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Enforced:
     inherits_cpus: bool = False
     has_escaped: bool = False
     online: CpuSet | None = None
+    possible: CpuSet | None = None
     directory: Path | None = None
     unit: Pinning = Pinning()  # noqa: RUF009 - frozen
 
@@ -77,7 +79,8 @@ class Cgroups:
             if found is not None:
                 # On v1 systemd does not write cpusets (systemd.resource-control(5), AllowedCPUs).
                 unit = Pinning() if is_v1 else _unit(self._root / _UNITS, own.rpartition("/")[2])
-                return replace(found, has_escaped=has_escaped, online=_set(self._root / _ONLINE), unit=unit)
+                online, possible = (_set(self._root / name) for name in (_ONLINE, _POSSIBLE))
+                return replace(found, has_escaped=has_escaped, online=online, possible=possible, unit=unit)
         return None
 
 

@@ -201,8 +201,9 @@ class Drift:
         recorded = {cpus for cpus in (found.cpus, found.spec_cpus) if cpus is not None}
         differs = known is not None and any(cpus != known.cpus for cpus in recorded)
         writer = likely_writer(enforced, self._machine, managers, runtime_differs=differs)
-        if not differs and self.misread.has_happened(row, enforced, self._online(enforced), self._machine.memory_nodes):
-            self.misread.put_back(row, enforced)
+        seen = (row, enforced, self._online(enforced), self._machine.memory_nodes)
+        if not differs and self.misread.has_happened(*seen):
+            self.misread.put_back(*seen)
             self._put_back(row, enforced)
         elif differs and row.container_id in self._effects.untouched:
             self._leave(row, enforced, f"the runtime gave it CPUs {enforced.cpus} when it was created: {writer}")

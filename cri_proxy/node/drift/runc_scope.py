@@ -1,7 +1,7 @@
 """Report scopes of systemd whose CPUs runc before 1.1.6 has given in the wrong byte order, and what came of them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy import events
 from cri_proxy.node.context import Context
@@ -45,6 +45,8 @@ class MisreadScopes:
     def note(self, row: Row, enforced: Enforced) -> None:
         """Compare the sets in the container's scope unit with what the runtime was given last."""
         unit = _misread(enforced.unit, row.known)
+        if unit.cpus is not None and enforced.possible is not None and not unit.cpus <= enforced.possible:
+            unit = replace(unit, cpus=None)  # the kernel refuses CPUs that there cannot be: systemd changes nothing
         if unit == Pinning():
             self._scopes.pop(row.container_id, None)
             return
@@ -53,19 +55,22 @@ class MisreadScopes:
 
     def has_happened(self, row: Row, enforced: Enforced, online: CpuSet, nodes: NodeSet) -> bool:
         """Return whether the cgroup differs from what the runtime was given by reversed bytes, and by nothing else."""
-        known = row.known
-        found = _misread(Pinning(enforced.cpus, enforced.mems), known, online, nodes)
+        known, found = row.known, self._found(row, enforced, online, nodes)
         if found == Pinning():
             return False
-        cpus_agree = found.cpus is not None or known.cpus is None or enforced.cpus & online == known.cpus & online
-        mems_agree = found.mems is not None or known.mems is None or enforced.mems & nodes == known.mems & nodes
-        return cpus_agree and mems_agree
+        cpus_agree = found.cpus or known.cpus is None or enforced.cpus & online == known.cpus & online
+        mems_agree = found.mems or known.mems is None or enforced.mems & nodes in (NodeSet(), known.mems & nodes)
+        return bool(cpus_agree and mems_agree)
 
-    def put_back(self, row: Row, enforced: Enforced) -> None:
+    def put_back(self, row: Row, enforced: Enforced, online: CpuSet, nodes: NodeSet) -> None:
         """Count one that was written wrongly and is put back; log now and then."""
-        self._scopes[row.container_id] = _Misread(row, Pinning(enforced.cpus, enforced.mems or None))
+        self._scopes[row.container_id] = _Misread(row, self._found(row, enforced, online, nodes))
         self._context.journal.misread(row, f"it was on CPUs {enforced.cpus}, put back: {WRITER}")
         self._say(again=True)
+
+    @staticmethod
+    def _found(row: Row, enforced: Enforced, online: CpuSet, nodes: NodeSet) -> Pinning:
+        return _misread(Pinning(enforced.cpus, enforced.mems), row.known, online, nodes)
 
     def count(self) -> int:
         """Return how many containers the next reload of systemd would move."""

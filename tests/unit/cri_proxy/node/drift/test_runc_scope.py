@@ -187,6 +187,26 @@ async def test_a_scope_that_is_wrong_is_warned_of_before_anybody_reloads(scene: 
     assert scene.drift.warnings() == ()
 
 
+@pytest.mark.parametrize(("possible", "is_said"), [("0-15", True), ("8-15", False)])
+async def test_cpus_that_there_cannot_be_are_never_written_by_systemd(
+    scene: Scene, possible: str, is_said: bool
+) -> None:
+    """The kernel refuses the whole list (cpuset.c, EINVAL), so that a reload changes nothing."""
+    container = scene.site.runtime.node.containers[scene.victim]
+    scope = f"cri-containerd-{scene.victim}.scope"
+    scene.tree.write(container.pid, scope, container.kernel_cpus, container.kernel_mems)
+    scene.tree.write_unit(scope, AllowedCPUs=str(scene.other))
+    scene.tree.write_possible(possible)
+    await scene.check()
+    assert bool(scene.drift.warnings()) == is_said
+
+
+async def test_what_was_found_misread_is_all_that_is_named(scene: Scene) -> None:
+    await scene.reload()
+    (warning,) = scene.drift.warnings()
+    assert f"from CPUs {scene.own} to {scene.other}, until" in warning
+
+
 async def test_an_owner_that_is_left_to_another_manager_is_a_violation(scene: Scene) -> None:
     for _ in range(REPAIRS + 1):
         scene.write("1-3")
