@@ -58,6 +58,8 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
     """Hold the decider's lock and reset. Raises CriProxyError."""
     from cri_proxy.config.model import Config
     from cri_proxy.config.resolve import policy_options
+    from cri_proxy.node.drift.cgroups import Cgroups
+    from cri_proxy.node.drift.scope_unit import SystemdScopes
     from cri_proxy.node.reset import NodeReset
     from cri_proxy.node.resource_files.updates import DIRECTORY
     from cri_proxy.runtime.client import RuntimeClient
@@ -73,7 +75,9 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
         store = Store.open(settings.state_dir / "state.db")
         channel = RuntimeClient(settings.runtime_endpoint)
         try:
-            reset = NodeReset(channel, store, machine, settings.state_dir / DIRECTORY)
+            # A machine below another directory is not the one whose systemd would answer.
+            units = SystemdScopes(Cgroups(settings.sysfs_root)) if settings.sysfs_root == Path("/") else None
+            reset = NodeReset(channel, store, machine, settings.state_dir / DIRECTORY, units=units)
             return await reset.run(available, is_dry=is_dry)
         finally:
             await channel.close()
@@ -113,5 +117,6 @@ def _summary(report: ResetReport) -> str:
     grants = f"{report.dropped} saved grant{'' if report.dropped == 1 else 's'}"
     dropped = f"{grants} would be dropped" if report.is_dry else f"{grants} dropped"
     found = ", ".join(counts) if counts else "no container runs"
-    tail = "" if report.is_complete else "; run it again for those that were refused"
+    which = "that were refused" if "refused" in outcomes else "with a problem"
+    tail = "" if report.is_complete else f"; run it again for those {which}"
     return f"{found}; {dropped}{tail}."

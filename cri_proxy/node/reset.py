@@ -1,7 +1,8 @@
 """``cri-proxy reset``: widen live containers to all CPUs and nodes, drop saved rows, correct resource files; dry run.
 
 For the uninstallation, while no daemon runs. An empty set would mean "no change" to the runtime, so explicit lists
-name everything. What an annotation preserved (``cpu.preserve``, ``memory.preserve``) stays as it is.
+name everything. What an annotation preserved (``cpu.preserve``, ``memory.preserve``) stays as it is. systemd's units of
+the containers are widened too, where runc has not done so (``node.drift.scope_unit``).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, UnreadableReply
+from cri_proxy.node.drift.scope_unit import ScopeUnits
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.resource_files.directories import (
@@ -47,12 +49,21 @@ def everything(machine: Machine, available: CpuSet) -> Pinning:
 class NodeReset:
     """One run. The caller holds the daemon's lock, so no container is pinned meanwhile."""
 
-    def __init__(self, channel: RuntimeChannel, store: GrantStore, machine: Machine, files_root: Path) -> None:
-        """``files_root`` holds the directories behind ``/.cri-proxy``."""
+    def __init__(
+        self,
+        channel: RuntimeChannel,
+        store: GrantStore,
+        machine: Machine,
+        files_root: Path,
+        *,
+        units: ScopeUnits | None = None,
+    ) -> None:
+        """``files_root`` holds the directories behind ``/.cri-proxy``; ``units`` None: systemd has none of them."""
         self._channel = channel
         self._store = store
         self._machine = machine
         self._files_root = files_root
+        self._units = units
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def run(self, available: CpuSet, *, is_dry: bool = False) -> ResetReport:
@@ -100,13 +111,15 @@ class NodeReset:
                 ours = _writable(container, row, target)
                 send = _step(before, ours, is_managed=row is not None or bool(container.grant_annotation))
                 result = replace(result, before=before, after=send.over(before))
-                if send == Pinning():
-                    return replace(result, outcome="opted out" if ours == Pinning() else "wide already")
+                if ours == Pinning():
+                    return replace(result, outcome="opted out")
                 if is_dry:
-                    return replace(result, outcome="would widen")
-                message = update_request(container.id, send)
-                await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
-                return replace(result, outcome="widened")
+                    return replace(result, outcome="wide already" if send == Pinning() else "would widen")
+                if send != Pinning():
+                    message = update_request(container.id, send)
+                    await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
+                problem = "" if self._units is None else await self._units.correct(found.pid, container.id, ours)
+                return replace(result, outcome="wide already" if send == Pinning() else "widened", problem=problem)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
                     return replace(result, outcome="gone", after=result.before)

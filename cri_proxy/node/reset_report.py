@@ -12,7 +12,8 @@ Outcome = Literal["widened", "would widen", "wide already", "opted out", "gone",
 class ResetContainer:
     """One container: ``before`` as the runtime had it, ``after`` as it has it now, or would have it.
 
-    A field of None is not on record at the runtime: no limit. ``problem`` is the runtime's word for a refusal.
+    A field of None is not on record at the runtime: no limit. ``problem`` is the runtime's word for a refusal, or
+    why systemd still has other sets of a container that is widened.
     """
 
     namespace: str
@@ -36,5 +37,5 @@ class ResetReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no container was left pinned."""
-        return all(container.outcome != "refused" for container in self.containers)
+        """Whether no container was left pinned, in the runtime or in systemd."""
+        return all(container.outcome != "refused" and not container.problem for container in self.containers)

@@ -7,6 +7,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.node.drift.scope_unit import ScopeUnits
 from cri_proxy.node.reset import NodeReset, everything
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from policies.base import Pinning
@@ -29,11 +30,24 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield site
 
 
-async def reset(site: Site, *, is_dry: bool = False) -> ResetReport:
+async def reset(site: Site, *, is_dry: bool = False, units: ScopeUnits | None = None) -> ResetReport:
     """What a reset says of the node, where CPU 0 was reserved."""
     assert site.files_root is not None
     machine = site.policy.machine
-    return await NodeReset(site.runtime, site.store, machine, site.files_root).run(machine.online, is_dry=is_dry)
+    reset = NodeReset(site.runtime, site.store, machine, site.files_root, units=units)
+    return await reset.run(machine.online, is_dry=is_dry)
+
+
+class FakeUnits:
+    """Implements ``ScopeUnits``; keeps what it was asked for, by container."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.asked: dict[str, tuple[int, str, str]] = {}
+        self._problem = problem
+
+    async def correct(self, pid: int, container_id: str, wanted: Pinning) -> str:
+        self.asked[container_id] = (pid, str(wanted.cpus), str(wanted.mems))
+        return self._problem
 
 
 def by_pod(report: ResetReport) -> dict[str, ResetContainer]:
@@ -186,3 +200,29 @@ async def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_other
     assert site.cpus(pod.container_id("c")) == "2"
     await reset(site)
     assert site.cpus(pod.container_id("c")) == "0-1"
+
+
+async def test_the_scope_units_of_all_that_is_wide_are_corrected_also_by_a_second_run(site: Site) -> None:
+    ids = [(await site.run(name, spec)).container_id("c") for name, spec in (("a", OWNS_2), ("b", SHARES))]
+    await site.run("own", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    wanted = {i: (site.runtime.node.containers[i].pid, *ALL) for i in ids}
+    for outcome in ("widened", "wide already"):
+        units = FakeUnits()
+        report = await reset(site, units=units)
+        assert units.asked == wanted
+        assert (by_pod(report)["a"].outcome, report.is_complete) == (outcome, True)
+
+
+async def test_a_dry_run_leaves_the_scope_units_alone(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    units = FakeUnits()
+    await reset(site, is_dry=True, units=units)
+    assert units.asked == {}
+
+
+async def test_what_systemd_does_not_widen_is_reported_and_its_grant_is_dropped(site: Site) -> None:
+    await site.run("a", OWNS_2)
+    report = await reset(site, units=FakeUnits("the next daemon-reload moves it"))
+    container = by_pod(report)["a"]
+    assert (container.outcome, container.problem) == ("widened", "the next daemon-reload moves it")
+    assert (report.is_complete, report.dropped) == (False, 1)
