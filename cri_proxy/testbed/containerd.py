@@ -56,6 +56,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         Root = "{directory}/runc"
+        SystemdCgroup = {systemd_cgroups}
 """
 
 
@@ -64,7 +65,9 @@ def missing_programs() -> tuple[str, ...]:
     return tuple(name for name in PROGRAMS if shutil.which(name) is None)
 
 
-def configuration(directory: Path, *, snapshotter: str, restrict_oom_score_adj: bool) -> str:
+def configuration(
+    directory: Path, *, snapshotter: str, restrict_oom_score_adj: bool, systemd_cgroups: bool = False
+) -> str:
     """Return containerd's configuration as TOML."""
     return CONFIGURATION.format(
         directory=directory,
@@ -72,6 +75,7 @@ def configuration(directory: Path, *, snapshotter: str, restrict_oom_score_adj: 
         image=IMAGE,
         restrict_oom_score_adj=str(restrict_oom_score_adj).lower(),
         snapshotter=snapshotter,
+        systemd_cgroups=str(systemd_cgroups).lower(),
     )
 
 
@@ -82,13 +86,18 @@ class PrivateContainerd:
     CRI answers. Leaving ends it and everything it started, and removes the directory, mounts and cgroups.
     """
 
-    def __init__(self, directory: Path, *, name: str = "") -> None:
-        """``directory`` is created if missing, and removed at the end. ``name`` is the cgroup that holds its pods."""
+    def __init__(self, directory: Path, *, name: str = "", systemd_cgroups: bool = False) -> None:
+        """``directory`` is created if missing, and removed at the end. ``name`` is the cgroup that holds its pods.
+
+        ``systemd_cgroups`` is containerd's SystemdCgroup and the kubelet's cgroupDriver: needs systemd as process 1.
+        """
         self.directory = directory
         self.socket = directory / SOCKET
         self.endpoint = f"unix://{self.socket}"
         self.cgroup_root = f"/{name or directory.name}"
-        self.node = KubeletNode(psutil.virtual_memory().total, str(directory / "logs"), self.cgroup_root)
+        self.node = KubeletNode(
+            *(psutil.virtual_memory().total, str(directory / "logs"), self.cgroup_root), systemd_cgroups=systemd_cgroups
+        )
         """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
         self._child: Child | None = None
         self._had_shim_directory = shims.SHIM_SOCKETS.exists()
@@ -119,6 +128,7 @@ class PrivateContainerd:
             self.directory,
             snapshotter="overlayfs" if shims.overlay_works(self.directory) else "native",
             restrict_oom_score_adj=not has_capability(CAP_SYS_RESOURCE),
+            systemd_cgroups=self.node.systemd_cgroups,
         )
         (self.directory / "config.toml").write_text(text)
         write_image(self.directory / "image.tar")

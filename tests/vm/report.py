@@ -42,9 +42,14 @@ class Report:
         }
         return cls(steps, raw["facts"], log)
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Everything that the daemon logged, oldest first."""
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
     def events(self, name: str, container: str) -> list[dict[str, Any]]:
         """What the daemon logged under this name of a container, by 'pod/container', oldest first."""
-        lines = (json.loads(line) for line in self.log.splitlines() if line.startswith("{"))
         return [
-            line for line in lines if (line["event"], f"{line.get('pod')}/{line.get('container')}") == (name, container)
+            line
+            for line in self.lines()
+            if (line["event"], f"{line.get('pod')}/{line.get('container')}") == (name, container)
         ]

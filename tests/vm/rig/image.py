@@ -21,7 +21,7 @@ from tests.vm.rig.errors import ImageError
 
 PACKAGES = (
     "base-files base-passwd usr-is-merged bash dash coreutils grep sed findutils tar gzip busybox-static python3 "
-    "containerd runc iproute2 procps kmod util-linux libstdc++6 mount"
+    "containerd runc iproute2 procps kmod util-linux libstdc++6 mount systemd"
 )
 KERNEL = "linux-image-cloud-amd64"
 # module folders kept in the image, below lib/modules/VERSION/kernel
@@ -29,7 +29,8 @@ MODULES = "drivers/block drivers/virtio drivers/char fs/overlayfs lib crypto arc
 UNWANTED = tuple(f"--exclude=./usr/share/{name}/*" for name in ("doc", "man", "locale", "info"))
 APT_OPTIONS = ("-y", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3", "-o", "Debug::NoLocking=1")
 DISK_BYTES = 3 << 30  # apparent; the file is sparse
-INIT = Path(__file__).with_name("guest") / "init.sh"
+GUEST = Path(__file__).with_name("guest")
+INIT, UNIT = GUEST / "init.sh", GUEST / "rig.service"
 
 
 def cache_directory() -> Path:
@@ -57,7 +58,7 @@ def guest_python(image: Path) -> tuple[int, int]:
 
 def _key(packages: Sequence[str]) -> str:
     """A change of this module, the packages or the distribution builds anew."""
-    parts = [Path(__file__).read_bytes(), INIT.read_bytes(), Path("/etc/os-release").read_bytes()]
+    parts = [Path(__file__).read_bytes(), INIT.read_bytes(), UNIT.read_bytes(), Path("/etc/os-release").read_bytes()]
     parts.append(repr((sorted(packages), KERNEL)).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
 
@@ -143,6 +144,7 @@ def _finish_root(root: Path, kernel: str) -> None:
         (root / "usr/bin/sh").symlink_to("dash")
     shutil.copy(INIT, root / "rig/init")
     (root / "rig/init").chmod(0o755)
+    shutil.copy(UNIT, root / "etc/systemd/system")
     _run(["ldconfig", "-r", str(root)])
     _run(["chroot", str(root), "depmod", kernel])
     # a few files of the library are meant not to compile: the exit status says nothing

@@ -67,6 +67,11 @@ def has_cgroup_v1() -> bool:
     return Path("/sys/fs/cgroup/cpuset").exists()
 
 
+def has_systemd() -> bool:
+    """Whether systemd is process 1 (sd_booted(3))."""
+    return Path("/run/systemd/system").exists()
+
+
 def held_bytes(pid: int) -> dict[str, int]:
     """Anonymous memory of this process's cgroup by node (memory.numa_stat: in pages on v1, in bytes on v2)."""
     lines = cgroup_file(pid, "memory", "memory.numa_stat").read_text().splitlines()
@@ -88,6 +93,7 @@ class Stage:
 
     def __init__(self, containerd: PrivateContainerd, daemon: DaemonProcess) -> None:
         self.daemon = daemon
+        self.runtime_endpoint = containerd.endpoint
         # The machine is ours: pods have the cgroup that a kubelet gives them
         self.kubelet = Kubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
         self.looks: dict[str, dict[str, dict[str, object]]] = {}
@@ -191,7 +197,7 @@ async def play(config: str, *stories: Callable[[Stage], Awaitable[None]]) -> Non
 
     The last story's pods are not stopped: the machine is thrown away, and emulated stopping is slow.
     """
-    containerd = PrivateContainerd(Path("/var/lib/tryout"))
+    containerd = PrivateContainerd(Path("/var/lib/tryout"), systemd_cgroups=has_systemd())
     await containerd.start()
     say("containerd answers")
     (OUT / "cri-proxy.yaml").write_text(config)

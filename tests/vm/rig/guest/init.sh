@@ -14,4 +14,6 @@ while ! disk=$($bb grep -lx rigjob /sys/block/vd*/serial 2>/dev/null); do
 done
 disk=${disk%/serial}
 $bb tar -x -C / -f /dev/${disk##*/}
+. /rig/job/environment
+[ "$RIG_CGROUPS" = systemd ] && exec /lib/systemd/systemd --unit=rig.service
 exec $bb sh /rig/job/job.sh

@@ -1,0 +1,21 @@
+"""The stories of the machine on which systemd is process 1 and containerd uses the systemd cgroup driver."""
+
+import asyncio
+
+from tests.vm.stories.reload import reload, reset
+from tests.vm.stories.stage import Stage, play
+
+# The regular look at cpusets is a minute away: what happens sooner happened at once
+CONFIG = """\
+reservedResources: {cpu: "cpuset:0"}
+driftCheckSeconds: 60
+"""
+
+
+async def reload_and_reset(stage: Stage) -> None:
+    await reload(stage)
+    await reset(stage)
+
+
+if __name__ == "__main__":
+    asyncio.run(play(CONFIG, reload_and_reset))
