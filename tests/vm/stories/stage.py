@@ -28,7 +28,6 @@ from sysfs.cpuset import CpuSet, NodeSet
 OUT = Path("/out")
 # The host bounds the whole run; here everything takes ten times as long as there, on a busy host longer still
 PATIENCE_SECONDS = 300.0
-SETTLE_SECONDS = 60.0
 PAGE_BYTES = 4096
 STARTED = time.monotonic()
 
@@ -139,7 +138,7 @@ class Stage:
     async def note_at_rest(self, step: str) -> None:
         await self.settle(step, lambda seen: True)
 
-    async def settle(self, step: str, wish: Callable[[Looks], bool], *, seconds: float = SETTLE_SECONDS) -> None:
+    async def settle(self, step: str, wish: Callable[[Looks], bool]) -> None:
         """Look until the wish is true and no update is under way: one that is may be seen in half.
 
         The last look is reported either way: the tests say what is wrong with it.
@@ -149,7 +148,7 @@ class Stage:
             return wish(self.see()) and await self._is_at_rest()
 
         start = time.monotonic()
-        await patiently(step, is_so, seconds=seconds)
+        await patiently(step, is_so)
         self.facts[f"{step}: seconds"] = round(time.monotonic() - start, 1)
         self._report(step, self.see())
 
@@ -177,10 +176,10 @@ class Stage:
         return looks
 
 
-async def patiently(what: str, check: Callable[[], Awaitable[bool]], *, seconds: float = SETTLE_SECONDS) -> bool:
+async def patiently(what: str, check: Callable[[], Awaitable[bool]]) -> bool:
     """Whether the check came true in time."""
     try:
-        return await until(what, check, seconds=seconds)
+        return await until(what, check, seconds=PATIENCE_SECONDS)
     except TryoutError as error:
         say(str(error))
         return False
