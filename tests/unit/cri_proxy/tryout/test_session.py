@@ -1,6 +1,8 @@
 """A whole try-out on the embedded runtime, from the first pod to an empty directory."""
 
 import asyncio
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,28 +13,35 @@ from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, log_tail
 PLAIN = Paint(is_on=False)
 
 
-async def test_every_container_is_told_and_confirmed_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A directory of a short name: the path of a socket in it has at most 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="cri-proxy-", dir="/tmp") as name:
+        yield Path(name)
+
+
+async def test_every_container_is_told_and_confirmed_and_nothing_is_left(scratch: Path) -> None:
     said: list[str] = []
-    confirmed = await hold_session(Plan(EMBEDDED, scratch=tmp_path), say=said.append, paint=PLAIN)
+    confirmed = await hold_session(Plan(EMBEDDED, scratch=scratch), say=said.append, paint=PLAIN)
     text = "\n".join(said)
     assert confirmed, text
     assert "default/database/engine" in text
     assert "says the model." in text
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
-async def test_an_interrupted_session_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_interrupted_session_leaves_nothing(scratch: Path) -> None:
     """It is interrupted by whoever listens to its first words."""
 
     async def story() -> None:
         session = asyncio.current_task()
         assert session is not None
-        plan = Plan(EMBEDDED, keeps_serving=True, scratch=tmp_path)
+        plan = Plan(EMBEDDED, keeps_serving=True, scratch=scratch)
         await hold_session(plan, say=lambda _: void(session.cancel()), paint=PLAIN)
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.gather(story())
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
 def test_the_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
