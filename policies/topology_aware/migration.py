@@ -25,7 +25,6 @@ class _Plan:
         self._pool = pool
         self._granted = list(context.supply.granted_mcpu)
         self._keep = [0] * len(context.tree.pools)
-        self._keep[0] = int(context.supply.needs_root_cpu)
 
     def gives(self) -> int:
         """Return how many CPUs the pool's subtree can give up now."""
@@ -95,7 +94,7 @@ def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]
             result.setdefault(home, []).append(grant)
     for grants in result.values():
         grants.sort(key=lambda g: (g.shared_mcpu, g.container))
-    return {i: result[i] for i in sorted(result)}
+    return result
 
 
 def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:

@@ -171,7 +171,7 @@ def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Itera
     A pool where the container was before is already that far up.
     """
     path = context.tree.pools[best].path
-    levels = 0 if was_here else min(context.demand.levels_up, len(path) - 1)
+    levels = 0 if was_here else context.demand.levels_up
     return (context.tree.pools[i] for i in reversed(path[: levels + 1]))
 
 

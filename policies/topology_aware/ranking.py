@@ -127,4 +127,4 @@ def _rank(tree: PoolTree, pool: Pool, wanted: Level) -> int:
     narrowest = _OF_KIND[tree.pools[pool.children[0]].kind] - 1 if pool.children else Level.L3
     if wanted < widest:
         return wanted - widest
-    return min(0, narrowest - wanted - _WIDER) if wanted > narrowest else 0
+    return narrowest - wanted - _WIDER if wanted > narrowest else 0

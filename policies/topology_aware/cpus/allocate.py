@@ -84,7 +84,7 @@ def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -
     own = completing(candidates.tree, held, candidates.free, count) if candidates.whole and held else 0
     if own and within_limits(candidates.tree, pool, own, candidates.limits):
         left = count - own.bit_count()
-        rest = replace(candidates, free=candidates.free & ~own, limits=reduced(candidates.tree, candidates.limits, own))
+        rest = replace(candidates, limits=reduced(candidates.tree, candidates.limits, own))
         more = pick_cpus(rest, pool, left) if left else 0
         if more or not left:
             return own | more

@@ -55,8 +55,21 @@ def test_where_none_frees_a_cpu_alone_several_move_together() -> None:
 def test_where_none_frees_a_cpu_alone_the_pool_moves_that_needs_least_of_its_last_cpu() -> None:
     whole = [share("a/c", 0, 400), share("b/c", 0, 300), share("c/c", 0, 300)]  # all of a CPU
     assert lifted(15, *whole, share("d/c", 1, 350), share("e/c", 1, 350)) == {"d": "root", "e": "root"}
-    few = [share("a/c", 0, 400), share("b/c", 0, 400)]
+    few = [share("a/c", 0, 390), share("b/c", 0, 410)]
     assert lifted(15, *few, *(share(f"{name}/c", 1, 300) for name in "cde")) == {"a": "root", "b": "root"}
+    assert lifted(14, *few, *(share(f"{name}/c", 1, 600) for name in "cde")) == {"a": "root", "b": "root"}
+
+
+def test_those_that_move_are_told_in_the_order_of_containers() -> None:
+    found = lifted(16, share("a/c", 0, 390), share("b/c", 0, 410))
+    assert found is not None
+    assert list(found) == ["a", "b"]
+
+
+def test_a_container_that_would_like_to_be_near_its_devices_moves_all_the_same() -> None:
+    hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
+    wishing = replace(share("a/c", 0, 500), request=request("a/c", 500, hints=(hint,)))
+    assert lifted(15, share("b/c", 1, 500), wishing) == {"a": "socket #0"}
 
 
 def test_what_moves_goes_no_higher_than_it_must() -> None:

@@ -26,6 +26,10 @@ def test_a_shared_container_runs_on_what_nobody_owns_in_its_pool() -> None:
     assert pinned(SHARED, MIXED, OWNER) == ("6-7", "1")
 
 
+def test_a_pool_that_is_gone_counts_as_the_root() -> None:
+    assert pinned(replace(SHARED, pool="socket #9"), OWNER)[0] == "1-2,4,6-15"
+
+
 def test_a_mixed_container_has_its_own_and_the_shared_ones() -> None:
     assert pinned(MIXED, OWNER)[0] == "4,6-7"
 

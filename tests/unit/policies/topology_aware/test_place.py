@@ -318,6 +318,21 @@ def test_after_growing_and_shrinking_a_container_ends_on_the_cpu_that_it_had_fir
     assert (shrunk[2].owned, shrunk[2].added) == (first, ())
 
 
+def test_who_owns_isolated_cpus_near_two_devices_has_the_memory_of_both() -> None:
+    policy = topology_aware(four_nodes(isolated="3,11"), "0")
+    hints = tuple(DeviceLocality(f"/dev/nvme{n}", CpuSet(), NodeSet.parse(n)) for n in "02")
+    grant = placed(policy.decide(NOTHING, request(mcpu=2000, prefer_isolated=True, hints=hints))).grant
+    assert (str(grant.isolated), str(grant.mems)) == ("3,11", "0,2")
+
+
+def test_others_move_and_idle_containers_share_elsewhere_where_both_are_needed() -> None:
+    sharers = [
+        request(f"{n}/c", 500, BURSTABLE, cpu_limit_mcpu=500, previous=before(f"NUMA node #{n}")) for n in range(3)
+    ]
+    held = fill(POLICY, *sharers, request("idle/c", 0, BEST_EFFORT, previous=before("NUMA node #3")))
+    assert len(placed(POLICY.decide(held, request("big/c", 13000))).grant.owned) == 13
+
+
 def test_isolated_cpus_that_were_added_are_remembered_as_well() -> None:
     policy = topology_aware(four_nodes(isolated="3,7"), "0")
     more = request(mcpu=2000, prefer_isolated=True, previous=before("socket #0", "3"))

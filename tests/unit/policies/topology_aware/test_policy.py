@@ -58,6 +58,10 @@ def test_the_fallback_leaves_hbm_to_those_who_ask_for_it() -> None:
     assert topology_aware(tiered()).fallback(Allocations()).mems == NodeSet.parse("0-3")
 
 
+def test_the_fallback_names_no_memory_where_there_is_none() -> None:
+    assert topology_aware(small_machine(memory=0)).fallback(Allocations()).mems is None
+
+
 def test_a_container_that_made_room_comes_home_when_the_other_is_gone() -> None:
     """Nodes have 2 GiB: the Burstable container spreads for the Guaranteed one."""
     held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))

@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
-from policies.base import BurstLevel
+from policies.base import BurstLevel, CpuPriority, Request
 from policies.topology_aware.ranking import burst_ranks, fixed_scores_of, rank
+from policies.topology_aware.score import Key
 from policies.topology_aware.supply.supply import room_of
+from sysfs.model import Machine
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, request, tree_of
+from tests.unit.policies.build import BURSTABLE, before, context_of, four_nodes, request, supply_of, tree_of
 
 TREE = tree_of(four_nodes(), "0")
 
@@ -16,6 +20,32 @@ def best_of(mcpu: int, **keys: object) -> tuple[str, bool]:
     ranking = rank(context, fixed_scores_of(context), room, room)
     first = ranking.order[0]
     return TREE.pools[first].name, bool(ranking.keys[first].fits)
+
+
+def keys_of(machine: Machine, wanted: Request, withheld: str = "") -> dict[str, Key]:
+    """The keys of all pools on a machine where others hold nothing but the withheld CPUs."""
+    tree = tree_of(machine)
+    context = replace(context_of(tree, wanted), supply=supply_of(tree, withheld=withheld))
+    room = room_of(context.supply, keep_busy=True)
+    ranking = rank(context, fixed_scores_of(context), room, room)
+    return {pool.name: key for pool, key in zip(tree.pools, ranking.keys, strict=True)}
+
+
+def test_what_is_left_is_what_neither_others_nor_the_container_itself_has() -> None:
+    assert keys_of(four_nodes(), request(mcpu=2500))["NUMA node #1"].left == 1500
+    assert keys_of(four_nodes(isolated="6-7"), request(mcpu=1000))["NUMA node #1"].left == 1  # of two isolated CPUs
+
+
+def test_cpus_of_the_preferred_priority_count_if_they_can_be_owned() -> None:
+    machine = small_machine(cores=4, threads=1, efficiency="4-7", isolated="6-7")
+    wanted = request(mcpu=4000, priority=CpuPriority.LOW)
+    assert keys_of(machine, wanted)["socket #1"].priority == 1
+    assert keys_of(machine, wanted, withheld="4")["socket #1"].priority == 0
+
+
+def test_an_isolated_cpu_that_is_kept_is_no_merit_where_none_is_wanted() -> None:
+    wanted = request(mcpu=1000, prefer_isolated=False, previous=before("NUMA node #1", "7"))
+    assert keys_of(four_nodes(isolated="7"), wanted)["NUMA node #1"].isolated == 0
 
 
 def test_a_pool_that_can_give_what_is_asked_ranks_before_all_that_cannot() -> None:

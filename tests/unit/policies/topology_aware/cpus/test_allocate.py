@@ -64,7 +64,7 @@ def test_a_pool_without_enough_whole_cores_gives_none_though_it_has_the_threads(
 
 def test_growing_completes_cores_that_are_held_in_part_before_it_takes_new_ones() -> None:
     assert whole(4000, pool="NUMA node #0", previous=before("NUMA node #0", "0,2")) == "0-3"
-    assert whole(2000, pool="NUMA node #0", previous=before("NUMA node #0", "1")) == "0-1"
+    assert whole(2000, pool="NUMA node #1", previous=before("NUMA node #1", "5")) == "4-5"
     assert whole(4000, pool="NUMA node #0", previous=before("NUMA node #0", "1")) == "0-3"
     assert whole(4000, previous=before("root", "0-1,4,6")) == "0-1,4,6"
 

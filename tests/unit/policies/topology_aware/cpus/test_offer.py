@@ -18,6 +18,7 @@ def offer(pool: str, wanted: Request, *grants: Grant, keep_busy: bool = True) ->
 def test_one_cpu_is_isolated_where_one_is_free_and_sliced_where_none_is() -> None:
     assert offer("NUMA node #1", request(mcpu=1000)) == Offer(True, 0, 0, 0, 1)
     assert offer("NUMA node #3", request(mcpu=1000)) == Offer(True, 0, 0, 1, 0)
+    assert offer("NUMA node #1", request(mcpu=1000, prefer_isolated=False)) == Offer(True, 0, 0, 1, 0)
 
 
 def test_several_isolated_cpus_are_all_or_nothing() -> None:
@@ -70,9 +71,9 @@ def test_threads_of_broken_cores_that_are_kept_are_as_good_as_whole_ones() -> No
 
 def test_cores_that_are_kept_do_not_count_as_those_that_are_missing() -> None:
     tree = tree_of(four_nodes())
-    more = replace(WHOLE, cpu_request_mcpu=4000, previous=before("NUMA node #0", "0-1"))
-    assert offered(tree, "NUMA node #0", more).fits
-    assert not offered(tree, "NUMA node #0", more, owned("b/c", "NUMA node #0", "2")).fits
+    more = replace(WHOLE, cpu_request_mcpu=4000, previous=before("socket #0", "0-1"))
+    assert offered(tree, "socket #0", more).fits
+    assert not offered(tree, "socket #0", more, owned("b/c", "socket #0", "2,4,6")).fits
 
 
 def test_an_isolated_cpu_that_is_kept_completes_no_core_of_ordinary_ones() -> None:
@@ -122,6 +123,17 @@ def test_earlier_threads_of_broken_cores_stay_and_are_completed() -> None:
 
 def at(*places: str) -> tuple[DeviceLocality, ...]:
     return tuple(DeviceLocality(f"/dev/{n}", CpuSet.parse(cpus), NodeSet()) for n, cpus in enumerate(places))
+
+
+def test_under_a_strict_wish_some_of_the_cpus_must_be_near_each_device() -> None:
+    tree = tree_of(four_nodes(isolated="2-3,6,10"))
+    wanted = request(mcpu=2000, prefer_isolated=True, strict_hints=True, hints=at("0-3", "6-7"))
+    taken = Grant(request("o/c"), "NUMA node #1", CpuKind.ISOLATED, isolated=CpuSet.parse("6"))
+    assert offered(tree, "socket #0", wanted).fits
+    assert not offered(tree, "socket #0", wanted, taken).fits
+    assert not offered(tree, "socket #0", replace(wanted, hints=at("0-3", "8-11"))).fits
+    ordinary = request(mcpu=3000, prefer_isolated=False, strict_hints=True, hints=at("0-3"))
+    assert not offered(tree, "socket #0", ordinary).fits  # of ordinary CPUs 0 and 1 are near
 
 
 def test_a_strict_wish_for_hints_leaves_pools_near_all_devices_and_cpus_near_any() -> None:

@@ -54,6 +54,27 @@ def test_a_node_with_a_broken_core_takes_the_odd_one_rather_than_a_tighter_one_b
     assert taken(small_machine(packages=1, nodes=2), 1, used="2-3,6") == "7"
 
 
+def test_a_smaller_remainder_counts_more_than_one_without_whole_cores() -> None:
+    assert taken(small_machine(packages=1, nodes=2, cores=4), 2, used="2,4,6,12-15") == "8-9"
+    assert taken(small_machine(packages=1, nodes=2, cores=6), 3, used="2,4,6,8,10,16,18-23") == "12-13,17"
+
+
+def test_what_no_domain_gives_alone_begins_near_what_is_held() -> None:
+    assert taken(four_nodes(), 5, used="4,8-15", near="4") == "0-1,5-7"
+
+
+def test_smaller_cores_serve_the_rest_where_whole_ones_are_wanted() -> None:
+    assert taken(small_machine(packages=1, cores=4, offline="5,7"), 3, whole=True) == "0-1,4"
+
+
+def test_the_limit_of_the_pool_itself_is_for_its_callers() -> None:
+    tree = tree_of(four_nodes())
+    node = tree.named("NUMA node #0")
+    limits = [1 if pool is node else PLENTY for pool in tree.pools]
+    assert pick_cpus(CandidateCpus(tree, node.cpus, limits), node, 2) == 0b11
+    assert pick_cpus(CandidateCpus(tree, node.cpus, limits), tree.root, 2) == 0
+
+
 def test_whole_cores_count_more_than_a_tighter_fit() -> None:
     assert taken(small_machine(packages=1, nodes=2, cores=4), 3, used="0,2,4,6,8,10-11") == "9,12-13"
 

@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuKind, Grant, Request, Threads
-from policies.topology_aware.cpus.offer import Offer
+from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.retained import additions
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet
-from tests.unit.policies.build import before, four_nodes, request, tree_of
+from tests.unit.policies.build import before, context_of, four_nodes, request, supply_of, tree_of
 from tests.unit.policies.giving import given, offered, owned
 
 TREE = tree_of(four_nodes(isolated="3,7,11"), "0")
@@ -31,6 +32,36 @@ def test_earlier_cpus_are_kept_and_the_pool_ranks_above_those_over_it() -> None:
 def test_earlier_cpus_that_another_took_are_not_waited_for() -> None:
     wanted = request(mcpu=2000, previous=before("NUMA node #1", "5-6"))
     found = offer("NUMA node #1", wanted, owned("o/c", "NUMA node #1", "6"))
+    assert (found.previous, found.keep) == (0, 0)
+
+
+def test_an_unknown_pool_without_cpus_of_its_own_is_no_earlier_place() -> None:
+    assert offer("NUMA node #1", request(mcpu=2000, previous=before("socket #9"))).previous == 0
+
+
+@pytest.mark.parametrize(("mcpu", "owned_before"), [(500, "5"), (2000, "")])
+def test_the_earlier_pool_counts_where_no_cpus_are_kept(mcpu: int, owned_before: str) -> None:
+    found = offer("NUMA node #1", request(mcpu=mcpu, previous=before("NUMA node #1", owned_before)))
+    assert (found.previous, found.keep) == (3, 0)
+
+
+def test_shrinking_keeps_what_is_free_if_that_is_enough() -> None:
+    wanted = request(mcpu=2000, previous=before("NUMA node #1", "4-6"))
+    found = [offer("NUMA node #1", wanted, owned("o/c", "NUMA node #1", cpus)) for cpus in ("4", "4-5")]
+    assert [(one.previous, CpuSet(one.keep)) for one in found] == [(3, CpuSet.parse("5-6")), (0, CpuSet())]
+
+
+def test_an_isolated_cpu_is_kept_though_the_shares_below_need_every_ordinary_one() -> None:
+    share = Grant(request("s/c", 3000), "NUMA node #1", CpuKind.SHARED, shared_mcpu=3000)
+    wanted = request(mcpu=1000, prefer_isolated=True, previous=before("socket #0", "7"))
+    assert CpuSet(offer("socket #0", wanted, share).keep) == CpuSet.parse("7")
+
+
+def test_earlier_cpus_that_are_withheld_now_are_not_kept() -> None:
+    wanted = context_of(TREE, request(mcpu=2000, previous=before("NUMA node #1", "5-6")))
+    supply = supply_of(TREE, withheld="5")
+    room = room_of(supply, keep_busy=False)
+    found = offers_of(replace(wanted, supply=supply), room, room)[TREE.named("NUMA node #1").index]
     assert (found.previous, found.keep) == (0, 0)
 
 
