@@ -4,6 +4,7 @@ import pytest
 
 from policies.base import (
     Affinity,
+    BurstLevel,
     ContainerKey,
     CpuPriority,
     Default,
@@ -43,6 +44,12 @@ def test_several_cpus_are_isolated_by_annotation_only() -> None:
 
 def test_what_an_annotation_says_no_option_decides() -> None:
     assert said(request(1000, prefer_isolated=False, prefer_shared=True)) == {}
+    assert "prefer_isolated" not in said(request(1000, require_isolated=True))
+    assert said(request(500, QosClass.BURSTABLE, burst_level=BurstLevel.NUMA)) == {}
+
+
+def test_who_gets_shared_cpus_by_option_is_not_told_of_isolated_ones() -> None:
+    assert said(request(1000), replace(OPTIONS, prefer_shared=True)) == {"prefer_shared": "preferred"}
 
 
 def test_a_container_that_is_left_alone_is_decided_on_by_nothing() -> None:
@@ -62,7 +69,7 @@ def test_a_burstable_container_without_a_limit_gets_its_width_by_option() -> Non
 def test_a_reserved_namespace_names_what_reserves_it(namespace: str, option: str) -> None:
     asked = request(500)
     asked = replace(asked, pod=replace(asked.pod, namespace=namespace))
-    options = replace(OPTIONS, reserved_namespaces=("infra-*",))
+    options = replace(OPTIONS, reserved_namespaces=("other-*", "infra-*"))
     assert [(d.field, d.option) for d in defaults_of(asked, options)] == [("prefer_reserved", option)]
 
 

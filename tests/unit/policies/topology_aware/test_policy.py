@@ -39,6 +39,13 @@ def test_updates_are_those_against_what_is_pinned_now() -> None:
     assert [str(u.pinning.cpus) for u in decision.updates] == ["4-5,7"]
 
 
+def test_what_others_lose_is_among_the_reasons() -> None:
+    held = fill(POLICY, request("s/c", 100, BURSTABLE, levels_up=2))
+    decision = placed(POLICY.decide(held, request("a/c", 2000)))
+    texts = [reason.text for reason in decision.reasons if reason.code == "displaced"]
+    assert texts == ["CPUs 4-5 are no longer shared: 1 other container changed"]
+
+
 def test_a_release_gives_the_cpus_back_to_those_who_share_them() -> None:
     held = fill(POLICY, request("s/c", 100, BURSTABLE, levels_up=2), request("a/c", 2000))
     (update,) = POLICY.release(held, ContainerKey("a", "c"))

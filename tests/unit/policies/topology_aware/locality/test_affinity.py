@@ -119,6 +119,12 @@ def test_a_pull_of_an_option_names_it_and_a_scope_is_told() -> None:
     assert why == "its affinity to name Exists where namespace In default (+1)"
 
 
+def test_who_is_on_the_reserved_cpus_is_not_said_to_pull() -> None:
+    wanted = request("p/a", affinities=wish_for("b"))
+    assert pulled(wanted, sits("p/b", "root", CpuKind.RESERVED)) == []
+    assert len(pulled(wanted, sits("p/b", "root"))) == 1
+
+
 def test_the_strongest_pulls_come_first_and_they_are_bounded() -> None:
     wanted = request("p/a", affinities=tuple(a for i in range(30) for a in wish_for(f"b{i}", (-1) ** i * (i + 1))))
     others = [sits(f"p/b{i}", "root") for i in range(30)]

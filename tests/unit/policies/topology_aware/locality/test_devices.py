@@ -37,6 +37,10 @@ def test_a_pool_that_holds_both_devices_beats_one_that_holds_one() -> None:
     assert found["socket #0"] == 1
 
 
+def test_cpus_that_are_offline_are_near_nothing() -> None:
+    assert scores(("4-7,99", "")) == scores(("4-7", ""))
+
+
 def test_a_device_that_is_local_to_everything_says_nothing() -> None:
     assert set(scores(("0-15", "")).values()) == {0}
 
@@ -46,6 +50,13 @@ def test_a_device_at_memory_without_cpus_counts_by_memory() -> None:
     hint = DeviceLocality("/dev/dax0.0", CpuSet(), NodeSet.parse("4"))
     at = [p.name for p, s in zip(tree.pools, hint_scores(tree, (hint,)), strict=True) if s]
     assert at == ["root", "socket #1", "NUMA node #3"]
+
+
+def test_of_several_memory_nodes_each_counts_as_a_part() -> None:
+    far = [{"memory": "8Gi", "near": {node: 17}} for node in (0, 3)]
+    tree = tree_of(four_nodes(memory_nodes=far))
+    found = hint_scores(tree, (DeviceLocality("/dev/dax0.0", CpuSet(), NodeSet.parse("4-5")),))
+    assert [found[tree.named(name).index] for name in ("NUMA node #3", "NUMA node #1", "root")] == [0.5, 0, 1]
 
 
 def local(cpus: str, nodes: str = "") -> str | None:
@@ -78,5 +89,7 @@ def test_places_are_distinct_parts_of_what_is_looked_at_the_smallest_first() -> 
     ]
     found = localities(TREE.machine, hints, TREE.machine.online.mask & ~1)
     assert [(p.sources, str(CpuSet(p.cpus))) for p in found] == [(("b",), "2-3"), (("a", "c"), "1-7"), (("e",), "1-11")]
+    alike = [DeviceLocality(cpus, CpuSet.parse(cpus), NodeSet()) for cpus in ("1-2", "0,5")]
+    assert [p.sources for p in localities(TREE.machine, alike, TREE.machine.online.mask)] == [("0,5",), ("1-2",)]
     assert localities(TREE.machine, hints, CpuSet.parse("0-7").mask)[0].sources == ("b",)
     assert localities(TREE.machine, hints, CpuSet.parse("12-15").mask) == ()

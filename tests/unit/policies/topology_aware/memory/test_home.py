@@ -45,6 +45,13 @@ def test_a_pool_tells_whether_it_has_the_wanted_kinds_itself() -> None:
     wanted = wanting("a", memory_kinds=(DRAM, HBM))
     assert [home(TIERED, pool, wanted).in_pool for pool in SOCKETS] == [True, False, True]
     assert all(home(TIERED, pool, wanting("a")).in_pool for pool in SOCKETS)
+    assert home(FOUR, "root", wanting("a", cold_start_seconds=60)).in_pool  # no pool has PMEM
+
+
+def test_where_a_pool_has_hbm_only_a_container_that_asks_for_no_kind_gets_what_is_nearest() -> None:
+    tree = tree_of(small_machine(memory=[0, "4Gi"], memory_nodes=[{"memory": "1Gi", "kind": "hbm", "near": {0: 15}}]))
+    found = home(tree, "socket #0", wanting("a"))
+    assert (found.zone, found.in_pool) == (mask("1"), False)
 
 
 def test_kinds_that_do_not_exist_are_done_without() -> None:
@@ -70,11 +77,22 @@ def test_normal_memory_of_the_wanted_kinds_is_taken_however_far() -> None:
 
 
 def test_normal_memory_of_the_wanted_kinds_goes_before_nearer_memory_of_others() -> None:
-    movable, normal = ({"memory": "16Gi", "kind": "pmem", "near": {node: 17}, "movable": node == 0} for node in (0, 1))
-    found = home(
-        tree_of(small_machine(memory_nodes=[movable, normal])), "socket #0", wanting("a", memory_kinds=(PMEM,))
-    )
-    assert (found.zone, found.added_normal) == (mask("2-3"), mask("3"))
+    pmem = [{"memory": "16Gi", "kind": "pmem", "near": {node: 17}, "movable": node < 2} for node in range(3)]
+    tree = tree_of(small_machine(packages=3, memory_nodes=pmem))
+    found = home(tree, "socket #0", wanting("a", memory_kinds=(PMEM,)))
+    assert (found.zone, found.added_normal) == (mask("3,5"), mask("5"))
+
+
+def test_normal_memory_of_any_kind_will_do_where_there_is_no_other() -> None:
+    movable = [{"memory": "4Gi", "kind": kind, "near": {0: 17}, "movable": True} for kind in ("pmem", "dram")]
+    hbm = {"memory": "1Gi", "kind": "hbm", "near": {0: 15}}
+    tree = tree_of(small_machine(memory=0, memory_nodes=[*movable, hbm]))
+    assert home(tree, "root", wanting("a", memory_kinds=(PMEM,))).added_normal == mask("4")
+
+
+def test_a_machine_of_movable_memory_alone_is_used_as_it_is() -> None:
+    tree = tree_of(small_machine(memory=0, memory_nodes=[{"memory": "4Gi", "near": {0: 17}, "movable": True}]))
+    assert zone(tree, "root", strict_memory=True) == "2"
 
 
 def test_a_strict_wish_for_kinds_that_are_all_movable_has_no_home() -> None:
@@ -110,6 +128,7 @@ def test_hints_do_not_choose_the_memory_of_who_owns_no_cpu_or_declines_or_has_on
     assert spread("0", "2", owns=False) == "0-3"
     assert spread("0", "2", wish=False) == "0-3"
     assert spread("2", "2") == "0-3"
+    assert spread("2", "9") == "0-3"  # of the other place nothing is known
 
 
 def test_hints_outside_the_pool_or_of_other_kinds_do_not_choose_the_memory() -> None:
@@ -121,6 +140,7 @@ def test_hints_outside_the_pool_or_of_other_kinds_do_not_choose_the_memory() -> 
 def test_who_starts_cold_belongs_where_there_is_slow_memory() -> None:
     tree = tree_of(small_machine(memory="4Gi", memory_nodes=[{"memory": "16Gi", "kind": "pmem", "near": {0: 17}}]))
     assert [home(tree, pool, wanting("a", cold_start_seconds=60)).in_pool for pool in SOCKETS] == [True, False, True]
+    assert all(home(tree, pool, wanting("a")).in_pool for pool in SOCKETS)
 
 
 def cold(tree: PoolTree, pool: str, *kinds: object) -> ColdStart:
@@ -137,6 +157,7 @@ def test_a_cold_start_is_home_without_dram() -> None:
     ("tree", "kinds", "why"),
     [
         (TIERED, (PMEM,), "memory-type does not name both DRAM and PMEM"),
+        (TIERED, (DRAM,), "memory-type does not name both DRAM and PMEM"),
         (FOUR, (), "its pool has no PMEM"),
         (MOVABLE, (), "the PMEM is movable memory, in which the kernel cannot keep its part"),
         (tree_of(small_machine(memory=0, memory_nodes=[{"memory": "4Gi", "kind": "pmem", "near": {0: 17}}])), (), ""),

@@ -91,6 +91,10 @@ def test_a_zone_that_does_not_hold_home_is_left_as_it_is() -> None:
     assert back(FOUR, at("NUMA node #3", wanting("a", 1), "0-1")) == {}
 
 
+def test_under_a_strict_wish_that_cannot_be_met_any_more_nothing_is_given_back() -> None:
+    assert back(FOUR, at(NODE0, wanting("a", 1, memory_kinds=(PMEM,), strict_memory=True), "0-1")) == {}
+
+
 def test_a_zone_with_nodes_that_are_gone_is_left_as_it_is() -> None:
     assert back(FOUR, at(NODE0, wanting("a", 1), "0,9")) == {}
 

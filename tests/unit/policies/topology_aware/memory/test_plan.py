@@ -67,6 +67,17 @@ def test_a_zone_that_less_important_containers_would_leave_has_room() -> None:
     assert offers(FOUR, wanting("c", 1, BURSTABLE), burstable)[NODE0] == MemoryOffer(mask("0"), 1, 0, 1, 1)
 
 
+def test_a_zone_with_room_for_itself_may_have_none_beside_those_that_cross_it() -> None:
+    others = (at("socket #0", wanting("b", 3), "0-1"), at(NODE0, wanting("c", 0.5), "0"))
+    assert offers(FOUR, wanting("a", 1), *others)[NODE0].as_is == 0
+
+
+def test_on_a_machine_without_memory_none_is_planned() -> None:
+    bare = tree_of(small_machine(memory=0))
+    assert set(offers(bare, wanting("a", 1)).values()) == {MemoryOffer(0, 2, 1, 1, 1)}
+    assert plan(bare, wanting("a", 1), "root") == MemoryPlan(NodeSet())
+
+
 def test_more_than_the_machine_has_left_fits_nowhere() -> None:
     assert rooms(FOUR, wanting("a", 6), FULL0) == [2, 1, 1, 1, 1, 1, 1]
     assert rooms(FOUR, wanting("a", 6.5), FULL0) == [0] * 7
@@ -182,6 +193,17 @@ def test_a_cold_start_withholds_dram() -> None:
     found = planned(plan(TIERED, wanting("a", 1, cold_start_seconds=60), "socket #1"))
     assert (str(found.mems), found.is_cold) == ("3", True)
     assert told(found) == ["starts cold in memory node 3: memory node 1 comes after 60 s"]
+
+
+def test_a_cold_start_takes_more_pmem_where_the_nearest_is_too_small() -> None:
+    found = planned(plan(TIERED, wanting("a", 17, cold_start_seconds=60), "socket #0"))
+    assert (str(found.mems), found.is_cold) == ("2-3", True)
+
+
+def test_one_that_runs_already_is_not_told_why_it_did_not_start_cold() -> None:
+    assert planned(plan(FOUR, wanting("a", 1, cold_start_seconds=60), NODE0, held="0")) == MemoryPlan(
+        NodeSet.parse("0")
+    )
 
 
 def test_a_cold_start_without_room_in_pmem_does_not_happen() -> None:

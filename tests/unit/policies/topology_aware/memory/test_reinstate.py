@@ -37,6 +37,13 @@ def again(grant: Grant, *others: Grant) -> list[str]:
     return [str(g.mems) for g in rezoned(supply_of(FOUR, *others), others, grant)]
 
 
+def test_a_cold_start_that_lasts_goes_on_where_the_container_is_placed_again() -> None:
+    cold = at("socket #0", wanting("a", 1, cold_start_seconds=60), "2", is_cold=True)
+    moved = replace(cold, pool="socket #1", mems=NodeSet.parse("3"))
+    kept = keeping_zone(supply_of(TIERED), cold, moved)
+    assert (str(kept.mems), kept.is_cold) == ("2-3", True)
+
+
 def test_nodes_that_are_gone_are_found_where_memory_is_ours() -> None:
     supply = supply_of(FOUR)
     assert missing_nodes(supply, at(NODE0, wanting("a"), "0,7")) == mask("7")

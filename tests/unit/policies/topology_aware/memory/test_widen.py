@@ -45,6 +45,11 @@ def test_small_ones_stay_when_a_large_one_must_go_anyway() -> None:
     assert moved(promise("a", 0.5, "0"), promise("b", 3, "0")) == {"b": "0-1"}
 
 
+def test_of_the_small_ones_only_so_many_stay_as_the_large_one_makes_room_for() -> None:
+    small = (promise("a", 0.5, "0"), promise("b", 0.5, "0"))
+    assert moved(*small, promise("c", 1, "0"), promise("d", 1.5, "0", 2)) == {"a": "0-1", "c": "0-1"}
+
+
 def test_a_zone_is_widened_again_where_the_wider_one_overflows_too() -> None:
     full = [promise("a", 2, "0", 2), promise("b", 2, "1", 2)]
     assert moved(*full, promise("c", 1, "0")) == {"c": "0-3"}
