@@ -104,7 +104,9 @@ def _note(fate: Fate, fates: dict[str, Fate]) -> None:
 def _collect_and_run(run: MutationRun, tests: Sequence[str]) -> None:
     temporary = tempfile.mkdtemp(prefix="mutation-")
     try:
-        options = ["-p", "no:cacheprovider", "--capture=no", "-qq", f"--basetemp={temporary}/t"]
+        # pytest's faulthandler takes the runner's time limit away when a test fails, before its fixtures have ended.
+        plugins = ["-p", "no:cacheprovider", "-p", "no:faulthandler"]
+        options = [*plugins, "--capture=no", "-qq", f"--basetemp={temporary}/t"]
         status = pytest.main([*options, "-o", "tmp_path_retention_policy=none", *tests], plugins=[run])
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
