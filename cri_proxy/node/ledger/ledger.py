@@ -261,7 +261,7 @@ class Ledger:
     def blocked_cpus(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Return those of ``cpus`` that this row may not use yet: exclusive to others, or owned but still in use."""
         blocked = self._confirmed.of_others(row.grant.container).mask
-        for other in self.occupants(row) if row.grant.owned else ():
+        for other in self.occupants(row):
             blocked |= self.occupied_by(row, other).mask
         return CpuSet(blocked & cpus.mask)
 
@@ -314,8 +314,8 @@ class Ledger:
     def unmet(self) -> tuple[Row, ...]:
         """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent."""
         desired = self.desired()
-        live = [(row, desired.get(row.grant.request.container)) for row in self.active() if row.container_id]
-        return tuple([row for row, wanted in live if wanted is not None and needs_call(wanted, row)])
+        live = [row for row in self.active() if row.container_id]
+        return tuple([row for row in live if needs_call(desired[row.grant.container], row)])
 
     def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
         """Yield for each ``unmet`` container its row, what it should have, and what may be written right now."""

@@ -11,6 +11,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay import server
 from cri_proxy.relay.calls import Aborted, Call, Forward, Outcome, Refuse, Verdict
+from cri_proxy.relay.server import SpliceRelay
 from cri_proxy.relay.traffic import RelayTotals
 from tests.fakes.http2 import GREETING, request, trailers
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
@@ -39,6 +40,19 @@ async def test_bytes_that_come_before_the_runtime_is_connected_are_kept(house: H
     runtime, writer = await house.accepted.get()
     house.writers.append(writer)
     await runtime.readuntil(request(1, "/s/Pass", b"x" * 100_000)[-100:])
+
+
+async def test_the_bytes_of_connections_that_have_ended_count(house: House) -> None:
+    totals = house.relay.boundary.traffic._relays[0]
+    client, runtime = await house.pair()
+    client[1].write(GREETING)
+    await runtime[0].readexactly(len(GREETING))
+    runtime[1].write(frames.settings([]))
+    await client[0].readexactly(9)
+    assert totals() == RelayTotals(1, len(GREETING), 9)
+    client[1].close()
+    await holds("the client is forgotten", lambda: not house.relay._pairs)
+    assert totals() == RelayTotals(0, len(GREETING), 9)
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -84,6 +98,11 @@ async def test_a_runtime_that_accepts_when_the_client_has_been_closed_is_left_at
     runtime.close()
 
 
+def test_a_relay_whose_errors_go_nowhere_is_not_stopped_by_one() -> None:
+    relay = SpliceRelay(listen="/listen", runtime="/runtime", interceptor=ScriptedInterceptor())
+    relay.on_error(ProtocolError("of a client"))
+
+
 async def test_a_malformed_frame_ends_its_own_pair_and_no_other(house: House) -> None:
     bad, good = await house.pair(), await house.pair()
     bad[0][1].write(b"GET / HTTP/1.1\r\n\r\n")
@@ -119,6 +138,7 @@ async def test_an_interceptor_that_answers_although_it_was_cancelled_changes_not
         assert await house.told() == [Aborted(sent=False)]
         client.write_eof()
         assert b"message" not in await runtime.read()
+        assert house.errors == []
 
 
 async def test_a_runtime_that_does_not_read_slows_the_client(house: House) -> None:
@@ -196,6 +216,8 @@ async def test_a_call_that_nobody_has_looked_at_is_turned_away(tmp_path: Path) -
         client.write(GREETING + request(1, HOLD, b"message"))
         runtime.write(frames.settings([]))
         await reader.readuntil(frames.rst_stream(1, frames.REFUSED_STREAM))
+        (pair,) = house.relay._pairs
+        assert pair._asked == {}
 
 
 class Peeks(ScriptedInterceptor):

@@ -120,6 +120,44 @@ async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house:
     await task
 
 
+async def test_every_client_is_waited_for(house: House) -> None:
+    """One has left and has nothing in flight, the other has sent a call before it reads that it shall leave."""
+    first, _ = await begun(house, EVENTS)
+    client, runtime = await begun(house, EVENTS)
+    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    pings = [parse(await each[0].readexactly(34))[1][3] for each in (first, client)]
+    first[1].write(frames.frame(frames.PING, frames.ACK, 0, pings[0]))
+    client[1].write(request(3, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, pings[1]))
+    await runtime[0].readuntil(request(3, "/s/Pass", b"x"))
+    runtime[1].write(trailers(3, 5, b"gone"))
+    assert (await client[0].read()).startswith(trailers(3, 5, b"gone"))
+    await task
+
+
+async def test_the_last_answers_of_a_stopping_relay_reach_a_client_that_reads_them_late(house: House) -> None:
+    client, runtime = await begun(house, EVENTS)
+    events = frames.frame(frames.DATA, 0, 1, bytes(1000)) * 800
+    runtime[1].write(events)
+    (pair,) = house.relay._pairs
+    await holds("the relay has them", lambda: pair.received_bytes[1] >= len(events))
+    assert pair.client.unsent_bytes
+    stopping = asyncio.get_running_loop().create_task(house.relay.stop(0))
+    assert (await client[0].read()).endswith(LAST_WORD)
+    await stopping
+
+
+async def test_a_relay_that_has_stopped_has_no_task_and_no_pair(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connected(path: str) -> socket.socket:
+        await asyncio.Event().wait()
+        raise AssertionError(path)
+
+    monkeypatch.setattr(server, "connected", connected)
+    await house.client()
+    await holds("a client is served", lambda: bool(house.relay._pairs))
+    await house.relay.stop(0)
+    assert (len(house.relay.tasks), house.relay._pairs) == (0, set())
+
+
 async def test_a_relay_that_drains_for_a_successor_waits_for_streams_too(house: House) -> None:
     client, runtime = await begun(house, EVENTS)
     task = await stopping(house, client, for_streams=True)

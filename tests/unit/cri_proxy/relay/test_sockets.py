@@ -99,6 +99,13 @@ async def test_a_wake_up_without_bytes_changes_nothing(end: End) -> None:
     assert (end.errors, end.connection.has_ended) == ([], False)
 
 
+async def test_a_wake_up_without_room_loses_no_byte(end: End) -> None:
+    end.connection.write([BIG, b"end"])
+    end.connection._ready(WRITABLE)
+    assert await end.taken(len(BIG) + 3) == BIG + b"end"
+    assert end.errors == []
+
+
 async def test_parts_are_sent_in_order_and_the_list_is_emptied(end: End) -> None:
     parts: Parts = [b"a", memoryview(b"bc"), b""]
     end.connection.write(parts)

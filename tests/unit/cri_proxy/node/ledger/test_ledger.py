@@ -100,6 +100,8 @@ def test_on_cpus_that_others_hold_alone_a_container_may_go_on_but_not_start(stat
     ledger.put(replace(row("a", owned="1"), acknowledged=Pinning(CpuSet.parse("1-2"), None)))
     ledger.put(replace(row("b", state=state), acknowledged=Pinning(CpuSet.parse("2-7"), None)))
     assert cpus(ledger.sendable(row("b").key)) == may_use
+    (b,) = (r for r in ledger.active() if r.key == row("b").key)
+    assert ledger.differs(b) is (state == "created")
 
 
 def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
@@ -133,6 +135,7 @@ def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:
 )
 def test_an_unambiguous_prefix_stands_for_an_id(text: str, full: str) -> None:
     assert ledger_with(row("a"), row("alone")).full_id(text) == full
+    assert ledger_with(row("a")).full_id("") == ""
 
 
 def test_what_is_tried_on_a_copy_changes_nothing_and_nobody_hears_of_it() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
@@ -51,6 +52,7 @@ def test_nothing_is_wanted_of_a_container_that_is_gone_or_has_exited() -> None:
         assert ledger.sendable(key) is None
     assert ledger.can_step_aside(GONE) is False
     assert ledger.waits_for(exited("a", "1")) == frozenset()
+    assert not ledger.differs(exited("a", "1"))
 
 
 def test_a_container_that_exits_gives_its_cpus_back_at_once() -> None:
@@ -108,12 +110,14 @@ def test_a_pinning_that_changes_the_cpus_withheld_is_a_change_of_the_grants() ->
     assert ledger.version == version  # the grants are what they were, so decisions that are being made stay valid
 
 
-def test_a_confirmed_pinning_is_heard_of() -> None:
+def test_a_confirmed_pinning_and_a_change_of_the_grants_are_heard_of() -> None:
     changed, heard = Signal[[]](), list[str]()
     ledger = ledger_with(row("b", acknowledged="2-7"), changed=changed)
     changed.connect(lambda: heard.append("a change"))
     ledger.confirm(row("b").key, pinned("1-7"))
     assert heard == ["a change"]
+    ledger.put(row("c"))
+    assert heard == ["a change"] * 2
 
 
 def test_fields_that_were_not_sent_are_not_in_doubt() -> None:
@@ -203,6 +207,33 @@ def test_only_containers_that_are_ours_to_move_sit_on_anothers_cpus(is_left: boo
         ledger.leave_to_another("id-b", CpuSet.parse("1-7"))
         assert ledger.desired()[row("b").key] == Pinning(None, None)
     assert keys(ledger.occupants(row("a", owned="1"))) == ([] if is_left else ["b"])
+    assert keys(ledger.unmet()) == (["c"] if is_left else ["b", "c"])
+
+
+def test_nobody_occupies_cpus_of_a_container_that_owns_none_or_is_not_ours_to_move() -> None:
+    ledger = ledger_with(row("a", owned="1", acknowledged="1"), row("b", acknowledged="1-7"), row("c"))
+    assert keys(ledger.occupants(row("a", owned="1"))) == ["b", "c"]
+    assert ledger.occupants(row("b")) == ()
+    ledger.leave_to_another("id-a", CpuSet.parse("1"))
+    assert ledger.occupants(row("a", owned="1")) == ()
+
+
+def test_of_a_start_under_way_nothing_remains_for_its_own_next_attempt_or_if_it_keeps_its_cpuset() -> None:
+    ledger, first = ledger_with(row("b", acknowledged="2-7")), row("a", owned="1", acknowledged="1")
+    ledger.starts.begin(StartCall(first, 0.0, 0))
+    ledger.starts.begin(StartCall(preserved("c", "1"), 0.0, 0))
+    ledger.put(second := replace(first, container_id="next"))
+    assert ledger.remnants() == (first,)
+    assert ledger.occupants(second) == ()
+
+
+def test_the_rows_of_a_pod_and_of_a_sandbox_are_found() -> None:
+    ledger = ledger_with(row("a"), row("b"), exited("c", "1"))
+    elsewhere = row("d")
+    request = replace(elsewhere.grant.request, container=ContainerKey("pod-2", "d"))
+    ledger.put(replace(elsewhere, grant=replace(elsewhere.grant, request=request), sandbox_id="sandbox-2"))
+    assert (keys(ledger.of_pod("pod-1")), keys(ledger.of_pod("pod-2"))) == (["a", "b"], ["d"])
+    assert (keys(ledger.of_sandbox("sandbox-1")), keys(ledger.of_sandbox("sandbox-2"))) == (["a", "b", "c"], ["d"])
 
 
 def test_another_policy_with_the_same_grants_wants_something_else() -> None:

@@ -56,6 +56,7 @@ async def test_a_running_container_does_not_count_cpus_as_its_own_where_one_may_
 async def test_a_copy_is_changed_apart(site: Site) -> None:
     sharer, _ = await sent(site)
     copy = site.node.context.ledger.copy()
+    assert copy.starts.get(sharer.container_id) is not None
     copy.starts.end(sharer.container_id)
     assert [call.row for call in site.node.context.ledger.starts] == [sharer]
 
