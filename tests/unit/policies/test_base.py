@@ -50,7 +50,9 @@ def test_who_asks_for_cpu_time_and_shares_without_any_booked_is_overcommitted() 
     owner = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"))
     grants = [Grant(asks, "root", CpuKind.SHARED), Grant(asks, "root", CpuKind.SHARED, shared_mcpu=1500), owner]
     grants += [Grant(idle, "root", CpuKind.SHARED), Grant(asks, "", CpuKind.PRESERVE)]
-    assert [grant.is_overcommitted for grant in grants] == [True, False, False, False, False]
+    grants += [Grant(replace(idle, cpu_request_mcpu=1500), "root", CpuKind.SHARED)]  # what its shares come to
+    grants += [Grant(replace(asks, cpu_request_mcpu=1), "root", CpuKind.SHARED)]
+    assert [grant.is_overcommitted for grant in grants] == [True, False, False, False, False, False, True]
 
 
 def test_what_became_of_reinstated_containers_is_sorted_by_container() -> None:

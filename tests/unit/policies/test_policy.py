@@ -1,4 +1,4 @@
-from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView, Update
+from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView, Reason, Rejected, Update
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -29,6 +29,11 @@ def test_what_a_policy_says_nothing_about_is_empty() -> None:
     policy = Everywhere(MACHINE, OPTIONS)
     assert (policy.notes, policy.defaults(A), policy.affinity_reasons(Allocations(), A)) == ((), (), ())
     assert (policy.narrowed(Allocations()), policy.after_cold_start(Allocations(), A.container)) == ((), ())
+
+
+def test_what_is_refused_stays_refused_by_a_policy_that_overcommits_nothing() -> None:
+    refused = Rejected(Reason("cpu-full", "the machine is full"))
+    assert Everywhere(MACHINE, OPTIONS).overcommitted(Allocations(), A, refused) is refused
 
 
 def test_the_only_pool_is_the_machine() -> None:

@@ -94,5 +94,11 @@ def test_a_level_that_was_left_out_is_the_pool_that_has_its_cpus() -> None:
     assert burst_ranks(tree_of(four_nodes()), BurstLevel.DIE)[1] == 0
 
 
+def test_where_l3_domains_are_pools_a_wider_one_is_second_to_them() -> None:
+    tree = tree_of(small_machine(cores=4, threads=1, l3=["0-1", "2-3", "4-5", "6-7"]))
+    ranks = burst_ranks(tree, BurstLevel.L3_CACHE)
+    assert {p.kind for p, rank in zip(tree.pools, ranks, strict=True) if rank == 0} == {"l3"}
+
+
 def test_without_a_level_no_pool_is_better() -> None:
     assert set(burst_ranks(DIES, None)) == {0}
