@@ -17,7 +17,7 @@ Inode = tuple[int, int]
 class ProcessFacts:
     """A process. ``sockets`` are the inodes of its sockets, None where they may not be seen.
 
-    ``is_contained``: it is in a pid namespace of its own, as those of containers are.
+    ``is_contained``: it is a container's, and its ``words`` are not read.
     """
 
     pid: int

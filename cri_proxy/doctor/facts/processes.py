@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,9 @@ KUBELET: Final = "kubelet"
 EMBEDDED: Final = ("k3s", "k3s-server", "k3s-agent", "kubelite")
 PROGRAM: Final = "cri-proxy"
 MODULE: Final = "cri_proxy.cli.main"
+_PODS: Final = "/kubepods"  # the kubelet's cgroup of all pods, kubepods.slice with the systemd driver
+MAX_CONTAINED_FILES: Final = 4096  # a plugin of the runtime has tens; a pod may open a million
+_MAX_NAME: Final = 64  # the kernel keeps 15 characters, psutil completes them from the command line
 _HELPER: Final = "cri-proxy-files"  # helpers for files that may hang are forks of a daemon
 
 
@@ -45,37 +49,45 @@ def _process(root: Path, pid: int) -> ProcessFacts | None:
     """Return this process; None when it has ended, or is a thread of the kernel or a zombie."""
     with suppress(psutil.Error, OSError):  # OSError: it has ended between two files
         process = psutil.Process(pid)
-        words = tuple(process.cmdline())
-        if words:
-            return ProcessFacts(
-                pid, process.name(), words, process.create_time(), _sockets(root, pid), _is_contained(root, pid)
-            )
+        directory = root / "proc" / str(pid)
+        if _is_contained(directory):
+            # Nothing depends on its words, and a pod can make them as long as it likes.
+            sockets = _sockets(directory, most=MAX_CONTAINED_FILES)
+            return ProcessFacts(pid, process.name()[:_MAX_NAME], (), process.create_time(), sockets, is_contained=True)
+        if words := tuple(process.cmdline()):
+            return ProcessFacts(pid, process.name()[:_MAX_NAME], words, process.create_time(), _sockets(directory))
     return None
 
 
-def _is_contained(root: Path, pid: int) -> bool:
-    """Return whether the process is in another pid namespace than this one; False where that cannot be seen."""
+def _is_contained(directory: Path) -> bool:
+    """Return whether a process is a container's: in another pid namespace than this one, or in the pods' cgroup.
+
+    A pod with hostPID is in the host's namespace. A node may be a pod itself, as in tests of Kubernetes. False where
+    neither can be seen.
+    """
     with suppress(OSError):
-        own = Path("/proc/self/ns/pid").readlink()
-        return (root / "proc" / str(pid) / "ns/pid").readlink() != own
+        if (directory / "ns/pid").readlink() != Path("/proc/self/ns/pid").readlink():
+            return True
+    with suppress(OSError):
+        is_in_pod = _PODS in (directory / "cgroup").read_text(errors="replace")
+        return is_in_pod and _PODS not in Path("/proc/self/cgroup").read_text(errors="replace")
     return False
 
 
-def _sockets(root: Path, pid: int) -> frozenset[int] | None:
-    """Return the inodes of a process's sockets; None where its descriptors may not be read.
+def _sockets(directory: Path, *, most: int | None = None) -> frozenset[int] | None:
+    """Return the inodes of a process's sockets, of its first ``most`` files; None where they may not be read.
 
     psutil has the names of sockets, and a client's has none.
     """
-    directory = root / "proc" / str(pid) / "fd"
     found = set()
     try:
-        names = os.listdir(directory)  # noqa: PTH208 - names alone, a process may have thousands
+        with os.scandir(directory / "fd") as entries:
+            for entry in islice(entries, most):
+                with suppress(OSError):  # closed meanwhile
+                    if match := _SOCKET.fullmatch(os.readlink(entry.path)):  # noqa: PTH115 - a process may have thousands
+                        found.add(int(match[1]))
     except OSError:
         return None
-    for name in names:
-        with suppress(OSError):  # closed meanwhile
-            if match := _SOCKET.fullmatch(str((directory / name).readlink())):
-                found.add(int(match[1]))
     return frozenset(found)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.doctor.facts.model import ProcessFacts
+from cri_proxy.kubelet.files import read_file
 
 CONTAINERD: Final = "containerd"
 _CONFIG: Final = "/etc/containerd/config.toml"
@@ -38,7 +39,7 @@ def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> Containerd
 
     A containerd whose files do not say uses no systemd scopes.
     """
-    running = next((process for process in processes if process.name == CONTAINERD), None)
+    running = next((each for each in processes if each.name == CONTAINERD and not each.is_contained), None)
     path = _config_of(running) if running else _CONFIG
     found = ContainerdConfig(is_systemd=False if running else None)
     for file, tables in _documents(root, path):
@@ -66,21 +67,22 @@ def _config_of(process: ProcessFacts) -> str:
 
 def _documents(root: Path, path: str) -> Iterator[tuple[str, list[dict[str, object]]]]:
     """Yield the containerd tables of a file and of those that it imports, which override it."""
-    document = _toml(root / path.lstrip("/"))
+    document = _toml(root, path)
     yield path, [_table(document, "plugins", plugin, "containerd") for plugin in _PLUGINS]
     imports = document.get("imports")
     for pattern in imports if isinstance(imports, list) else ():
         if isinstance(pattern, str) and pattern.startswith("/"):
             for place in sorted(root.glob(pattern.lstrip("/"))):
-                found = _toml(place)
                 name = f"/{place.relative_to(root)}"
+                found = _toml(root, name)
                 yield name, [_table(found, "plugins", plugin, "containerd") for plugin in _PLUGINS]
 
 
-def _toml(path: Path) -> dict[str, object]:
+def _toml(root: Path, path: str) -> dict[str, object]:
+    file = read_file(root, path)
     try:
-        return tomllib.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):  # what containerd makes of it, its log says
+        return tomllib.loads(file.text or "") if file else {}
+    except (ValueError, RecursionError):  # what containerd makes of it, its log says
         return {}
 
 

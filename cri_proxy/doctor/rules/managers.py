@@ -61,7 +61,8 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
     """
     kubelet, found = facts.kubelet, facts.kubelet.managers
     for policy, (_, what, key, _, state) in zip((found.cpu_policy, found.memory_policy), _MANAGERS, strict=True):
-        if not policy or is_off(policy) or not is_off(kubelet.next.get(key).value):
+        is_said = kubelet.process is not None and not is_off(kubelet.now.get(key).value)
+        if is_off(policy) or not is_off(kubelet.next.get(key).value) or is_said:
             continue
         path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"
         runs = f"the running kubelet's {what} manager has pinned by it" if kubelet.process else "it was left behind"

@@ -6,7 +6,7 @@ from typing import Final
 
 from cri_proxy.doctor import catalog
 from cri_proxy.doctor.catalog import Finding, finding
-from cri_proxy.doctor.facts.model import HostFacts
+from cri_proxy.doctor.facts.model import HostFacts, ProcessFacts
 
 # Names of processes and plugins that write cpusets, and what they belong to.
 WRITERS: Final = {
@@ -33,14 +33,18 @@ def writer(name: str) -> str:
 
 
 def cpuset_writers(facts: HostFacts) -> Iterator[Finding]:
-    """No other program may pin containers."""
+    """No other program may pin containers. One finding for each program, however many processes it has."""
+    by_owner: dict[str, list[ProcessFacts]] = {}
     for process in facts.processes:
         if owner := writer(process.name):
-            yield finding(
-                catalog.CPUSET_WRITER,
-                f"{process} runs ({owner}): it writes cpusets that cri-proxy has to put back",
-                f"remove {owner.partition(',')[0]} from this node, or run it without its CPU pinning",
-            )
+            by_owner.setdefault(owner, []).append(process)
+    for owner, (first, *more) in by_owner.items():
+        others = f" and {len(more)} more of them" if more else ""
+        yield finding(
+            catalog.CPUSET_WRITER,
+            f"{first}{others} runs ({owner}): it writes cpusets that cri-proxy has to put back",
+            f"remove {owner.partition(',')[0]} from this node, or run it without its CPU pinning",
+        )
 
 
 def nri_plugins(facts: HostFacts) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import pytest
 from cri_proxy.doctor.facts.model import ProcessFacts
 from cri_proxy.doctor.facts.processes import is_embedded, is_kubelet, is_proxy, list_processes
 
+OWN = str(Path("/proc/self/ns/pid").readlink())
 STAT = " ".join(["0"] * 49)
 
 
@@ -55,16 +56,27 @@ def test_a_kubelet_is_known_by_its_name(name: str, is_one: bool, holds_one: bool
     assert (is_kubelet(process), is_embedded(process)) == (is_one, holds_one)
 
 
-def test_a_process_of_a_container_is_neither_whatever_its_name(tmp_path: Path) -> None:
-    """A pod must not pass for the node's kubelet, or for a second daemon."""
-    tree(tmp_path)
-    for pid, namespace in ((7, "pid:[1]"), (8, str(Path("/proc/self/ns/pid").readlink()))):
-        (tmp_path / "proc" / str(pid) / "ns").mkdir(parents=True)
-        (tmp_path / "proc" / str(pid) / "ns" / "pid").symlink_to(namespace)
-        (tmp_path / "proc" / str(pid) / "stat").write_text(f"{pid} (kubelet) S {STAT}")
-        (tmp_path / "proc" / str(pid) / "cmdline").write_text("cri-proxy\0run\0")
-    pod, host = list_processes(tmp_path)
-    assert [(is_kubelet(each), is_proxy(each)) for each in (pod, host)] == [(False, False), (True, True)]
+@pytest.mark.parametrize(
+    ("namespace", "cgroup", "is_contained"),
+    [
+        ("pid:[1]", "0::/system.slice/x.service", True),
+        (OWN, "0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-1.scope", True),
+        (OWN, "4:cpuset:/kubepods/pod1/c1", True),
+        (OWN, "0::/system.slice/kubelet.service", False),
+    ],
+)
+def test_a_process_of_a_container_is_neither_whatever_its_name_and_words(
+    tmp_path: Path, namespace: str, cgroup: str, is_contained: bool
+) -> None:
+    """A pod must not pass for the node's kubelet, nor for a daemon or a runtime whose files are believed."""
+    place = tree(tmp_path) / "proc" / "7"
+    (place / "ns").mkdir(parents=True)
+    (place / "ns" / "pid").symlink_to(namespace)
+    (place / "cgroup").write_text(f"{cgroup}\n")
+    (place / "stat").write_text(f"7 (kubelet) S {STAT}")
+    (place / "cmdline").write_text("cri-proxy\0run\0")
+    (found,) = list_processes(tmp_path)
+    assert (is_kubelet(found), is_proxy(found), bool(found.words)) == (not is_contained,) * 3
 
 
 @pytest.mark.parametrize(

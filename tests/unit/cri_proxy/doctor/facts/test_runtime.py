@@ -47,6 +47,13 @@ def test_the_command_line_of_the_running_containerd_names_the_file(tmp_path: Pat
     assert read(tmp_path, V3.format("false"), *words).is_systemd is True
 
 
+def test_a_container_names_no_file_that_is_believed(tmp_path: Path) -> None:
+    """The file names a program that doctor runs."""
+    put(tmp_path, "pod.toml", V3.format("true"))
+    pod = ProcessFacts(4, "containerd", ("containerd", "--config=/pod.toml"), is_contained=True)
+    assert read_containerd(tmp_path, [pod]).is_systemd is None
+
+
 @pytest.mark.parametrize("text", ["", "[", 'plugins = 3\nimports = "x"', 'imports = [3, "relative"]'])
 def test_a_file_that_does_not_say_leaves_the_default_of_a_running_containerd(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text).is_systemd is False

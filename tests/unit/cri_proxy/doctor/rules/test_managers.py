@@ -28,6 +28,7 @@ def test_a_kubelet_that_was_started_with_it_pins_although_its_files_are_right() 
     found = only(static_managers, healthy(kubelet=kubelet(now=now)))
     assert found.text.startswith("process 812, --cpu-manager-policy sets cpuManagerPolicy: static")
     assert codes(static_managers, healthy(kubelet=kubelet(now=now, process=None))) == []
+    assert codes(former_state, healthy(kubelet=kubelet(now=now, managers=KubeletManagers("static")))) == []
 
 
 @pytest.mark.parametrize("text", [WIRED, f"{WIRED}cpuManagerPolicy: none\nmemoryManagerPolicy: None\n"])

@@ -21,6 +21,11 @@ def test_a_program_that_writes_cpusets_is_known_by_its_name(name: str) -> None:
     assert codes(cpuset_writers, healthy(processes=(ProcessFacts(9, name),))) == ["cpuset-writer"]
 
 
+def test_many_processes_of_a_program_are_one_finding() -> None:
+    found = only(cpuset_writers, healthy(processes=tuple(ProcessFacts(pid, "koordlet") for pid in (7, 8, 9))))
+    assert found.text.startswith("koordlet, process 7 and 2 more of them runs (Koordinator")
+
+
 def test_other_programs_are_not() -> None:
     assert codes(cpuset_writers, healthy(processes=(ProcessFacts(9, "sh"), ProcessFacts(8, "my-koordlet")))) == []
 
