@@ -1,6 +1,10 @@
 from cri_proxy.cli.render.doctor import render_doctor, render_removal
 from cri_proxy.doctor.catalog import Finding, Severity
-from cri_proxy.doctor.report import DoctorReport, Seen
+from cri_proxy.doctor.facts.model import RuntimeFacts
+from cri_proxy.doctor.report import DoctorReport, Seen, examine
+from cri_proxy.kubelet.settings import KubeletFile, merge_settings
+from tests.fakes.node_facts import CONFIG, THEIRS, WIRED, cpus, healthy, kubelet
+from tests.house.tree import ROOT
 
 SEEN = (Seen("kubelet", "does not run"),)
 
@@ -62,3 +66,19 @@ def test_a_removal_is_answered_with_yes_no_or_not_known() -> None:
     ]
     assert render_removal(DoctorReport(SEEN, ())).endswith("The kubelet does not depend on cri-proxy.")
     assert "It is not known" in render_removal(DoctorReport(SEEN, (), ("whom it talks to: no",)))
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    drop_in = KubeletFile("/etc/kubernetes/kubelet.conf.d/20-static.conf", "cpuManagerPolicy: static\n")
+    both = merge_settings((), [KubeletFile(CONFIG, WIRED), drop_in])
+    runtime = RuntimeFacts("/run/containerd/containerd.sock", runc="1.2.8")
+    kubelet_facts = kubelet(
+        now=merge_settings((), [KubeletFile(CONFIG, f"containerRuntimeEndpoint: {THEIRS}\n"), drop_in]),
+        next=both,
+        files=(KubeletFile(CONFIG, WIRED), drop_in),
+        is_client=False,
+        others=(runtime.socket,),
+    )
+    text = render_doctor(examine(healthy(kubelet=kubelet_facts, runtime=runtime, cpus=cpus("0-15"))))
+    page = (ROOT / "docs" / "doctor.md").read_text()
+    assert "\n".join(f"    {line}".rstrip() for line in text.splitlines()) in page
