@@ -21,7 +21,7 @@ from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read
 from cri_proxy.doctor.facts.runtime import read_containerd, runc_version
 from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
 from cri_proxy.errors import ConfigError
-from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file
+from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file, read_settings
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.settings import ROOT_DIRECTORY, Word, merge_settings
 from cri_proxy.kubelet.unit import KUBEADM_FLAGS, KUBEADM_INSTANCE, read_unit
@@ -149,18 +149,10 @@ def _kubelet(
     is_of_kubeadm = any((root / path.lstrip("/")).exists() for path in (KUBEADM_FLAGS, KUBEADM_INSTANCE))
     now_words = [Word(word, f"process {process.pid}") for word in process.words] if process else []
     now_files = configuration_files(root, now_words)
-    next_files = configuration_files(root, unit.words)
-    # A kubelet that something else than systemd starts has no unit: it starts again with the words that it has.
-    if (
-        process is not None
-        and not unit.files
-        and not next_files
-        and not any(variable.where != ASSUMED for variable in unit.variables)
-    ):
-        next_words, next_files = tuple(now_words), now_files
-    else:
-        next_words = unit.words
-    now, coming = merge_settings(now_words, now_files), merge_settings(next_words, next_files)
+    # A kubelet that something else than kubelet.service starts is started again with the words that it has.
+    is_known = bool(unit.files) or any(variable.where != ASSUMED for variable in unit.variables)
+    next_words = unit.words if is_known or process is None else now_words
+    now, coming = merge_settings(now_words, now_files), read_settings(root, next_words)
     is_client, others = _clients(connections, process, listen, daemons)
     instance = read_file(root, KUBEADM_INSTANCE)
     directory = (now if process else coming).get(ROOT_DIRECTORY).value

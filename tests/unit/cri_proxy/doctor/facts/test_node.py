@@ -38,7 +38,7 @@ def test_a_machine_that_cannot_be_read_is_said() -> None:
 
 def test_a_kubelet_that_no_unit_starts_starts_again_as_it_is() -> None:
     with kubelet_node(wired=False) as node:
-        node.put({"k.yaml": f"containerRuntimeEndpoint: {OURS}\n"})
+        node.put({"k.yaml": f"containerRuntimeEndpoint: {OURS}\n", CONFIG: f"containerRuntimeEndpoint: {THEIRS}\n"})
         node.start_runtime()
         pid = node.start_kubelet("--config=/k.yaml", connects=[])
         found = look(node).kubelet
