@@ -82,9 +82,10 @@ def _content(path: Path) -> bytes:
     """Return the content of a regular file, empty for one that is too long. Raises OSError."""
     # The file may have been replaced meanwhile: without O_NONBLOCK a FIFO would wait for its writer (fifo(7)).
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-        content = file.read(MAX_FILE_BYTES + 1) if is_regular else b""
-    return content if len(content) <= MAX_FILE_BYTES else b""
+        found = os.fstat(file.fileno())
+        # No more than it has: Python allocates at once what it is asked to read.
+        fits = stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE_BYTES
+        return file.read(found.st_size) if fits else b""
 
 
 def _spec(content: bytes) -> _Spec:

@@ -42,6 +42,7 @@ listen: unix://DIR/proxy.sock
 runtimeEndpoint: embedded
 stateDir: DIR/state
 resourceFiles: always
+onShortage: refuse
 log: {level: debug, format: json}
 """
 # Who and where a container is, and what it may use: names, labels, paths and sets are no secrets and have to be right.
