@@ -44,7 +44,8 @@ STAGES = (
     Stage("check", "types", ("mypy",), 600),
     Stage("check", "imports", ("lint-imports", "--no-logo")),
     Stage("check", "examples", ("pytest", "-q", "--doctest-modules", "sysfs", "policies", "cri_proxy")),
-    Stage("check", "tests", ("pytest", "-q"), 900),
+    # Two processes: half of it is waiting for processes that tests start. One that is done takes tests from the other.
+    Stage("check", "tests", ("pytest", "-q", "-n", "2", "--dist", "worksteal"), 900),
     # Few tests and seconds for each make some 17 % survive. What a sample has more by chance is not counted.
     Stage("mutants", "mutants", ("python", "-m", "tests.mutation", *MUTANTS), 900),
     # One after the other in one pytest: histories are killed while both wait for their daemons.
