@@ -176,10 +176,10 @@ class Stage:
         return looks
 
 
-async def patiently(what: str, check: Callable[[], Awaitable[bool]]) -> bool:
+async def patiently(what: str, check: Callable[[], Awaitable[bool]], *, seconds: float = PATIENCE_SECONDS) -> bool:
     """Whether the check came true in time."""
     try:
-        return await until(what, check, seconds=PATIENCE_SECONDS)
+        return await until(what, check, seconds=seconds)
     except TryoutError as error:
         say(str(error))
         return False
