@@ -14,29 +14,20 @@ from sysfs.cpuset import CpuSet, NodeSet
 FIXED_IN: Final = (1, 1, 6)
 REMEDY: Final = "install runc 1.1.6 or later"
 
-_VERSION = re.compile(r"^runc version v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.MULTILINE)
+_VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})")
 _BITS = 8
 
 Ids = TypeVar("Ids", CpuSet, NodeSet)
 
 
-def runc_version(output: str) -> tuple[int, int, int] | None:
-    """Return the version that ``runc --version`` prints; None where it prints none.
+def reverses_masks(version: str) -> bool:
+    """Return whether a runc of this version sends systemd its masks in the wrong byte order; False for no version.
 
-    >>> runc_version("runc version 1.1.5+ds1")
-    (1, 1, 5)
+    >>> reverses_masks("1.1.5+ds1"), reverses_masks("1.1.6"), reverses_masks("")
+    (True, False, False)
     """
-    match = _VERSION.search(output)
-    return None if match is None else (int(match[1]), int(match[2]), int(match[3]))
-
-
-def reverses_masks(version: tuple[int, int, int]) -> bool:
-    """Return whether a runc of this version sends systemd its masks in the wrong byte order.
-
-    >>> reverses_masks((1, 1, 5)), reverses_masks((1, 1, 6))
-    (True, False)
-    """
-    return version < FIXED_IN
+    match = _VERSION.match(version)
+    return match is not None and tuple(map(int, match.groups())) < FIXED_IN
 
 
 def as_systemd_reads(written: Ids) -> Ids:

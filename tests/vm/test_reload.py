@@ -2,7 +2,7 @@
 
 import pytest
 
-from cri_proxy.runtime.runc import as_systemd_reads, reverses_masks, runc_version
+from cri_proxy.runtime.runc import as_systemd_reads, reverses_masks
 from tests.vm.report import Report
 
 pytestmark = pytest.mark.timeout(1500)
@@ -11,8 +11,7 @@ VICTIM, NEIGHBOUR = "victim/c0", "neighbour/c0"
 
 @pytest.fixture
 def report(under_systemd: Report) -> Report:
-    version = runc_version(under_systemd.facts["reload: runc"])
-    assert version is not None
+    _, _, version, *_ = under_systemd.facts["reload: runc"].split()
     if not reverses_masks(version):
         pytest.skip(f"this distribution's runc is mended: {version}")
     return under_systemd

@@ -1,6 +1,5 @@
 """Judge the node around both: its name, CPUs and their reservation, cgroups, and runc. Pure."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,10 +8,9 @@ from cri_proxy.doctor.catalog import Finding, finding
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.reservation import reservation_gap
 from cri_proxy.kubelet.settings import CGROUP_DRIVER, HOSTNAME
+from cri_proxy.runtime.runc import reverses_masks
 
 SYSTEMD: Final = "systemd"
-# https://github.com/opencontainers/runc/releases/tag/v1.1.6: the mask of AllowedCPUs was written in the wrong order.
-_FIXED_RUNC: Final = (1, 1, 6)
 _SAFE_CPUS: Final = 8  # a mask of one byte has no order
 
 
@@ -92,10 +90,9 @@ def cgroups(facts: HostFacts) -> Iterator[Finding]:
 def runc(facts: HostFacts) -> Iterator[Finding]:
     """Runc before 1.1.6 hands systemd the CPU mask with its bytes reversed."""
     runtime = facts.runtime
-    version = tuple(map(int, re.findall(r"\d+", runtime.runc)[:3]))
     is_many = facts.cpus is not None and bool(facts.cpus.online) and max(facts.cpus.online) >= _SAFE_CPUS
     uses_systemd = facts.kubelet.next.get(CGROUP_DRIVER).value == SYSTEMD or bool(runtime.is_systemd)
-    if version and version < _FIXED_RUNC and is_many and uses_systemd:
+    if reverses_masks(runtime.runc) and is_many and uses_systemd:
         yield finding(
             catalog.OLD_RUNC,
             f"runc {runtime.runc} hands systemd CPU masks with their bytes reversed: each `systemctl daemon-reload` "

@@ -81,7 +81,8 @@ class Drift:
                 await self.check()
 
     async def follow(self) -> None:
-        """Check a container as soon as its cpuset was written, and each once it runs, until cancelled."""
+        """Check each container now or once it runs, and again as soon as its cpuset was written, until cancelled."""
+        self._woken.set()
         while self._writes is not None:
             await self._woken.wait()
             await self._context.clock.sleep(SETTLE_SECONDS)

@@ -223,7 +223,6 @@ async def test_an_owner_that_is_left_to_another_manager_is_a_violation(scene: Sc
 async def following(scene: Scene) -> AsyncIterator[Scene]:
     """The victim is followed, and has been looked at since."""
     task = Tasks().start(scene.drift.follow())
-    scene.site.node.context.signals.ledger_changed.send()
     await holds("it is followed", lambda: scene.victim in scene.writes[0].followed)
     yield scene
     task.cancel()
@@ -235,6 +234,22 @@ async def test_a_write_is_looked_at_without_waiting_for_the_next_check(following
     scene.write(scene.other)
     scene.writes[0].on_write(scene.victim)
     await holds("it is put back", lambda: scene.sent() == [str(scene.own)])
+
+
+async def test_what_was_written_before_the_start_is_looked_at(scene: Scene) -> None:
+    scene.write(scene.other)
+    task = Tasks().start(scene.drift.follow())
+    await holds("it is put back", lambda: str(scene.own) in scene.sent())
+    task.cancel()
+
+
+async def test_a_container_is_followed_as_soon_as_it_runs(following: Scene) -> None:
+    scene = following
+    later = (await scene.site.run("later", guaranteed("c", 1000))).container_id("c")
+    container = scene.site.runtime.node.containers[later]
+    scene.tree.write(container.pid, later, container.kernel_cpus, container.kernel_mems)
+    scene.site.node.context.signals.ledger_changed.send()
+    await holds("it is followed", lambda: later in scene.writes[0].followed)
 
 
 async def test_a_write_during_a_call_is_looked_at_after_it(following: Scene) -> None:
