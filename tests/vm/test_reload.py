@@ -30,8 +30,8 @@ def test_the_operator_is_warned_before_the_first_reload(report: Report) -> None:
 
 
 @pytest.mark.parametrize("step", ["put back", "put back again"])
-def test_the_container_is_put_back_at_once(report: Report, step: str) -> None:
-    assert report.facts[f"reload: {step} at once"]
+def test_the_container_is_put_back_without_a_regular_look(report: Report, step: str) -> None:
+    assert report.facts[f"reload: is {step}"]
     assert report.steps[f"reload: {step}"][VICTIM].cpus == report.steps["reload: before"][VICTIM].cpus
 
 
