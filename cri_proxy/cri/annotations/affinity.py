@@ -49,18 +49,32 @@ def affinities(value: object, *, anti: bool) -> tuple[Affinity, ...]:
     return short + full
 
 
-def _check_size(found: tuple[Affinity, ...]) -> None:
+def bounded_affinities(found: tuple[Affinity, ...]) -> tuple[Affinity, ...]:
+    """Return the affinities of a container's two lists, none where both together exceed the bounds of two lists.
+
+    For those that an older version has saved, which knew no bounds.
+    """
+    try:
+        if len(found) > 2 * MAX_AFFINITIES:
+            return ()
+        _check_size(found, lists=2)
+    except ValueError:
+        return ()
+    return found
+
+
+def _check_size(found: tuple[Affinity, ...], lists: int = 1) -> None:
     expressions = [e for affinity in found for e in (affinity.match, affinity.scope) if e]
     words = [len(word) for e in expressions for word in (e.key, *e.values)]
     patterns = [len(word) * _joined(e.key) for e in expressions if e.operator in _PATTERNS for word in e.values]
     # One key is looked up once, however many expressions name it.
     keys = sum(_joined(key) for key in {e.key for e in expressions if e.operator != "AlwaysTrue"})
     for count, most, what in (
-        (sum(len(e.values) for e in expressions), MAX_VALUES, "values"),
+        (sum(len(e.values) for e in expressions), MAX_VALUES * lists, "values"),
         (max(words, default=0), MAX_WORD_CHARS, "characters in a key or value"),
-        (len(patterns), MAX_PATTERNS, "patterns"),
-        (sum(patterns), MAX_PATTERN_CHARS, "characters in patterns, times the keys joined"),
-        (keys, MAX_KEYS, "different keys, with each one that a joint key joins"),
+        (len(patterns), MAX_PATTERNS * lists, "patterns"),
+        (sum(patterns), MAX_PATTERN_CHARS * lists, "characters in patterns, times the keys joined"),
+        (keys, MAX_KEYS * lists, "different keys, with each one that a joint key joins"),
     ):
         if count > most:
             raise ValueError(f"{count} {what} in one list of affinities; the bound is {most}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cri_proxy.cri.annotations.affinity import bounded_affinities
 from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
@@ -29,7 +30,7 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
     newest = newest_by_key(node.containers)
     rows = sorted(saved, key=lambda r: r.key)
     matches = [_reconciled(row, newest.get(row.key), node) for row in rows]
-    kept = tuple(match for match in matches if match is not None)
+    kept = tuple(_bounded(match) for match in matches if match is not None)
     dropped = tuple(row.key for row, match in zip(rows, matches, strict=True) if match is None)
     held = {row.container_id for row in kept if row.state != "exited"}
     # A container that was stopped before it ran is still listed as created; it holds nothing until it is started.
@@ -40,6 +41,15 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
         if container.id not in held and (container.id not in released or container.state == "running")
     )
     return Reconciled(kept, dropped, unknown)
+
+
+def _bounded(row: Row) -> Row:
+    """Return a saved row without affinities that no container could have today."""
+    request = row.grant.request
+    affinities = bounded_affinities(request.affinities)
+    if affinities == request.affinities:
+        return row
+    return replace(row, grant=replace(row.grant, request=replace(request, affinities=affinities)))
 
 
 def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, LiveContainer]:

@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.cri.annotations.affinity import MAX_AFFINITIES, MAX_PATTERNS
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
 from cri_proxy.state.rows import RowState
-from policies.base import ContainerKey, Pinning
+from policies.base import Affinity, ContainerKey, Expression, Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.rows import make_row
 
@@ -78,3 +79,22 @@ def test_of_two_live_containers_of_one_name_the_newer_counts() -> None:
 
 def test_an_older_namesake_of_a_kept_row_is_not_adopted() -> None:
     assert reconcile([ROW], node(live(created=2), live("old", created=1))).unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "operator", "kept"),
+    [
+        (2 * MAX_AFFINITIES, "Equals", True),
+        (2 * MAX_AFFINITIES + 1, "Equals", False),
+        (2 * MAX_PATTERNS, "Matches", True),
+        (2 * MAX_PATTERNS + 1, "Matches", False),
+    ],
+)
+def test_affinities_that_an_older_version_saved_keep_to_the_bounds_of_two_lists(
+    count: int, operator: str, kept: bool
+) -> None:
+    affinities = tuple(Affinity(Expression("app", operator, ("web",))) for _ in range(count))
+    request = replace(ROW.grant.request, affinities=affinities)
+    (row,) = reconcile([replace(ROW, grant=replace(ROW.grant, request=request))], node(live())).rows
+    assert row.grant.request.affinities == (affinities if kept else ())
+    assert replace(row.grant.request, affinities=affinities) == request
