@@ -116,7 +116,7 @@ class Daemon:
         self._use(engine)
         endpoint = await self._runtime_endpoint(engine.machine)
         if not is_alone:
-            engine.require_readable_store()  # before the other process gives way
+            await engine.require_readable_store()  # before the other process gives way
         await self._open_relays(endpoint, take_over=not is_alone)
         await takeover.wait_for_lock(self._log)
         opened = self._opened = await engine.open(

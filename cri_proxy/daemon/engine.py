@@ -50,6 +50,7 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
 _STORE = "state.db"
+STORE_LOOK_SECONDS = 10.0  # before another process gives way; it serves meanwhile
 HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that take their time
 
 
@@ -87,9 +88,13 @@ class Engine:
         self._clock = SystemClock()
         self.journal = Journal(log, self._clock)
 
-    def require_readable_store(self) -> None:
-        """Raise StoreError if a newer program wrote it."""
-        require_known_version(self.settings.state_dir / _STORE)
+    async def require_readable_store(self) -> None:
+        """Raise StoreError if a newer program wrote it, and FilesFailed if its disk does not answer."""
+        files, path = FileWorkers(self._launcher, most=1), self.settings.state_dir / _STORE
+        try:
+            await files.run(str(path.parent), require_known_version, path, within_seconds=STORE_LOOK_SECONDS)
+        finally:
+            files.close()
 
     async def open(
         self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, socket_problem: Callable[[], str]

@@ -1,4 +1,5 @@
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.daemon.engine import Engine, HttpAddress
 from cri_proxy.errors import CriProxyError, StoreError
+from cri_proxy.file_workers import FilesFailed
 from policies.errors import PolicyBaseError
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
@@ -44,13 +46,24 @@ def test_without_anything_kept_it_cannot_be_built(tmp_path: Path) -> None:
         Engine(settings_in(tmp_path, BROKEN), Silent(), MACHINE)
 
 
-def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> None:
+async def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path) -> None:
     engine = Engine(settings_in(tmp_path, GOOD), Silent(), MACHINE)
-    engine.require_readable_store()  # none yet
+    await engine.require_readable_store()  # none yet
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="start the newer version"):
-        engine.require_readable_store()
+        await engine.require_readable_store()
+
+
+async def test_a_store_that_does_not_answer_is_not_waited_for_on_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, freed = Engine(settings_in(tmp_path, GOOD), Silent(), MACHINE), threading.Event()
+    monkeypatch.setattr("cri_proxy.daemon.engine.STORE_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("cri_proxy.daemon.engine.require_known_version", lambda path: freed.wait(60))
+    with pytest.raises(FilesFailed, match=f"{tmp_path}: no answer within"):
+        await engine.require_readable_store()
+    freed.set()
 
 
 def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
