@@ -54,7 +54,7 @@ SERIES: Final = (
     Series("files", 1, why="a cgroup that is just being read"),
     Series("pipes"),
     Series("other descriptors"),
-    Series("inotify watches"),
+    Series("inotify watches", 4, why="two containers that went since the last look at writes, a second ago"),
     Series("connections"),
     Series("calls in flight"),
     Series("event streams"),
