@@ -36,7 +36,7 @@ class Stage:
         return REPORTS / f"{self.name}.xml" if self.command[0] == "pytest" else None
 
 
-MUTANTS = ("--afresh", "--sample=200", "--seed=HEAD", "--jobs=2", "--patience=15", "--seconds=180", "--allowed=17")
+MUTANTS = ("--afresh", "--sample=200", "--seed=HEAD", "--jobs=2", "--patience=15", "--seconds=180", "--allowed=10")
 
 STAGES = (
     Stage("check", "format", ("ruff", "format", "--check", "--quiet", ".")),
@@ -46,7 +46,7 @@ STAGES = (
     Stage("check", "examples", ("pytest", "-q", "--doctest-modules", "sysfs", "policies", "cri_proxy")),
     # Two processes: half of it is waiting for processes that tests start. One that is done takes tests from the other.
     Stage("check", "tests", ("pytest", "-q", "-n", "2", "--dist", "worksteal"), 900),
-    # Few tests and seconds for each make some 17 % survive. What a sample has more by chance is not counted.
+    # In a whole run 4 % survive, listed ones among them. What a sample has more by chance is not counted.
     Stage("mutants", "mutants", ("python", "-m", "tests.mutation", *MUTANTS), 900),
     # One after the other in one pytest: histories are killed while both wait for their daemons.
     Stage("kill", "kill", ("pytest", "-v", "tests/kill", "tests/restart"), 1800),
