@@ -48,7 +48,10 @@ class World(Site):
 
     def __init__(self, machine: Machine, options: TopologyAwareOptions, seed: int) -> None:
         # Where a container must not start before others have left for good, their updates may fail for good.
-        rules = NodeRules(on_policy_error="reject" if seed % 3 else "passthrough")
+        rules = NodeRules(
+            on_policy_error="reject" if seed % 3 else "passthrough",
+            on_shortage="refuse" if seed % 2 else "admit",  # what is let in all the same hides what was lost
+        )
         super().__init__(build_policy("topology-aware", machine, options), rules=rules, modern=seed % 2 == 0)
         self.whole = machine
         self.options = options
