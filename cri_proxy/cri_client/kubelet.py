@@ -1,9 +1,10 @@
 """``Kubelet``: run, update, inspect and remove pods and exec in them by a kubelet's CRI calls, over any channel."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
@@ -11,7 +12,15 @@ from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import Allowed, read_allowed
-from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, sandbox_config
+from cri_proxy.cri_client.pods import (
+    ContainerSpec,
+    KubeletNode,
+    PodSpec,
+    cgroup_parent,
+    create_request,
+    sandbox_config,
+)
+from cri_proxy.cri_client.resize import ContainerUpdate, PodCgroupWrite, PodFigures, resize_steps, sandbox_resources
 from cri_proxy.errors import CallFailed
 from cri_proxy.http2.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -20,6 +29,9 @@ from cri_proxy.runtime.channel import RuntimeChannel
 CALL_SECONDS = 60.0
 
 Reply = TypeVar("Reply", bound=Message)
+
+PodCgroupWriter: TypeAlias = Callable[[str, PodCgroupWrite], object]
+"""Gets a pod's cgroup and what the kubelet writes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,40 @@ class Kubelet:
         """Change resources of a running container."""
         request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=linux)
         await self.call("UpdateContainerResources", request, pb.UpdateContainerResourcesResponse)
+
+    async def resize(
+        self, pod: RunningPod, after: PodSpec, cpuset_cpus: str = "", *, write: PodCgroupWriter | None = None
+    ) -> int:
+        """Resize a running pod in place; return the number of UpdateContainerResources that this took.
+
+        ``write`` gets each figure before the runtime is told; without it the pod's cgroup stays as it is.
+        """
+        updates = 0
+        for step in resize_steps(pod.spec, after, self.node):
+            match step:
+                case ContainerUpdate(name=name, linux=linux):
+                    linux.cpuset_cpus = cpuset_cpus
+                    await self.update(pod.container_id(name), linux)
+                    updates += 1
+                case PodCgroupWrite(figures=figures):
+                    if write is not None:
+                        write(cgroup_parent(after, self.node), step)
+                    await self._tell_of(pod.sandbox_id, figures, after)
+        return updates
+
+    async def _tell_of(self, sandbox_id: str, figures: PodFigures, pod: PodSpec) -> None:
+        """Call UpdatePodSandboxResources; a runtime that lacks it does without (containerd before 2.1)."""
+        config = sandbox_config(pod, self.node)
+        request = pb.UpdatePodSandboxResourcesRequest(
+            pod_sandbox_id=sandbox_id,
+            overhead=config.linux.overhead,
+            resources=sandbox_resources(figures, pod),
+        )
+        try:
+            await self.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)
+        except CallFailed as failure:
+            if failure.code != Code.UNIMPLEMENTED:
+                raise
 
     async def stop(self, container_id: str, *, grace_seconds: int = 0) -> None:
         """Stop a container; one that is gone is no error."""

@@ -1,12 +1,15 @@
 """Pod and container specifications, and the CRI messages that a kubelet builds from them. Pure.
 
-Everything that the proxy reads is as a kubelet writes it: cpu_shares, cpu_quota, cpu_period from requests and limits,
-oom_score_adj by QoS class, the pod's cgroup as cgroup_parent, the ``io.kubernetes.*`` labels, and the pod's annotations
-on the sandbox alone.
+They are worded as by kubelet 1.35: cpu_shares, cpu_quota, cpu_period from requests and limits, oom_score_adj by QoS
+class, the sums and the overhead of the pod in its sandbox, the pod's cgroup as cgroup_parent, the ``io.kubernetes.*``
+labels, and the pod's annotations on the sandbox alone. Left out are mounts, and devices but for those of a scenario.
 """
 
 import uuid
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import Labels, QosClass
@@ -17,8 +20,24 @@ PERIOD_US = 100_000  # the kubelet's default cpuCFSQuotaPeriod
 MIN_SHARES, MAX_SHARES = 2, 262_144
 MIN_QUOTA_US = 1_000
 POD_NAMESPACE_UUID = uuid.UUID("a3a8f3a4-7f0e-4b0c-9c86-5c1a6f4d2b11")  # ours, made up once
-NAMESPACES = pb.NamespaceOption(network=pb.NODE, pid=pb.CONTAINER, ipc=pb.POD)
 FOREVER = ("/bin/sleep", "1000000")
+# Of every container that is not privileged (procMount: Default)
+MASKED_PATHS = (
+    *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi"),
+    *("/sys/firmware", "/sys/devices/virtual/powercap"),
+)
+READONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+SEEN = "2024-01-01T00:00:00.000000000Z"  # when the kubelet got the pod; one time, so that equal pods give equal bytes
+
+
+class ContainerRole(StrEnum):
+    """The role of a container in its pod. The kubelet starts init containers and sidecars before the others."""
+
+    REGULAR = "regular"
+    INIT = "init"  # runs to its end before the next container is created
+    SIDECAR = "sidecar"  # an init container with restartPolicy Always: it keeps running
+    EPHEMERAL = "ephemeral"  # as of ``kubectl debug``: joins later, and may request nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +50,7 @@ class ContainerSpec:
     memory_request_bytes: int = 0
     memory_limit_bytes: int = 0
     command: tuple[str, ...] = FOREVER
+    role: ContainerRole = ContainerRole.REGULAR
 
     @property
     def effective_cpu_request_mcpu(self) -> int:
@@ -63,7 +83,11 @@ def guaranteed(name: str, cpu_mcpu: int, *, memory_bytes: int = 32 << 20) -> Con
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """A pod as a user writes it. ``uid`` '' = derived from namespace and name, so equal pods have equal uids."""
+    """A pod as a user writes it. ``uid`` '' = derived from namespace and name, so equal pods have equal uids.
+
+    ``overhead_mcpu`` and ``overhead_bytes`` are the pod overhead of its RuntimeClass. A pod with a network of its own
+    (``host_network`` False) takes a CNI plugin.
+    """
 
     name: str
     containers: tuple[ContainerSpec, ...]
@@ -71,6 +95,9 @@ class PodSpec:
     annotations: Labels = ()
     labels: Labels = ()
     uid: str = ""
+    overhead_mcpu: int = 0
+    overhead_bytes: int = 0
+    host_network: bool = True
 
     @property
     def pod_uid(self) -> str:
@@ -80,9 +107,10 @@ class PodSpec:
     @property
     def qos(self) -> QosClass:
         """The QoS class, by the rule of the Kubernetes documentation ("Pod Quality of Service Classes")."""
-        if all(c.requests_nothing for c in self.containers):
+        counted = [c for c in self.containers if c.role is not ContainerRole.EPHEMERAL]
+        if all(c.requests_nothing for c in counted):
             return QosClass.BEST_EFFORT
-        if all(c.requests_equal_limits for c in self.containers):
+        if all(c.requests_equal_limits for c in counted):
             return QosClass.GUARANTEED
         return QosClass.BURSTABLE
 
@@ -92,6 +120,7 @@ class KubeletNode:
     """A kubelet's knowledge of its node.
 
     ``cgroup_root`` is the kubelet's option of that name ('' = '/'); ``systemd_cgroups`` is its cgroupDriver.
+    ``has_cgroup2`` says that the node has cgroup v2, ``has_swap`` that the kernel counts swap by cgroup.
     """
 
     memory_capacity_bytes: int
@@ -99,6 +128,9 @@ class KubeletNode:
     cgroup_root: str = ""
     image: str = IMAGE
     systemd_cgroups: bool = False
+    has_cgroup2: bool = False
+    has_swap: bool = False
+    huge_page_sizes: tuple[str, ...] = ("2MB", "1GB")
 
 
 def cgroup_parent(pod: PodSpec, node: KubeletNode) -> str:
@@ -151,28 +183,68 @@ def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int)
     return min(max(score, 3), 999)
 
 
+def container_score(pod: PodSpec, container: ContainerSpec, capacity_bytes: int) -> int:
+    """Return a container's oom_score_adj; a sidecar of a Burstable pod is not killed before a regular container."""
+    score = oom_score_adj(pod.qos, container.effective_memory_request_bytes, capacity_bytes)
+    if container.role is not ContainerRole.SIDECAR or pod.qos is not QosClass.BURSTABLE:
+        return score
+    others = [c.effective_memory_request_bytes for c in pod.containers if c.role is ContainerRole.REGULAR]
+    return min(score, oom_score_adj(pod.qos, min(others, default=0), capacity_bytes))
+
+
 def resources(pod: PodSpec, container: ContainerSpec, node: KubeletNode) -> pb.LinuxContainerResources:
     """Return the resources of one container, without a cpuset: a kubelet without CPU manager sets none."""
+    found = linux_resources(
+        container.effective_cpu_request_mcpu, container.cpu_limit_mcpu, container.memory_limit_bytes, node
+    )
+    found.oom_score_adj = container_score(pod, container, node.memory_capacity_bytes)
+    for size in node.huge_page_sizes:
+        found.hugepage_limits.add(page_size=size, limit=0)
+    if node.has_swap and node.has_cgroup2:
+        found.unified["memory.swap.max"] = "0"
+    elif node.has_swap:
+        found.memory_swap_limit_in_bytes = found.memory_limit_in_bytes
+    return found
+
+
+def linux_resources(
+    request_mcpu: int, limit_mcpu: int, limit_bytes: int, node: KubeletNode
+) -> pb.LinuxContainerResources:
+    """Return these amounts as the kubelet words them, of a container and of a pod alike."""
     return pb.LinuxContainerResources(
         cpu_period=PERIOD_US,
-        cpu_quota=cpu_quota(container.cpu_limit_mcpu),
-        cpu_shares=cpu_shares(container.effective_cpu_request_mcpu),
-        memory_limit_in_bytes=container.memory_limit_bytes,
-        oom_score_adj=oom_score_adj(pod.qos, container.effective_memory_request_bytes, node.memory_capacity_bytes),
+        cpu_quota=cpu_quota(limit_mcpu),
+        cpu_shares=cpu_shares(request_mcpu),
+        memory_limit_in_bytes=limit_bytes,
+        unified={"memory.oom.group": "1"} if node.has_cgroup2 else {},
     )
 
 
 def sandbox_config(pod: PodSpec, node: KubeletNode, *, attempt: int = 0) -> pb.PodSandboxConfig:
-    """Return the sandbox, in the host's network namespace so that no CNI plugin is needed."""
+    """Return the sandbox; in the host's network namespace by default, so that no CNI plugin is needed."""
     return pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.pod_uid, namespace=pod.namespace, attempt=attempt),
+        hostname="" if pod.host_network else pod.name,
         log_directory=node.log_directory and f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}",
+        dns_config=_dns_config(pod),
         labels={**dict(pod.labels), **_pod_labels(pod)},
-        annotations={**dict(pod.annotations), "kubernetes.io/config.source": "api"},
+        annotations={
+            **dict(pod.annotations),
+            "kubernetes.io/config.seen": SEEN,
+            "kubernetes.io/config.source": "api",
+        },
         linux=pb.LinuxPodSandboxConfig(
             cgroup_parent=cgroup_parent(pod, node),
-            security_context=pb.LinuxSandboxSecurityContext(namespace_options=NAMESPACES),
-            resources=_pod_sums(pod),
+            security_context=pb.LinuxSandboxSecurityContext(
+                namespace_options=_namespaces(pod), seccomp=_seccomp(pb.SecurityProfile.RuntimeDefault)
+            ),
+            overhead=_overhead(pod, node),
+            resources=linux_resources(
+                pod_sum(pod, lambda c: c.effective_cpu_request_mcpu),
+                pod_sum(pod, lambda c: c.cpu_limit_mcpu),
+                pod_sum(pod, lambda c: c.memory_limit_bytes),
+                node,
+            ),
         ),
     )
 
@@ -183,10 +255,15 @@ def create_request(
     """Return the CreateContainer request of one container in a running sandbox."""
     config = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=container.name, attempt=attempt),
-        image=pb.ImageSpec(image=node.image),
+        image=pb.ImageSpec(image=node.image, user_specified_image=node.image),
         command=container.command,
+        envs=[
+            pb.KeyValue(key="KUBERNETES_SERVICE_HOST", value=b"10.96.0.1"),
+            pb.KeyValue(key="KUBERNETES_SERVICE_PORT", value=b"443"),
+        ],
         labels={**_pod_labels(pod), "io.kubernetes.container.name": container.name},
         annotations={
+            "io.kubernetes.container.hash": f"{zlib.crc32(repr(container).encode()):x}",
             "io.kubernetes.container.restartCount": str(attempt),
             "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
             "io.kubernetes.container.terminationMessagePolicy": "File",
@@ -195,10 +272,53 @@ def create_request(
         log_path=f"{container.name}/{attempt}.log",
         linux=pb.LinuxContainerConfig(
             resources=resources(pod, container, node),
-            security_context=pb.LinuxContainerSecurityContext(namespace_options=NAMESPACES),
+            security_context=pb.LinuxContainerSecurityContext(
+                namespace_options=_namespaces(pod),
+                run_as_user=pb.Int64Value(value=0),
+                seccomp=_seccomp(pb.SecurityProfile.Unconfined),
+                masked_paths=MASKED_PATHS,
+                readonly_paths=READONLY_PATHS,
+            ),
         ),
     )
     return pb.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config(pod, node))
+
+
+def pod_sum(pod: PodSpec, amount: Callable[[ContainerSpec], int]) -> int:
+    """Return an amount of the pod without its overhead; what no container gives is 0.
+
+    That is the sum over regular containers and sidecars, or what an init container takes beside the sidecars before
+    it, if that is more (KEP-753, "Resources calculation for scheduling and pod admission").
+    """
+    total = sum(amount(c) for c in pod.containers if c.role in (ContainerRole.REGULAR, ContainerRole.SIDECAR))
+    sidecars = 0
+    for container in pod.containers:
+        if container.role is ContainerRole.SIDECAR:
+            sidecars += amount(container)
+        elif container.role is ContainerRole.INIT:
+            total = max(total, sidecars + amount(container))
+    return total
+
+
+def _overhead(pod: PodSpec, node: KubeletNode) -> pb.LinuxContainerResources:
+    """Return the overhead as request and limit alike; a message without fields where there is none."""
+    if not (pod.overhead_mcpu or pod.overhead_bytes):
+        return pb.LinuxContainerResources()
+    return linux_resources(pod.overhead_mcpu, pod.overhead_mcpu, pod.overhead_bytes, node)
+
+
+def _namespaces(pod: PodSpec) -> pb.NamespaceOption:
+    return pb.NamespaceOption(network=pb.NODE if pod.host_network else pb.POD, pid=pb.CONTAINER, ipc=pb.POD)
+
+
+def _seccomp(kind: pb.SecurityProfile.ProfileType) -> pb.SecurityProfile:
+    return pb.SecurityProfile(profile_type=kind)
+
+
+def _dns_config(pod: PodSpec) -> pb.DNSConfig:
+    """Return what a cluster's DNS is for (dnsPolicy: ClusterFirst, ClusterFirstWithHostNet)."""
+    searches = (f"{pod.namespace}.svc.cluster.local", "svc.cluster.local", "cluster.local")
+    return pb.DNSConfig(servers=["10.96.0.10"], searches=searches, options=["ndots:5"])
 
 
 def _pod_labels(pod: PodSpec) -> dict[str, str]:
@@ -207,15 +327,3 @@ def _pod_labels(pod: PodSpec) -> dict[str, str]:
         "io.kubernetes.pod.namespace": pod.namespace,
         "io.kubernetes.pod.uid": pod.pod_uid,
     }
-
-
-def _pod_sums(pod: PodSpec) -> pb.LinuxContainerResources:
-    """Return the sums over the containers; a limit counts only when all have one (kubelet, ResourceConfigForPod)."""
-    cpu_limits = [c.cpu_limit_mcpu for c in pod.containers]
-    memory_limits = [c.memory_limit_bytes for c in pod.containers]
-    return pb.LinuxContainerResources(
-        cpu_period=PERIOD_US,
-        cpu_quota=cpu_quota(sum(cpu_limits)) if all(cpu_limits) else 0,
-        cpu_shares=cpu_shares(sum(c.effective_cpu_request_mcpu for c in pod.containers)),
-        memory_limit_in_bytes=sum(memory_limits) if all(memory_limits) else 0,
-    )

@@ -7,6 +7,7 @@ or an option that no running daemon accepts, is a mistake in the scenario.
 from collections.abc import Mapping
 
 from cri_proxy.config.model import known_options
+from cri_proxy.cri_client.pods import ContainerRole
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario import model
 
@@ -44,7 +45,7 @@ def _problem(action: model.Action, names: _Names) -> str:
 
 def _premature(create: model.Create, names: _Names) -> str:
     """Return the problem with an ephemeral container of a pod that does not run yet, else ''."""
-    early = [c.name for c in create.containers if c.role is model.ContainerRole.EPHEMERAL]
+    early = [c.name for c in create.containers if c.role is ContainerRole.EPHEMERAL]
     if early and _pod_of(create, names) not in names:
         return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
     return ""

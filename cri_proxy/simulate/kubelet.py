@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.pods import ContainerSpec, create_request, resources, sandbox_config
+from cri_proxy.cri_client.pods import ContainerRole, ContainerSpec, create_request, resources, sandbox_config
 from cri_proxy.errors import CallFailed
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods, StepError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, resized
 from cri_proxy.simulate.scenario.devices import attach
-from cri_proxy.simulate.scenario.model import ContainerRole, Create, Delete, NewContainer, OnContainer, OnPods, Resize
+from cri_proxy.simulate.scenario.model import Create, Delete, NewContainer, OnContainer, OnPods, Resize
 
 _STATIC = {"kubernetes.io/config.source": "file"}
 
@@ -140,14 +140,16 @@ class SimulatedKubelet:
         if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
             return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
         kubelet = self._simulated.kubelet
-        linux = resources(found.pod.spec, spec, kubelet.node)
-        linux.cpuset_cpus = str(update.cpuset_cpus)
+        change = found.pod.with_attempt(replace(found.attempt, spec=spec))
         try:
-            await kubelet.update(found.attempt.id, linux)
+            if not await kubelet.resize(found.pod.running(), change.running().spec, str(update.cpuset_cpus)):
+                linux = resources(found.pod.spec, spec, kubelet.node)
+                linux.cpuset_cpus = str(update.cpuset_cpus)
+                await kubelet.update(found.attempt.id, linux)
         except CallFailed as error:
             self.refused[found.name] = error.message
             raise
-        self._pods.put(found.pod.with_attempt(replace(found.attempt, spec=spec)))
+        self._pods.put(change)
         return ""
 
     def _require_live(self, found: FoundContainer) -> None:

@@ -5,10 +5,11 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cri_proxy.cri_client.pods import POD_NAMESPACE_UUID, ContainerSpec, PodSpec
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import POD_NAMESPACE_UUID, ContainerRole, ContainerSpec, PodSpec
 from cri_proxy.errors import CriProxyError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, container_spec
-from cri_proxy.simulate.scenario.model import ContainerRole, Create, NewContainer, Scenario
+from cri_proxy.simulate.scenario.model import Create, NewContainer, Scenario
 from policies.base import ContainerKey, QosClass
 
 
@@ -53,6 +54,11 @@ class KnownPod:
         if attempt.spec.name not in names:
             return replace(self, attempts=(*self.attempts, attempt))
         return replace(self, attempts=tuple(attempt if a.spec.name == attempt.spec.name else a for a in self.attempts))
+
+    def running(self) -> RunningPod:
+        """Return the pod as the kubelet runs it: its containers as they were created or resized last."""
+        spec = replace(self.spec, containers=tuple(a.spec for a in self.attempts))
+        return RunningPod(spec, self.sandbox_id, tuple((a.spec.name, a.id) for a in self.attempts))
 
     def without(self, name: str) -> "KnownPod":
         """Return the pod without this container."""
@@ -153,8 +159,8 @@ class Pods:
 def _spec(container: NewContainer, qos: QosClass | None) -> ContainerSpec:
     """Return the container; an ephemeral one requests nothing, whatever its pod's class."""
     if container.role is ContainerRole.EPHEMERAL:
-        return ContainerSpec(container.name)
-    return container_spec(container.name, container.amounts, qos)
+        return ContainerSpec(container.name, role=container.role)
+    return replace(container_spec(container.name, container.amounts, qos), role=container.role)
 
 
 def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: int = 0) -> DeclaredPod:

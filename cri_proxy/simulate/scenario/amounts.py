@@ -1,7 +1,7 @@
 """Read CPU and memory requests and limits of a scenario, check them by QoS class, and make or resize a container."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.simulate.scenario.fields import Field
@@ -79,9 +79,15 @@ def resized(before: ContainerSpec, change: Amounts, qos: QosClass) -> ContainerS
     if qos is QosClass.GUARANTEED:
         cpu = cpu or change.cpu_limit_mcpu or change.cpu_request_mcpu or before.cpu_limit_mcpu
         memory = memory or change.memory_limit_bytes or change.memory_request_bytes or before.memory_limit_bytes
-        return ContainerSpec(before.name, cpu, cpu, memory, memory)
-    return ContainerSpec(
-        before.name,
+        return replace(
+            before,
+            cpu_request_mcpu=cpu,
+            cpu_limit_mcpu=cpu,
+            memory_request_bytes=memory,
+            memory_limit_bytes=memory,
+        )
+    return replace(
+        before,
         cpu_request_mcpu=change.cpu_request_mcpu or cpu or before.cpu_request_mcpu,
         cpu_limit_mcpu=change.cpu_limit_mcpu or before.cpu_limit_mcpu,
         memory_request_bytes=change.memory_request_bytes or memory or before.memory_request_bytes,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Literal
 
+from cri_proxy.cri_client.pods import ContainerRole
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -25,15 +25,6 @@ class Amounts:
     memory_bytes: int | None = None
     memory_request_bytes: int | None = None
     memory_limit_bytes: int | None = None
-
-
-class ContainerRole(StrEnum):
-    """The role of a container in its pod. The kubelet starts init containers and sidecars before the others."""
-
-    REGULAR = "regular"
-    INIT = "init"  # runs to its end before the next container is created
-    SIDECAR = "sidecar"  # an init container with restartPolicy Always: it keeps running
-    EPHEMERAL = "ephemeral"  # as of ``kubectl debug``: joins later, and may request nothing
 
 
 @dataclass(frozen=True, slots=True)

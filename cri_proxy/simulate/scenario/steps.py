@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
+from cri_proxy.cri_client.pods import ContainerRole
 from cri_proxy.simulate.expect.expressions import check
 from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, amounts_of
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
@@ -12,7 +13,6 @@ from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
     Amounts,
-    ContainerRole,
     CpuHotplug,
     Create,
     Delete,

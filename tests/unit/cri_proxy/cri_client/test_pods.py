@@ -1,12 +1,19 @@
+from dataclasses import replace
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import (
+    SEEN,
+    ContainerRole,
     ContainerSpec,
     KubeletNode,
     PodSpec,
     cgroup_parent,
+    container_score,
     cpu_quota,
     cpu_shares,
     create_request,
@@ -101,10 +108,115 @@ def test_resources_are_worded_as_the_kubelet_words_them() -> None:
     assert (linux.memory_limit_in_bytes, linux.oom_score_adj, linux.cpuset_cpus) == (GIB, -997, "")
 
 
-def test_a_pod_without_a_limit_on_every_container_has_none() -> None:
-    pod = PodSpec("p", (guaranteed("a", 1000), ContainerSpec("b", cpu_request_mcpu=500)))
-    sums = sandbox_config(pod, NODE).linux.resources
-    assert (sums.cpu_shares, sums.cpu_quota, sums.memory_limit_in_bytes) == (1536, 0, 0)
+INIT, SIDECAR = ContainerRole.INIT, ContainerRole.SIDECAR
+
+
+@pytest.mark.parametrize(
+    ("containers", "shares", "quota", "limit_bytes"),
+    [
+        ((guaranteed("a", 1000), ContainerSpec("b", cpu_request_mcpu=500)), 1536, 100_000, 32 << 20),
+        ((ContainerSpec("a"),), 2, 0, 0),
+        ((ContainerSpec("i", 3000, role=INIT), ContainerSpec("a", 1000)), 3072, 0, 0),
+        ((ContainerSpec("i", 500, role=INIT), ContainerSpec("a", 1000)), 1024, 0, 0),
+        ((ContainerSpec("s", 500, role=SIDECAR), ContainerSpec("a", 1000)), 1536, 0, 0),
+        (
+            (ContainerSpec("s", 500, role=SIDECAR), ContainerSpec("i", 2000, role=INIT), ContainerSpec("a", 1000)),
+            2560,
+            0,
+            0,
+        ),
+        (
+            (ContainerSpec("i", 2000, role=INIT), ContainerSpec("s", 500, role=SIDECAR), ContainerSpec("a", 1000)),
+            2048,
+            0,
+            0,
+        ),
+        ((ContainerSpec("a", 1000), ContainerSpec("e", role=ContainerRole.EPHEMERAL)), 1024, 0, 0),
+    ],
+)
+def test_the_sandbox_has_the_sums_of_the_limits_there_are_and_what_init_containers_take(
+    containers: tuple[ContainerSpec, ...], shares: int, quota: int, limit_bytes: int
+) -> None:
+    linux = sandbox_config(PodSpec("p", containers), NODE).linux
+    assert (linux.resources.cpu_shares, linux.resources.cpu_quota, linux.resources.cpu_period) == (
+        shares,
+        quota,
+        100_000,
+    )
+    assert linux.resources.memory_limit_in_bytes == limit_bytes
+    assert linux.HasField("overhead")
+    assert linux.overhead == pb.LinuxContainerResources()
+
+
+def test_the_overhead_is_request_and_limit_alike_and_no_part_of_the_sums() -> None:
+    linux = sandbox_config(PodSpec("p", (guaranteed("a", 1000),), overhead_mcpu=250, overhead_bytes=64), NODE).linux
+    overhead = linux.overhead
+    assert (overhead.cpu_shares, overhead.cpu_quota, overhead.cpu_period) == (256, 25_000, 100_000)
+    assert (overhead.memory_limit_in_bytes, linux.resources.cpu_shares) == (64, 1024)
+
+
+# Path in CreateContainerRequest, and what kubelet 1.35 puts there for a plain container: kuberuntime_sandbox.go,
+# kuberuntime_container.go, kuberuntime_container_linux.go, labels.go, security_context.go.
+WORDED = [
+    ("sandbox_config.hostname", ""),  # in the host's network namespace
+    ("sandbox_config.log_directory", "/logs/n_p_U"),
+    ("sandbox_config.annotations[kubernetes.io/config.source]", "api"),
+    ("sandbox_config.annotations[kubernetes.io/config.seen]", SEEN),
+    ("sandbox_config.linux.cgroup_parent", "/top/kubepods/burstable/podU"),
+    ("sandbox_config.linux.security_context.privileged", False),
+    ("sandbox_config.linux.security_context.seccomp.profile_type", pb.SecurityProfile.RuntimeDefault),
+    ("sandbox_config.linux.security_context.namespace_options.network", pb.NODE),
+    ("config.metadata.attempt", 2),
+    ("config.image.user_specified_image", NODE.image),
+    ("config.log_path", "a/2.log"),
+    ("config.annotations[io.kubernetes.container.restartCount]", "2"),
+    ("config.annotations[io.kubernetes.container.terminationMessagePath]", "/dev/termination-log"),
+    ("config.annotations[io.kubernetes.container.terminationMessagePolicy]", "File"),
+    ("config.annotations[io.kubernetes.pod.terminationGracePeriod]", "30"),
+    ("config.linux.resources.cpu_shares", 102),
+    ("config.linux.resources.cpu_quota", 0),
+    ("config.linux.resources.cpu_period", 100_000),
+    ("config.linux.resources.memory_limit_in_bytes", 0),
+    ("config.linux.resources.memory_swap_limit_in_bytes", 0),
+    ("config.linux.resources.oom_score_adj", 999),
+    ("config.linux.resources.cpuset_cpus", ""),
+    ("config.linux.security_context.seccomp.profile_type", pb.SecurityProfile.Unconfined),
+    ("config.linux.security_context.run_as_user.value", 0),
+    ("config.linux.security_context.namespace_options.pid", pb.CONTAINER),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), WORDED, ids=[path for path, _ in WORDED])
+def test_a_plain_container_is_worded_as_the_kubelet_words_it(path: str, value: object) -> None:
+    pod = PodSpec("p", (ContainerSpec("a", 100),), namespace="n", uid="U")
+    found: object = create_request(pod, pod.containers[0], "S", node=NODE, attempt=2)
+    names, _, key = path.partition("[")
+    for name in names.split("."):
+        found = getattr(found, name)
+    assert (cast("dict[str, str]", found)[key.removesuffix("]")] if key else found) == value
+
+
+def test_huge_pages_are_limited_to_none_and_swap_and_oom_groups_are_said_in_the_words_of_the_cgroups() -> None:
+    pod = PodSpec("p", (guaranteed("a", 1000, memory_bytes=GIB),))
+    both = [replace(NODE, has_cgroup2=is_v2, has_swap=True) for is_v2 in (True, False)]
+    second, first = (create_request(pod, pod.containers[0], "S", node=node).config.linux.resources for node in both)
+    assert [(limit.page_size, limit.limit) for limit in first.hugepage_limits] == [("2MB", 0), ("1GB", 0)]
+    assert dict(second.unified) == {"memory.oom.group": "1", "memory.swap.max": "0"}
+    assert (dict(first.unified), first.memory_swap_limit_in_bytes) == ({}, GIB)
+
+
+def test_a_pod_with_a_network_of_its_own_has_a_hostname() -> None:
+    config = sandbox_config(PodSpec("p", (ContainerSpec("a"),), host_network=False), NODE)
+    assert (config.hostname, config.linux.security_context.namespace_options.network) == ("p", pb.POD)
+
+
+def test_a_sidecar_is_killed_no_sooner_than_a_regular_container() -> None:
+    sidecar = ContainerSpec("s", role=SIDECAR)
+    pod = PodSpec("p", (sidecar, ContainerSpec("a", memory_request_bytes=GIB)))
+    assert container_score(pod, sidecar, 4 * GIB) == oom_score_adj(QosClass.BURSTABLE, GIB, 4 * GIB)
+    assert container_score(pod, pod.containers[1], 4 * GIB) == 750
+    alone = PodSpec("p", (sidecar, ContainerSpec("a")))
+    assert container_score(alone, sidecar, 4 * GIB) == 1000
 
 
 def test_equal_pods_have_equal_uids_and_others_do_not() -> None:

@@ -1,7 +1,8 @@
 import pytest
 
+from cri_proxy.cri_client.pods import ContainerRole
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.model import Amounts, Attachment, ContainerRole, Create, NewContainer, Restart, Tamper
+from cri_proxy.simulate.scenario.model import Amounts, Attachment, Create, NewContainer, Restart, Tamper
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet, NodeSet
