@@ -299,7 +299,8 @@ CONTAINERS: Final = _gauge(
 )
 OVERCOMMITTED: Final = _gauge(
     "cri_proxy_overcommitted_containers",
-    "Containers that share CPUs with no CPU time booked for what they ask for, because no pool had room (onShortage).",
+    "Containers that share CPUs with no CPU time booked for what they ask for, because no pool has room: let in by "
+    "onShortage, or squeezed by a change of options or CPUs.",
 )
 UNPLACED: Final = _gauge(
     "cri_proxy_unplaced_containers", "Containers that run without a decision because the decision failed."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Previous, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Previous, Rejected, Request
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
@@ -241,3 +241,25 @@ def test_who_is_not_cold_is_not_warmed(name: str) -> None:
     assert [policy.after_cold_start(held, g.container) for g in held.grants if not g.is_cold] == [
         () for g in held.grants if not g.is_cold
     ]
+
+
+def test_what_a_shortage_lets_in_owns_nothing_and_takes_nothing(name: str) -> None:
+    """Whatever it is refused for: the answer is that refusal, another one, or a place that no other pays for."""
+    policy = built(name)
+    held = some_grants(policy, 5)
+    for request in requests(6, 80):
+        refused = policy.decide(held, request)
+        if not isinstance(refused, Rejected):
+            held = after(held, refused)
+            continue
+        decision = policy.overcommitted(held, request, refused)
+        if isinstance(decision, Placed):
+            assert (decision.grant.owned, decision.grant.shared_mcpu, decision.grant.is_overcommitted) == (
+                CpuSet(),
+                0,
+                True,
+            )
+            assert all(grant.owned == before.owned for grant in decision.moved if (before := held.get(grant.container)))
+            let_in = after(held, decision)
+            assert policy.pinnings(let_in)[request.container] == decision.pinning
+            assert policy.reinstate(let_in).kept == tuple(grant.container for grant in let_in.grants)
