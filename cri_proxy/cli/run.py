@@ -6,7 +6,8 @@ import importlib
 import os
 import signal
 import sys
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -51,15 +52,27 @@ def fork_launcher() -> Launcher:
     return Launcher.fork()
 
 
-def _leave_out_openssl() -> None:
-    """Keep asyncio and hashlib from loading OpenSSL: 5 MB that nothing uses, as all sockets are local."""
+@contextmanager
+def without_openssl() -> Iterator[None]:
+    """Keep asyncio and hashlib, which are loaded meanwhile, from loading OpenSSL: 5 MB, and all sockets are local.
+
+    What imports it later gets it: the library that writes metrics does.
+    """
     names = ["ssl"]
     # Where Python was built without hashes of its own, hashlib needs those of OpenSSL.
     with suppress(ImportError):
         importlib.import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
         names.append("_hashlib")
-    for name in names:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type] # None: as if it were not installed
+    absent = [name for name in names if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment] # as if it were not installed
+    try:
+        yield
+        for name in ("asyncio", "hashlib"):
+            importlib.import_module(name)
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -94,14 +107,14 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises CriProxyError, PolicyBaseError and SysfsBaseError when the start fails."""
     # Objects made at the start stay: collecting garbage would cost a sixth of the start. The daemon turns it on.
     gc.disable()
-    _leave_out_openssl()
     # By default SIGHUP ends the process until the daemon handles it; the file is about to be read anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        settings = replace(settings_from(args), takes_over=args.take_over)
-        with closing(fork_launcher()) as launcher:
+        with without_openssl():
+            settings = replace(settings_from(args), takes_over=args.take_over)
+            launcher = fork_launcher()
             from cri_proxy.daemon import app
-
+        with closing(launcher):
             return app.run(settings, launcher, leave)
     finally:
         gc.enable()

@@ -89,10 +89,10 @@ def test_a_root_without_a_machine_is_named_with_the_remedy(tmp_path: Path, capsy
 HELPERS = """
 import sys
 from pathlib import Path
-from cri_proxy.cli.run import _leave_out_openssl, fork_launcher
+from cri_proxy.cli.run import fork_launcher, without_openssl
 
-_leave_out_openssl()
-launcher = fork_launcher()
+with without_openssl():
+    launcher = fork_launcher()
 helper = launcher.start()
 from cri_proxy.cri import device_locality, mounts
 from cri_proxy.node.drift import kubelet_state
@@ -115,7 +115,11 @@ print("late:", sorted(helper.call(eval, LOADED) - before))
 print("in all:", sorted(helper.call(eval, LOADED) & {"asyncio", "structlog", "google.protobuf", "ssl"}))
 
 import asyncio, hashlib
+from cri_proxy.daemon import app
 print("here:", sorted(eval(LOADED) & {"_ssl", "_hashlib"}), hashlib.sha256(b"").hexdigest()[:8])
+import ssl
+from cri_proxy.metrics.exposition import Exposition
+print("later:", Exposition().render([]) == b"", ssl.OPENSSL_VERSION_INFO > (1,))
 """
 
 
@@ -123,4 +127,4 @@ def test_helper_processes_load_little_and_the_daemon_no_openssl(tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-c", HELPERS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.stdout, done.stderr) == ("late: []\nin all: []\nhere: [] e3b0c442\n", "")
+    assert (done.stdout, done.stderr) == ("late: []\nin all: []\nhere: [] e3b0c442\nlater: True True\n", "")
