@@ -1,5 +1,10 @@
-"""``Kubelet``: run, update, inspect and remove pods and exec in them by a kubelet's CRI calls, over any channel."""
+"""``Kubelet``: run, update, inspect and remove pods and exec in them by a kubelet's CRI calls, over any channel.
 
+The calls come in the order of kubelet 1.35: PodSandboxStatus after RunPodSandbox, ImageStatus before CreateContainer;
+a pod's running containers are stopped, all at once, before its sandbox, and garbage collection removes what is left.
+"""
+
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 
-from cri_proxy.cri.methods import RUNTIME
+from cri_proxy.cri.methods import IMAGE, RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import Allowed, read_allowed
@@ -75,12 +80,25 @@ class Kubelet:
         config = sandbox_config(spec, self.node)
         if config.log_directory:
             _make_log_directories(Path(config.log_directory), spec)
+        return await self.run_sandbox_as(config)
+
+    async def run_sandbox_as(self, config: pb.PodSandboxConfig) -> str:
+        """Run a sandbox of this configuration, ask for its status, and return its id."""
         request = pb.RunPodSandboxRequest(config=config)
-        return (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
+        sandbox_id = (await self.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
+        status = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
+        await self.call("PodSandboxStatus", status, pb.PodSandboxStatusResponse)
+        return sandbox_id
 
     async def create(self, spec: PodSpec, container: ContainerSpec, sandbox_id: str, *, attempt: int = 0) -> str:
         """Create a container in this sandbox and return its id."""
-        request = create_request(spec, container, sandbox_id, node=self.node, attempt=attempt)
+        return await self.create_as(create_request(spec, container, sandbox_id, node=self.node, attempt=attempt))
+
+    async def create_as(self, request: pb.CreateContainerRequest) -> str:
+        """Ask for the status of the image, create a container by this request, and return its id."""
+        image = pb.ImageStatusRequest(image=request.config.image).SerializeToString()
+        # The answer is not looked at: every image is there already, and a create without one is refused.
+        await self._channel.unary(f"{IMAGE}ImageStatus", image, timeout_seconds=CALL_SECONDS)
         return (await self.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
 
     async def start(self, container_id: str) -> None:
@@ -137,16 +155,53 @@ class Kubelet:
         request = pb.RemoveContainerRequest(container_id=container_id)
         await self.call("RemoveContainer", request, pb.RemoveContainerResponse)
 
-    async def remove_pod(self, sandbox_id: str) -> None:
-        """Stop and remove a sandbox with everything in it; one that is gone is no error."""
+    async def remove_pod(self, sandbox_id: str, *, grace_seconds: int = 0) -> None:
+        """Kill a pod and collect what is left of it at once; one that is gone is no error.
+
+        Without a grace period as by default: a first process that handles no SIGTERM, like ``FOREVER``, outlasts it.
+        """
+        await self.kill_pod(sandbox_id, grace_seconds=grace_seconds)
+        await self.collect_pod(sandbox_id)
+
+    async def kill_pod(self, sandbox_id: str, *, grace_seconds: int = 0) -> None:
+        """Stop the running containers of a pod, all at once, then its sandbox.
+
+        A container that was created and never started is not stopped: the kubelet counts running ones. The sandbox is
+        stopped even when a container could not be. Raises CallFailed and RuntimeUnavailable, of a container first.
+        """
+        running = await self._containers(sandbox_id, pb.ContainerStateValue(state=pb.CONTAINER_RUNNING))
+        stops = (self.stop(container_id, grace_seconds=grace_seconds) for container_id in running)
+        outcomes = await asyncio.gather(*stops, return_exceptions=True)
+        await self._stop_sandbox(sandbox_id)
+        for failure in outcomes:
+            if failure is not None:
+                raise failure
+
+    async def collect_pod(self, sandbox_id: str) -> None:
+        """Remove the containers of a killed pod, then its sandbox, as the kubelet's garbage collection does."""
+        for container_id in await self._containers(sandbox_id):
+            await self.remove(container_id)
+        await self._stop_sandbox(sandbox_id)  # once more: the collection does not rely on an earlier stop
+        request = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._unless_gone("RemovePodSandbox", request, pb.RemovePodSandboxResponse)
+
+    async def _stop_sandbox(self, sandbox_id: str) -> None:
+        request = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._unless_gone("StopPodSandbox", request, pb.StopPodSandboxResponse)
+
+    async def _unless_gone(self, method: str, request: Message, reply: type[Message]) -> None:
+        """Call a method; that its object is gone is no error."""
         try:
-            stop = pb.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
-            await self.call("StopPodSandbox", stop, pb.StopPodSandboxResponse)
-            remove = pb.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
-            await self.call("RemovePodSandbox", remove, pb.RemovePodSandboxResponse)
+            await self.call(method, request, reply)
         except CallFailed as failure:
             if failure.code != Code.NOT_FOUND:
                 raise
+
+    async def _containers(self, sandbox_id: str, state: pb.ContainerStateValue | None = None) -> tuple[str, ...]:
+        """Return the ids of the containers of a sandbox in this state, or in any."""
+        wanted = pb.ContainerFilter(pod_sandbox_id=sandbox_id, state=state)
+        reply = await self.call("ListContainers", pb.ListContainersRequest(filter=wanted), pb.ListContainersResponse)
+        return tuple(item.id for item in reply.containers)
 
     async def sandboxes(self, labels: dict[str, str] | None = None) -> tuple[str, ...]:
         """Return the ids of all sandboxes with these labels, stopped ones too."""

@@ -21,6 +21,7 @@ MIN_SHARES, MAX_SHARES = 2, 262_144
 MIN_QUOTA_US = 1_000
 POD_NAMESPACE_UUID = uuid.UUID("a3a8f3a4-7f0e-4b0c-9c86-5c1a6f4d2b11")  # ours, made up once
 FOREVER = ("/bin/sleep", "1000000")
+GRACE_SECONDS = 30  # the API's default terminationGracePeriodSeconds
 # Of every container that is not privileged (procMount: Default)
 MASKED_PATHS = (
     *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
@@ -267,7 +268,7 @@ def create_request(
             "io.kubernetes.container.restartCount": str(attempt),
             "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
             "io.kubernetes.container.terminationMessagePolicy": "File",
-            "io.kubernetes.pod.terminationGracePeriod": "30",
+            "io.kubernetes.pod.terminationGracePeriod": str(GRACE_SECONDS),
         },
         log_path=f"{container.name}/{attempt}.log",
         linux=pb.LinuxContainerConfig(

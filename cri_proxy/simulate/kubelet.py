@@ -5,7 +5,14 @@ from dataclasses import replace
 from typing import assert_never
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.pods import ContainerRole, ContainerSpec, create_request, resources, sandbox_config
+from cri_proxy.cri_client.pods import (
+    GRACE_SECONDS,
+    ContainerRole,
+    ContainerSpec,
+    create_request,
+    resources,
+    sandbox_config,
+)
 from cri_proxy.errors import CallFailed
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods, StepError
@@ -37,7 +44,7 @@ class SimulatedKubelet:
                 return await self._update(action)
             case Delete():
                 pod = self._pods.named(action.pod)
-                await self._simulated.kubelet.remove_pod(pod.sandbox_id)
+                await self._simulated.kubelet.remove_pod(pod.sandbox_id, grace_seconds=GRACE_SECONDS)
                 self._pods.drop(pod)
             case _:
                 assert_never(action)
@@ -76,9 +83,9 @@ class SimulatedKubelet:
     async def _run_sandbox(self, spec: DeclaredPod) -> str:
         # Not through Kubelet.run_sandbox, which makes a log directory on this host.
         kubelet = self._simulated.kubelet
-        request = pb.RunPodSandboxRequest(config=sandbox_config(spec, kubelet.node))
-        _mark_static(spec, request.config)
-        return (await kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)).pod_sandbox_id
+        config = sandbox_config(spec, kubelet.node)
+        _mark_static(spec, config)
+        return await kubelet.run_sandbox_as(config)
 
     async def _try_to_run(self, spec: DeclaredPod, container: NewContainer) -> str:
         """Create and start a container; return '' or the refusal. An init container ends at once, without an event."""
@@ -103,7 +110,7 @@ class SimulatedKubelet:
         self._simulated.devices.add(asked.attachments)
         attach(request.config, asked.attachments)
         request.config.linux.resources.cpuset_cpus = str(asked.cpuset_cpus)
-        container_id = (await kubelet.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
+        container_id = await kubelet.create_as(request)
         self._pods.put(pod.with_attempt(Attempt(spec, container_id, number)))
         await kubelet.start(container_id)
         if earlier is not None:

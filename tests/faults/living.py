@@ -24,7 +24,7 @@ from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
-from policies.base import ContainerKey, Grant
+from policies.base import ContainerKey, Grant, Labels
 from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
@@ -168,6 +168,8 @@ class Living(World):
         moves += [self.tamper, self.tamper, self.reconfigure, self.reconfigure, self.hotplug]
         moves += [self.restart_proxy, self.run_cold, self.slow_check, self.lose_a_create]
         self.random.shuffle(moves)
+        # A daemon that starts with a container in the runtime that the kubelet got no id of, and does not stop.
+        moves.insert(moves.index(self.lose_a_create) + 1, self.restart_proxy)
         await self.open(self.check)
         for move in (self.run_pod, self.run_cold, self.run_pod, *moves, self.let_time_pass, self.remove_pod):
             await self._perform(move)
@@ -194,9 +196,13 @@ class Living(World):
 
     async def run_cold(self) -> None:
         """A pod that begins on slow memory, where there is some."""
+        await self._run_owner(COLD)
+
+    async def _run_owner(self, annotations: Labels = ()) -> None:
+        """A pod whose container gets a CPU of its own, where there is room."""
         self._names += 1
         container = guaranteed("c0", 1000, memory_bytes=32 << 20)
-        spec = PodSpec(f"p{self._names}", (container,), annotations=COLD)
+        spec = PodSpec(f"p{self._names}", (container,), annotations=annotations)
         pod = LivePod(spec, await self.kubelet.run_sandbox(spec))
         self.pods[spec.name] = pod
         await self._create_and_start(pod, container)
@@ -220,10 +226,11 @@ class Living(World):
         await self.kubelet.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)
 
     async def lose_a_create(self) -> None:
-        """The runtime creates a container, or does not, and nobody learns; the kubelet tries again."""
-        after = self.random.random() < 0.5
-        self.runtime.faults.fail_next("CreateContainer", DEADLINE_EXCEEDED, "context deadline exceeded", after=after)
-        await self.run_pod()
+        """The runtime creates a container, or does not, and nobody learns: the kubelet knows no id to stop."""
+        for run in (self._run_owner, self.run_pod):
+            after = self.random.random() < 0.5
+            self.runtime.faults.fail_next("CreateContainer", DEADLINE_EXCEEDED, "deadline exceeded", after=after)
+            await run()
 
     async def let_time_pass(self) -> None:
         await self.clock.sleep(3700.0)

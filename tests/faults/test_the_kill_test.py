@@ -11,15 +11,15 @@ from tests.faults.observed import AS_THEY_ARE, Parts
 
 SHOWS = {
     "AnswersBeforeTheDisk": (1, "start: own ListPodSandbox: acted"),
-    "DropsTheDoubt": (1, "re-plan: save announced: durable"),
-    "DropsTheAnnouncement": (1, "save removal: durable"),
+    "DropsTheDoubt": (3, "re-plan: save announced: durable"),
+    "DropsTheAnnouncement": (3, "save confirmed: durable"),
     "ForgetsWhatIsConfirmed": (1, "nothing under way"),
     "ForgetsDecisions": (1, "save sandbox: asked"),
     "NeverDeletes": (1, "start: own ListPodSandbox: acted"),
     "ConfirmsBeforeTheReply": (1, "CreateContainer: reply seen"),
     "DoesNotHoldStarts": (1, "StartContainer: reply seen"),
-    "TakesUnknownForRefused": (2, "start: own ListPodSandbox: sent"),
-    "ReleasesBeforeTheReply": (1, "save removal: asked"),
+    "TakesUnknownForRefused": (8, "start: own ListPodSandbox: sent"),
+    "ReleasesBeforeTheReply": (4, "nothing under way"),
     "LosesTheIdOfACreated": (1, "start: own ListPodSandbox: sent"),
 }
 

@@ -22,7 +22,10 @@ from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 
-KINDS = ("CreateContainer", "StartContainer", "UpdateContainerResources", "StopPodSandbox", "RemovePodSandbox")
+KINDS = (
+    *("CreateContainer", "StartContainer", "UpdateContainerResources"),
+    *("StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"),
+)
 MACHINE = small_machine(cores=4)
 
 

@@ -1,5 +1,6 @@
 """The kubelet's calls, on the embedded runtime."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,29 @@ from tests.fakes.scripted_runtime import ScriptedRuntime
 WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("app", "web"),))
 
 
+class Told(ScriptedRuntime):
+    """Keeps the methods that it was called by, in order, and the grace period of each stop."""
+
+    def __init__(self) -> None:
+        super().__init__(small_machine())
+        self.methods: list[str] = []
+        self.grace_seconds: list[int] = []
+
+    async def call(self, method: str, message: bytes) -> bytes:
+        self.methods.append(method.rpartition("/")[2])
+        if method.endswith("/StopContainer"):
+            self.grace_seconds.append(pb.StopContainerRequest.FromString(message).timeout)
+        return await super().call(method, message)
+
+
 @pytest.fixture
-def kubelet(tmp_path: Path) -> Kubelet:
-    node = KubeletNode(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE)
-    return Kubelet(ScriptedRuntime(small_machine()), node)
+def runtime() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def kubelet(runtime: Told, tmp_path: Path) -> Kubelet:
+    return Kubelet(runtime, KubeletNode(1 << 30, log_directory=str(tmp_path), image=DEFAULT_IMAGE))
 
 
 async def test_a_pod_runs_with_its_containers_in_order(kubelet: Kubelet) -> None:
@@ -28,6 +48,46 @@ async def test_a_pod_runs_with_its_containers_in_order(kubelet: Kubelet) -> None
     assert [name for name, _ in pod.containers] == ["c0", "c1"]
     status = await kubelet.status(pod.container_id("c1"))
     assert status.status.state == pb.CONTAINER_RUNNING
+
+
+async def test_the_sandbox_is_looked_at_and_the_image_before_each_container(runtime: Told, kubelet: Kubelet) -> None:
+    await kubelet.run_pod(WEB)
+    container = ["ImageStatus", "CreateContainer", "StartContainer"]
+    assert runtime.methods == ["RunPodSandbox", "PodSandboxStatus", *container, *container]
+
+
+async def test_a_pods_containers_are_stopped_at_once_before_its_sandbox(runtime: Told, kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    runtime.methods.clear()
+    gate = runtime.faults.block("StopContainer")
+    killing = asyncio.get_running_loop().create_task(kubelet.kill_pod(pod.sandbox_id, grace_seconds=30))
+    await gate.entered()
+    await asyncio.sleep(0)
+    assert (gate.waiting, runtime.methods) == (2, ["ListContainers", "StopContainer", "StopContainer"])
+    gate.release()
+    await killing
+    assert runtime.methods[3:] == ["StopPodSandbox"]
+    assert runtime.grace_seconds == [30, 30]
+    runtime.methods.clear()
+    await kubelet.collect_pod(pod.sandbox_id)
+    removed = ["RemoveContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
+    assert runtime.methods == ["ListContainers", *removed]
+
+
+async def test_a_container_that_was_never_started_goes_with_its_sandbox(runtime: Told, kubelet: Kubelet) -> None:
+    sandbox_id = await kubelet.run_sandbox(WEB)
+    await kubelet.create(WEB, WEB.containers[0], sandbox_id)
+    runtime.methods.clear()
+    await kubelet.kill_pod(sandbox_id)
+    assert runtime.methods == ["ListContainers", "StopPodSandbox"]
+
+
+async def test_a_container_that_cannot_be_stopped_keeps_no_sandbox(runtime: Told, kubelet: Kubelet) -> None:
+    pod = await kubelet.run_pod(WEB)
+    runtime.faults.fail_next("StopContainer", 4, "deadline exceeded")
+    with pytest.raises(CallFailed, match="deadline exceeded"):
+        await kubelet.remove_pod(pod.sandbox_id)
+    assert runtime.methods[-1] == "StopPodSandbox"
 
 
 async def test_an_update_is_seen_from_inside(kubelet: Kubelet) -> None:
