@@ -55,6 +55,8 @@ class RunningPod:
 class Kubelet:
     """Create, inspect and remove pods; stateless except for the channel and the node."""
 
+    call_seconds = CALL_SECONDS
+
     def __init__(self, channel: RuntimeChannel, node: KubeletNode) -> None:
         """The caller closes ``channel``."""
         self._channel = channel
@@ -63,7 +65,7 @@ class Kubelet:
     async def call(self, method: str, request: Message, reply: type[Reply]) -> Reply:
         """Call a unary method of the runtime service. Raises CallFailed and RuntimeUnavailable."""
         message = request.SerializeToString()
-        return reply.FromString(await self._channel.unary(RUNTIME + method, message, timeout_seconds=CALL_SECONDS))
+        return reply.FromString(await self._channel.unary(RUNTIME + method, message, timeout_seconds=self.call_seconds))
 
     async def run_pod(self, spec: PodSpec) -> RunningPod:
         """Run a sandbox, then create and start each container, one after the other as the kubelet does."""
@@ -98,7 +100,7 @@ class Kubelet:
         """Ask for the status of the image, create a container by this request, and return its id."""
         image = pb.ImageStatusRequest(image=request.config.image).SerializeToString()
         # The answer is not looked at: every image is there already, and a create without one is refused.
-        await self._channel.unary(f"{IMAGE}ImageStatus", image, timeout_seconds=CALL_SECONDS)
+        await self._channel.unary(f"{IMAGE}ImageStatus", image, timeout_seconds=self.call_seconds)
         return (await self.call("CreateContainer", request, pb.CreateContainerResponse)).container_id
 
     async def start(self, container_id: str) -> None:
