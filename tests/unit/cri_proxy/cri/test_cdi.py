@@ -77,7 +77,8 @@ def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(
     devices = [{"name": str(number)} for number in range(2000)]
     text = json.dumps({"kind": "example.com/gpu", "devices": devices, "containerEdits": common})
     found = specs(tmp_path, text)
-    assert memory_of(lambda _: bool(found.device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
+    # A fresh look at each run: what was read before is kept.
+    assert memory_of(lambda _: bool(CdiSpecs(tmp_path).device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
     assert len(found.device_nodes(["example.com/gpu=7", "example.com/gpu=8"])) == 2000
 
 
