@@ -69,6 +69,7 @@ MANAGER_STATE: Final = FindingCode(
 )
 KUBELET_ELSEWHERE: Final = FindingCode("kubelet-elsewhere", _M, "The running kubelet is not connected to cri-proxy")
 KUBEADM_ENDPOINT: Final = FindingCode("kubeadm-endpoint", _M, "`kubeadm upgrade` puts another endpoint back")
+USES_PROXY: Final = FindingCode("uses-proxy", _M, "The kubelet depends on cri-proxy (`--before-removal` only)")
 KUBELET_CHANGED: Final = FindingCode(
     "kubelet-changed", _S, "A file changed after the kubelet started: it may use other values"
 )
@@ -93,44 +94,8 @@ OLD_CGROUPS: Final = FindingCode("old-cgroups", _N, "cgroup v1, which the kubele
 KUBEADM_ANNOTATION: Final = FindingCode(
     "kubeadm-annotation", _N, "An annotation of the node that cannot be seen from here"
 )
-USES_PROXY: Final = FindingCode("uses-proxy", _M, "The kubelet depends on cri-proxy (`--before-removal` only)")
 
-CODES: Final = (
-    RUNTIME_SOCKET,
-    CONFIG_INVALID,
-    PROXY_STOPPED,
-    PROXY_SILENT,
-    SOCKET_OWNER,
-    SECOND_PROXY,
-    PROXY_NOT_READY,
-    PROXY_DISABLED,
-    OPEN_ACCESS,
-    NO_CPUSET,
-    CPUSET_WRITER,
-    NRI_PLUGIN,
-    KUBELET_FILE,
-    CPU_MANAGER,
-    MEMORY_MANAGER,
-    ENDPOINT_HIDDEN,
-    ENDPOINT,
-    MANAGER_STATE,
-    KUBELET_ELSEWHERE,
-    KUBEADM_ENDPOINT,
-    USES_PROXY,
-    KUBELET_CHANGED,
-    RESERVATION,
-    NODE_NAME,
-    CGROUP_DRIVER,
-    OLD_RUNC,
-    ISOLATED_UNUSED,
-    ISOLATED_RESERVED,
-    NO_UNIT,
-    KUBELET_STOPPED,
-    KUBELET_EMBEDDED,
-    OVERRIDE,
-    TOPOLOGY_MANAGER,
-    RESERVATION_UNUSED,
-    NRI_UNKNOWN,
-    OLD_CGROUPS,
-    KUBEADM_ANNOTATION,
+CODES: Final[tuple[FindingCode, ...]] = tuple(
+    value for value in tuple(globals().values()) if isinstance(value, FindingCode)
 )
+"""All of them, in the order in which to act."""
