@@ -72,7 +72,7 @@ def omitted_pods(cpu_count: int) -> str:
     if cpu_count > 2:
         return ""
     if cpu_count == 2:
-        return "With 2 CPUs, one reserved and one exclusive, no pod that requests a share fits: no web, no report."
+        return "With 2 CPUs, one reserved and one exclusive, none is left to share: web and report are omitted."
     return "With 1 CPU nothing can be exclusive: database is omitted."
 
 
