@@ -1,7 +1,8 @@
 """A node for ``cri-proxy doctor``: files below a root, and real processes with the names and sockets of others.
 
-``proc`` of the root has links to the processes of this node alone, so that nothing else on the machine is seen. A
-process is a small Python that takes a name, listens on sockets and connects to others, and waits.
+``proc`` of the root has links to the processes of this node alone, so that nothing else on the machine is seen; in
+namespaces of its own it is the kernel's. A process is a small Python that takes a name, listens on sockets and connects
+to others, and waits.
 """
 
 import json
@@ -75,12 +76,18 @@ sys.stdin.read()
 class KubeletNode:
     """The node below ``root``. ``processes`` are those that run, by name."""
 
-    def __init__(self, root: Path, stack: ExitStack) -> None:
+    def __init__(self, root: Path, stack: ExitStack, *, is_alone: bool = False) -> None:
+        """``is_alone``: in a pid and a mount namespace of its own."""
         self.root = root
         self._stack = stack
+        self._is_alone = is_alone
         for directory in ("proc", "run/cri-proxy", "run/containerd", "var/lib/cri-proxy"):
             (root / directory).mkdir(parents=True)
-        (root / "proc/stat").symlink_to("/proc/stat")
+        if is_alone:
+            subprocess.run(["mount", "-t", "proc", "proc", root / "proc"], check=True)
+            stack.callback(lambda: subprocess.run(["umount", root / "proc"], check=True))
+        else:
+            (root / "proc/stat").symlink_to("/proc/stat")
         write_tree(root, small_machine())
         self._play = root / "play.py"
         self._play.write_text(_PLAY)
@@ -103,7 +110,8 @@ class KubeletNode:
         self._stack.enter_context(child)  # closes its standard input, on which it ends, and waits
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
-        (self.root / "proc" / str(child.pid)).symlink_to(f"/proc/{child.pid}")
+        if not self._is_alone:
+            (self.root / "proc" / str(child.pid)).symlink_to(f"/proc/{child.pid}")
         return child.pid
 
     def age(self, pid: int) -> None:
@@ -143,10 +151,10 @@ class KubeletNode:
 
 
 @contextmanager
-def kubelet_node(*, wired: bool = True) -> Iterator[KubeletNode]:
+def kubelet_node(*, wired: bool = True, is_alone: bool = False) -> Iterator[KubeletNode]:
     """A node of its own, below a path that is short enough for sockets; ``wired``: with the files of a healthy one."""
     with tempfile.TemporaryDirectory(prefix="node-") as directory, ExitStack() as stack:
-        node = KubeletNode(Path(os.path.realpath(directory)), stack)
+        node = KubeletNode(Path(os.path.realpath(directory)), stack, is_alone=is_alone)
         if wired:
             node.put(WIRED)
         yield node
