@@ -11,6 +11,7 @@ from policies.base import CpuPriority
 from policies.hardware.domains import Domain, Level
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.cpus.cores import core_sizes
+from policies.topology_aware.cpus.spread import Spread, leaves_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def _pick(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int
         if fitting:
             best = min(fitting, key=lambda c: _fit_key(candidates, counts, c, count))
             return taken | _pick(candidates, counts, best, count)
+        if not taken and (spread := spread_over(candidates, counts, domain)) is not None:
+            return sum(_pick(candidates, counts, leaf, share) for leaf, share in spread.shares(count))
         best = min(rest, key=lambda c: _spill_key(candidates, counts, c))
         rest.remove(best)
         taken |= _pick(candidates, counts, best, counts.give[best.index])
@@ -162,6 +165,12 @@ def _fit_key(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: 
         give - count,
         domain.index,
     )
+
+
+def spread_over(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> Spread | None:
+    """Return the leaves of a domain; None if it has no domains inside but cores."""
+    leaves = leaves_below(domain, counts.give, counts.whole, candidates.near, candidates.free)
+    return Spread(candidates.tree.machine, leaves, counts.give, counts.threads) if len(leaves) > 1 else None
 
 
 def _tightest(counts: _Counts, domain: Domain, count: int) -> int:

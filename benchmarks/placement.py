@@ -1,0 +1,333 @@
+"""How good the places are that the policy chooses. Run: python benchmarks/placement.py [SEEDS].
+
+Random histories on machines of several shapes; an oracle that shares no code with the policy says what was possible
+(``placement_oracle``). Prints one line for each measure, with the bound that it has to keep.
+"""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.placement_oracle import Oracle, Promise, Shape
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    CpuKind,
+    Grant,
+    Placed,
+    Pod,
+    QosClass,
+    Request,
+)
+from policies.builder import build_policy
+from policies.hardware.reserve import choose_reserved
+from policies.topology_aware.options import TopologyAwareOptions
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+
+GIBIBYTE = 1 << 30
+STEPS = 300  # of one history
+FULL = 0.85  # of the CPUs are asked for, on average
+
+
+def ladder(nodes: int) -> list[list[int]]:
+    """Distances of sockets in a row: 10, 21, 31, 41 and so on."""
+    return [[10 if a == b else 11 + 10 * abs(a - b) for b in range(nodes)] for a in range(nodes)]
+
+
+def caches(count: int, cpus: int) -> list[str]:
+    """L3 domains of so many CPUs each, side by side."""
+    return [f"{i * cpus}-{(i + 1) * cpus - 1}" for i in range(count)]
+
+
+SHAPES: dict[str, dict[str, object]] = {
+    "2 sockets": {"packages": 2, "cores": 16, "threads": 2, "memory": "128Gi"},
+    "2 sockets, 4 nodes each": {"packages": 2, "nodes": 4, "cores": 4, "threads": 2, "memory": "32Gi"},
+    "2 sockets, 2 nodes each": {"packages": 2, "nodes": 2, "cores": 8, "threads": 2, "memory": "64Gi"},
+    "4 sockets in a row": {"packages": 4, "cores": 8, "threads": 2, "memory": "64Gi", "distances": ladder(4)},
+    "8 sockets in a row": {"packages": 8, "cores": 4, "threads": 2, "memory": "32Gi", "distances": ladder(8)},
+    "1 socket, 8 caches": {"cores": 32, "threads": 2, "memory": "256Gi", "l3": caches(8, 8)},
+    "2 sockets, 2 nodes, 2 caches each": {
+        "packages": 2,
+        "nodes": 2,
+        "cores": 8,
+        "threads": 2,
+        "memory": "64Gi",
+        "l3": caches(8, 8),
+    },
+    "no threads": {"packages": 2, "nodes": 4, "cores": 8, "memory": "32Gi"},
+    "threads far apart": {"packages": 2, "nodes": 2, "cores": 8, "threads": 2, "numbering": "split", "memory": "64Gi"},
+}
+
+
+@dataclass
+class Tally:
+    """What was counted: how often a thing could have happened, and how often it did."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    occasions: Counter[str] = field(default_factory=Counter)
+    worst: dict[str, float] = field(default_factory=dict)
+
+    def add(self, name: str, happened: int, of: int = 1) -> None:
+        """Count an occasion, and what came of it."""
+        self.counts[name] += happened
+        self.occasions[name] += of
+
+    def at_least(self, name: str, value: float) -> None:
+        """Keep the greatest value."""
+        self.worst[name] = max(self.worst.get(name, value), value)
+
+
+class Node:
+    """A machine whose policy is asked, and the grants so far."""
+
+    def __init__(self, description: dict[str, object], **options: object) -> None:
+        """Build an empty node; two CPUs are reserved."""
+        self.machine = describe(description)
+        self.reserved = choose_reserved(self.machine, self.machine.online, 2000)
+        chosen = TopologyAwareOptions(self.machine.online, self.reserved, **options)  # type: ignore[arg-type]
+        self.policy = build_policy("topology-aware", self.machine, chosen)
+        self.shape = Shape(self.machine)
+        self.sharable = (self.machine.online - self.reserved - self.machine.isolated).mask
+        self.pools = {pool.name: pool.cpus.mask for pool in self.policy.pools(Allocations())}
+        self.held = Allocations()
+
+    @property
+    def free(self) -> int:
+        """CPUs that may be shared and that no container owns."""
+        return self.sharable & ~sum(grant.owned.mask for grant in self.held.grants)
+
+    def place(self, request: Request) -> Grant | None:
+        """Place a container; None if it is refused."""
+        decision = self.policy.decide(self.held, request)
+        if not isinstance(decision, Placed):
+            return None
+        self.held = self.held.with_grants(*decision.moved, decision.grant)
+        return decision.grant
+
+    def remove(self, grant: Grant) -> None:
+        """Take a container away."""
+        self.held = self.held.without(grant.container)
+
+    def shared_mcpu(self) -> int:
+        """What is booked in all pools together."""
+        return sum(grant.shared_mcpu for grant in self.held.grants)
+
+    def promises(self) -> list[Promise]:
+        """What is booked, by pool."""
+        booked: dict[str, list[int]] = {}
+        for grant in self.held.grants:
+            if grant.kind in (CpuKind.SHARED, CpuKind.MIXED):
+                booked.setdefault(grant.pool, []).append(grant.shared_mcpu)
+        return [Promise(self.pools[pool], sum(mcpu), 0 in mcpu) for pool, mcpu in sorted(booked.items())]
+
+    def cpus_of(self, grant: Grant) -> CpuSet:
+        """What a container runs on now."""
+        return self.policy.pinnings(self.held)[grant.container].cpus or CpuSet()
+
+
+def container(number: int, qos: QosClass, mcpu: int, limit_mcpu: int | None = None, memory_gib: float = 0.5) -> Request:
+    """A container in a pod of its own."""
+    uid = f"{number:06}"
+    limit = mcpu if qos is QosClass.GUARANTEED else limit_mcpu
+    memory_bytes = 0 if qos is QosClass.BEST_EFFORT else int(memory_gib * GIBIBYTE)
+    return Request(
+        ContainerKey(uid, "c"),
+        Pod(uid, f"p{uid}", "default", qos),
+        mcpu,
+        cpu_limit_mcpu=limit,
+        memory_request_bytes=memory_bytes,
+        memory_limit_bytes=memory_bytes if qos is QosClass.GUARANTEED else None,
+    )
+
+
+def some_container(rng: random.Random, number: int, node: Node) -> Request:
+    """A container of any class; owners of up to more CPUs than a domain has."""
+    kind = rng.random()
+    if kind < 0.6:
+        domain = max(leaf.cpus.bit_count() for leaf in node.shape.leaves)
+        whole = rng.choice((1, 1, 2, 2, 3, 4, 4, 5, 6, 8, domain, domain + domain // 2, 2 * domain))
+        return container(number, QosClass.GUARANTEED, 1000 * whole + rng.choice((0, 0, 0, 500)))
+    if kind < 0.85:
+        mcpu = rng.choice((100, 250, 500, 1000, 2000))
+        return container(number, QosClass.BURSTABLE, mcpu, rng.choice((None, 2 * mcpu, 4 * mcpu)))
+    return container(number, QosClass.BEST_EFFORT, 0)
+
+
+def history(node: Node, rng: random.Random) -> Iterator[tuple[Grant, int, list[Promise]]]:
+    """Containers come and go around FULL; yield each that was placed, with the free CPUs and promises before."""
+    asked: dict[ContainerKey, int] = {}
+    most = FULL * 1000 * node.sharable.bit_count()
+    for number in range(STEPS):
+        load = sum(asked.values())
+        if asked and load > most * rng.uniform(0.9, 1.1):
+            key = rng.choice(sorted(asked))
+            del asked[key]
+            node.held = node.held.without(key)
+            continue
+        request = some_container(rng, number, node)
+        free, promises = node.free, node.promises()
+        grant = node.place(request)
+        if grant is not None:
+            asked[grant.container] = request.cpu_request_mcpu
+            yield grant, free, promises
+
+
+def owners(tally: Tally, seeds: int) -> None:
+    """Exclusive placements against the oracle."""
+    for name, description in SHAPES.items():
+        for seed in range(seeds):
+            node = Node(description)
+            for grant, free, promises in history(node, random.Random(f"{name} {seed}")):
+                if grant.owned:
+                    judge_owner(tally, node, grant, Oracle(node.shape, free, promises))
+
+
+def judge_owner(tally: Tally, node: Node, grant: Grant, oracle: Oracle) -> None:
+    """Compare one placement with the best one, and the cores that it broke with the fewest."""
+    cpus, shape = grant.owned.mask, node.shape
+    real = shape.cost_of(cpus)
+    moved_up = Oracle(shape, oracle.free, [Promise(shape.machine.online.mask, node.shared_mcpu(), is_used=True)])
+    newly = sum(1 for core in shape.cores if core & cpus and core & ~cpus and not core & ~oracle.free)
+    tally.add("newly shared cores", newly, oracle.least_newly_shared(cpus.bit_count()))
+    if real.nodes == 1 and real.caches == 1:
+        return
+    best = oracle.best(cpus.bit_count())
+    if best is None:  # only once containers that share had moved up
+        moved = moved_up.best(cpus.bit_count())
+        tally.add("more nodes after moves", moved is not None and real[:2] > moved[:2])
+        return
+    homes = sum(1 << n for n, mask in shape.nodes.items() if mask & cpus)
+    tally.add("more packages", real.packages > best.packages)
+    tally.add("more nodes", real[:2] > best[:2])
+    tally.add("more caches", real[:3] > best[:3])
+    tally.add("torn cores", real[:3] == best[:3] and real.stranger_cores > best.stranger_cores)
+    tally.add("farther nodes", real[:4] == best[:4] and real.distance > best.distance)
+    tally.add("memory elsewhere", bool(grant.mems) and grant.mems.mask != homes)
+
+
+def domains_beside_sharers(tally: Tally, seeds: int) -> None:
+    """A small container on every domain; then three that want a domain each."""
+    for qos, mcpu in ((QosClass.BURSTABLE, 100), (QosClass.BEST_EFFORT, 0)):
+        node = Node({"packages": 2, "nodes": 2, "cores": 4, "threads": 2, "memory": "32Gi"})
+        for number in range(8):
+            node.place(container(number, qos, mcpu, memory_gib=0.05))
+        for number in range(8, 11):
+            grant = node.place(container(number, QosClass.GUARANTEED, 8000))
+            tally.add("whole domain", grant is not None and grant.owned.mask in node.shape.nodes.values())
+
+
+def sharers(tally: Tally, seeds: int) -> None:
+    """What containers that share get in the course of histories."""
+    for name, description in SHAPES.items():
+        for seed in range(seeds):
+            node = Node(description)
+            for _ in history(node, random.Random(f"sharers {name} {seed}")):
+                judge_sharers(tally, node)
+            tally.add("spread of load", spread_of_load(node))
+
+
+def judge_sharers(tally: Tally, node: Node) -> None:
+    """Count a Burstable container below its limit, or best effort on two CPUs, while a node has room."""
+    pinned = node.policy.pinnings(node.held)
+    free = node.free
+    homes = [(mask & free).bit_count() for mask in node.shape.nodes.values()]
+    booked = [sum(p.mcpu for p in node.promises() if not p.cpus & ~mask) for mask in node.shape.nodes.values()]
+    idle = max(cpus - -(-mcpu // 1000) for cpus, mcpu in zip(homes, booked, strict=True))
+    for grant in node.held.grants:
+        if grant.kind is not CpuKind.SHARED:
+            continue
+        cpus = len(pinned[grant.container].cpus or ())
+        limit = grant.request.cpu_limit_mcpu
+        match grant.request.pod.qos:
+            case QosClass.BURSTABLE if limit is not None:
+                tally.add("squeezed", 1000 * cpus < limit <= 1000 * max(homes))
+            case QosClass.BEST_EFFORT:
+                tally.add("best effort on two", cpus <= 2 and idle >= 6)
+            case _:
+                pass
+
+
+def spread_of_load(node: Node) -> float:
+    """The load of the fullest node's shared CPUs less that of the emptiest's: requested CPU per CPU."""
+    free, pinned = node.free, node.policy.pinnings(node.held)
+    loads = []
+    for mask in node.shape.nodes.values():
+        if not mask & free:
+            continue
+        load = 0.0
+        for grant in node.held.grants:
+            cpus = (pinned[grant.container].cpus or CpuSet()).mask & free
+            if grant.shared_mcpu and cpus & mask:
+                load += grant.shared_mcpu * (cpus & mask).bit_count() / cpus.bit_count()
+        loads.append(load / 1000 / (mask & free).bit_count())
+    return max(loads) - min(loads)
+
+
+def expander(tally: Tally, seeds: int) -> None:
+    """Two sockets, one of them with a memory expander: the CPU time that is asked for at each."""
+    far = [{"memory": "256Gi", "near": {0: 14}}]
+    node = Node({"packages": 2, "cores": 16, "threads": 2, "memory": "128Gi", "memory_nodes": far})
+    for number in range(10):
+        node.place(container(number, QosClass.GUARANTEED, 2000))
+    used = [sum(len(g.owned & CpuSet(mask)) for g in node.held.grants) for mask in node.shape.packages.values()]
+    tally.at_least("sockets", max(used) / max(1, min(used)))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A line of the table."""
+
+    name: str
+    title: str
+    bound: str
+    keeps: Callable[[float], bool]
+    form: str = "share"  # share of occasions, or a ratio above the least
+
+
+MEASURES = (
+    Measure("more packages", "spanning placements on more packages than necessary", "0", lambda x: x == 0),
+    Measure("more nodes", "... on more nodes than necessary", "0", lambda x: x == 0),
+    Measure("more nodes after moves", "... likewise, where sharers had to move up", "0", lambda x: x == 0),
+    Measure("more caches", "... on more L3 domains than necessary", "0", lambda x: x == 0),
+    Measure("torn cores", "... with needlessly torn cores", "0", lambda x: x == 0),
+    Measure("farther nodes", "... on nodes farther apart than necessary", "0", lambda x: x == 0),
+    Measure("memory elsewhere", "... with memory off their CPUs' nodes", "0", lambda x: x == 0),
+    Measure("whole domain", "domain-sized containers beside small sharers that get a domain", "all", lambda x: x == 1),
+    Measure("newly shared cores", "cores shared with strangers above the least", "< 5 %", lambda x: x < 0.05, "excess"),
+    Measure("squeezed", "Burstable squeezed below the limit though a node has room", "< 0.5 %", lambda x: x < 0.005),
+    Measure("best effort on two", "best effort on two CPUs or fewer beside six idle", "< 1 %", lambda x: x < 0.01),
+    Measure("spread of load", "load of the fullest node less the emptiest", "< 0.2", lambda x: x < 0.2),
+    Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
+)
+
+
+def value_of(measure: Measure, tally: Tally) -> float:
+    """The figure of one line."""
+    if measure.name in tally.worst:
+        return tally.worst[measure.name]
+    happened, of = tally.counts[measure.name], tally.occasions[measure.name]
+    return (happened - of) / max(1, of) if measure.form == "excess" else happened / max(1, of)
+
+
+def main(seeds: int) -> int:
+    """Print the table; 1 when a bound is not kept."""
+    tally = Tally()
+    for play in (owners, domains_beside_sharers, sharers, expander):
+        play(tally, seeds)
+    kept = True
+    for measure in MEASURES:
+        value = value_of(measure, tally)
+        happened, of = tally.counts[measure.name], tally.occasions[measure.name]
+        print(f"{measure.title:<66} {value:8.3f}  {happened:8.0f} of {of:<7} bound {measure.bound}", flush=True)
+        kept = kept and measure.keeps(value)
+    return int(not kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 5))
