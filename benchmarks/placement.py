@@ -6,7 +6,7 @@ Random histories on machines of several shapes; an oracle that shares no code wi
 
 import random
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,11 +69,11 @@ SHAPES: dict[str, dict[str, object]] = {
 class Tally:
     """What was counted: how often a thing could have happened, and how often it did."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     occasions: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
 
-    def add(self, name: str, happened: int, of: int = 1) -> None:
+    def add(self, name: str, happened: float, of: int = 1) -> None:
         """Count an occasion, and what came of it."""
         self.counts[name] += happened
         self.occasions[name] += of
