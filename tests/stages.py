@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 REPORTS = ROOT / ".cache" / "reports"
+FAILURE_LINES = 8  # of each failed test at the end of all output: who sees only that knows what to look for
 GRACE_SECONDS = 60.0  # from the interrupt to the kill: fixtures stop the daemons and machines that they started
 
 
@@ -49,11 +50,11 @@ STAGES = (
     # In a whole run 4 % survive, listed ones among them. What a sample has more by chance is not counted.
     Stage("mutants", "mutants", ("python", "-m", "tests.mutation", *MUTANTS), 900),
     # One after the other in one pytest: histories are killed while both wait for their daemons.
-    Stage("kill", "kill", ("pytest", "-v", "tests/kill", "tests/restart"), 1800),
-    Stage("soak", "soak", ("pytest", "-v", "tests/soak"), 1800),
-    Stage("e2e", "e2e", ("pytest", "-v", "tests/e2e"), 1800),
-    Stage("e2e", "hostile", ("pytest", "-v", "-m", "containerd", "tests/hostile"), 1800),
-    Stage("vm", "vm", ("pytest", "-v", "tests/vm"), 2400),
+    Stage("kill", "kill", ("pytest", "-q", "tests/kill", "tests/restart"), 1800),
+    Stage("soak", "soak", ("pytest", "-q", "tests/soak"), 1800),
+    Stage("e2e", "e2e", ("pytest", "-q", "tests/e2e"), 1800),
+    Stage("e2e", "hostile", ("pytest", "-q", "-m", "containerd", "tests/hostile"), 1800),
+    Stage("vm", "vm", ("pytest", "-q", "tests/vm"), 2400),
 )
 
 
@@ -76,7 +77,7 @@ class Result:
     seconds: float
     passed: int
     failed: int
-    failures: tuple[str, ...] = ()  # the failed tests by name
+    failures: tuple[tuple[str, str], ...] = ()  # the failed tests: name, and how it failed
     skipped: tuple[str, ...] = ()  # 'test: reason'
     problem: str = ""  # why the stage failed beyond failed tests
 
@@ -107,7 +108,7 @@ def run(stage: Stage, *, skips_fail: bool) -> Result:
     command = [str(BIN / stage.command[0]), *stage.command[1:]]
     if stage.report:
         stage.report.unlink(missing_ok=True)
-        command += ["-rs", f"--junitxml={stage.report}"]
+        command += ["-rfEs", f"--junitxml={stage.report}"]
     start = time.monotonic()
     problem, status = "", 0
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True) as process:
@@ -146,7 +147,7 @@ def judge(ended: Ended, *, skips_fail: bool) -> Result:
     except ElementTree.ParseError as error:  # killed while it wrote
         return Result(name, seconds, 0, 0, problem=problem or f"pytest's report cannot be read: {error}")
     passed = sum(outcome == "passed" for _, outcome, _ in found)
-    failures = tuple(test for test, outcome, _ in found if outcome == "failed")
+    failures = tuple((test, how) for test, outcome, how in found if outcome == "failed")
     skipped = tuple(f"{test}: {reason}" for test, outcome, reason in found if outcome == "skipped")
     if not problem and skipped and skips_fail:
         problem = f"{len(skipped)} skipped, and CI=true means that nothing may be"
@@ -156,15 +157,16 @@ def judge(ended: Ended, *, skips_fail: bool) -> Result:
 
 
 def cases(report: str) -> Iterator[tuple[str, str, str]]:
-    """(test, 'passed' or 'failed' or 'skipped', reason) of each test case in a JUnit report.
+    """(test, 'passed' or 'failed' or 'skipped', reason or failure) of each test case in a JUnit report.
 
     An expected failure stands there as skipped; it is what the test said it would be, so it counts as passed.
     """
     for case in ElementTree.fromstring(report).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            yield name, "failed", ""
+        failed = [how for kind in ("failure", "error") for how in case.findall(kind)]
+        if failed:
+            yield name, "failed", failed[0].get("message", "")
         elif skipped is not None and skipped.get("type") != "pytest.xfail":
             yield name, "skipped", skipped.get("message", "")
         else:
@@ -186,7 +188,9 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
         yield row if r.is_good else f"{row}  {verdict(r)}"
     for r in results:
         yield from (f"skipped in {r.stage}: {line}" for line in r.skipped)
-        yield from (f"failed in {r.stage}: {test}" for test in r.failures)
+        for test, how in r.failures:
+            yield f"failed in {r.stage}: {test}"
+            yield from (f"    {line[:300]}" for line in how.splitlines()[:FAILURE_LINES])
     passed = sum(r.passed for r in results)
     # A stage that broke without a failed test (no report, a forbidden skip, its limit) is one failure.
     failed = sum(r.failed or int(bool(r.problem)) for r in results)

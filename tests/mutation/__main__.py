@@ -98,7 +98,8 @@ def _note(fate: Fate, fates: dict[str, Fate]) -> None:
     fates[fate.name] = fate
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     results.append(RESULTS, fate)
-    print(f"{fate.status:<9} {fate.seconds:6.1f} s  {fate.name}   {fate.by}", flush=True)
+    if not fate.is_dead:  # a log of hundreds that died hides what matters
+        print(f"{fate.status:<9} {fate.seconds:6.1f} s  {fate.name}   {fate.by}", flush=True)
 
 
 def _collect_and_run(run: MutationRun, tests: Sequence[str]) -> None:
