@@ -114,8 +114,9 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_fault_is_planted_and_found_by_a_test_that_looks() -> None:
     ended = run("--tests", "tests/unit/policies/test_glob.py", "--sample", "20", "--allowed", "50")
-    assert "killed" in ended.stdout
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    died = int(ended.stdout.splitlines()[-1].split()[3])  # of the table of areas
+    assert died >= 10
 
 
 def test_a_fault_that_no_test_looks_for_fails_the_run() -> None:
