@@ -5,7 +5,7 @@ the hardware has a single child, available or not: pool names must not change wh
 available CPUs are dropped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from policies.hardware.priorities import PriorityMasks, priority_masks_of
 from policies.hardware.siblings import Shifts, sibling_shifts
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
-from sysfs.model import Machine
+from sysfs.model import Machine, NumaNode
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
 ROOT = "root"
@@ -27,6 +27,8 @@ class Pool:
 
     ``sharable`` are available CPUs that are neither reserved nor kernel-isolated; ``loose`` those of them that
     lie in no child. ``path`` is the way up, this pool first, the root last; ``parent`` is -1 for the root.
+    ``distances`` has all memory nodes, the nearest first, those at the same distance as one mask: how much farther than
+    the nearest they are from its CPUs, and these from each other, in hundredths.
     """
 
     index: int
@@ -44,6 +46,7 @@ class Pool:
     isolated: int
     reserved: int
     mems: int
+    distances: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,6 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
 def _leaf_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...]) -> Pool:
     """Return the pool as it is without children."""
     machine = site.machine
-    mems = _own_memory(machine, domain) or (parents[0].mems if parents else 0)
     sharable = domain.cpus & site.sharable
     return Pool(
         index=index,
@@ -170,18 +172,50 @@ def _leaf_pool(site: _Site, domain: Domain, index: int, parents: tuple[Pool, ...
         loose=sharable,
         isolated=domain.cpus & site.isolated,
         reserved=domain.cpus & site.reserved,
-        mems=mems,
+        mems=machine.memory_nodes.mask if domain.level is Level.ROOT else memory_at(machine, domain.cpus),
+        distances=_memory_distances(machine, domain.cpus),
     )
 
 
-def _own_memory(machine: Machine, domain: Domain) -> int:
-    """Return the nodes with memory of the domain's CPUs, and the CPU-less ones nearest to them; for the root all."""
-    if domain.level is Level.ROOT:
-        return machine.memory_nodes.mask
-    homes = sum(1 << node.id for node in machine.nodes if node.cpus.mask & domain.cpus)
-    return sum(
-        1 << node.id for node in machine.nodes if node.memory_bytes and (homes >> node.id & 1 or node.near.mask & homes)
+def memory_at(machine: Machine, cpus: int) -> int:
+    """Return the nodes with memory of these CPUs, and the CPU-less ones nearest to them; else the nearest memory."""
+    homes = [node for node in machine.nodes if node.cpus.mask & cpus]
+    ids = sum(1 << home.id for home in homes)
+    local = sum(1 << n.id for n in machine.nodes if n.memory_bytes and (ids >> n.id & 1 or n.near.mask & ids))
+    if local or not homes:
+        return local or machine.memory_nodes.mask
+    away = [(min(home.distance_to(n.id) for home in homes), 1 << n.id) for n in machine.nodes if n.memory_bytes]
+    least = min((distance for distance, _ in away), default=0)
+    return sum(node for distance, node in away if distance == least)
+
+
+def _memory_distances(machine: Machine, cpus: int) -> tuple[tuple[int, int], ...]:
+    """Return ``Pool.distances`` of these CPUs.
+
+    CPUs without memory of their own are at no disadvantage: whatever runs on them, its memory is as far.
+    """
+    homes = [node for node in machine.nodes if node.cpus.mask & cpus]
+    there = [node.id for node in machine.nodes if node.memory_bytes]
+    nearest = [min((home.distance_to(n) for n in there), default=0) for home in homes]
+    apart = _mean_distance_apart(homes, cpus)
+    groups: dict[int, int] = {}
+    for n in there:
+        farther = (home.distance_to(n) - least for home, least in zip(homes, nearest, strict=True))
+        distance = apart + 100 * min(farther, default=0)
+        groups[distance] = groups.get(distance, 0) | 1 << n
+    return tuple(sorted(groups.items()))
+
+
+def _mean_distance_apart(homes: Sequence[NumaNode], cpus: int) -> int:
+    """Return how far it is between two of the CPUs, beyond the distance within a node, in hundredths.
+
+    That is what a thread loses that moves between them: its memory stays where it was allocated.
+    """
+    counts = [(home, (home.cpus.mask & cpus).bit_count()) for home in homes]
+    total = sum(
+        n * m * (one.distance_to(other.id) - one.distance_to(one.id)) for one, n in counts for other, m in counts
     )
+    return 100 * total // max(1, sum(n for _, n in counts) ** 2)
 
 
 def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:

@@ -10,6 +10,7 @@ from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits
 from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores
+from policies.topology_aware.memory.distance import memory_distances
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
@@ -36,6 +37,7 @@ class FixedScores:
     hints: tuple[float, ...]
     burst: tuple[int, ...]
     memory: tuple[MemoryOffer, ...]
+    distance: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,15 @@ class Ranking:
 
 def fixed_scores_of(context: PlacementContext) -> FixedScores:
     """Return the scores that no pass changes."""
+    pools = context.tree.pools
+    memory = memory_offers(context.supply, context.request, context.demand)
+    zones = [offer.zone or pool.mems for offer, pool in zip(memory, pools, strict=True)]
     return FixedScores(
         affinity_scores(context.tree, context.options, context.request, context.others),
         hint_scores(context.tree, context.request.hints),
         burst_ranks(context.tree, context.demand.burst_level),
-        memory_offers(context.supply, context.request, context.demand),
+        memory,
+        memory_distances(context.supply.memory, context.request, pools, zones),
     )
 
 
@@ -93,7 +99,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 memory_limit=memory.holds_limit,
                 burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
                 burst_level=pulls.burst[i],
-                few_nodes=-(memory.zone or pool.mems).bit_count(),
+                near_memory=0 - pulls.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
                 undisturbed=memory.as_is,

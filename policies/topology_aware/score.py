@@ -20,7 +20,7 @@ class Key(NamedTuple):
     memory_limit: int  # 1: it could hold the memory limit
     burst_mcpu: int  # how much of the CPU limit the shared set could give now
     burst_level: int  # 0: as wide as suits a container without a CPU limit; less the farther from that
-    few_nodes: int  # minus the number of memory nodes: local memory first
+    near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
     undisturbed: int  # 1: no other container has to get more memory nodes
@@ -49,7 +49,7 @@ _FIELDS = {
         "0: as wide as unlimited burst should be; minus the levels from there",
         "is farther from the level for unlimited burst",
     ),
-    "few_nodes": ("minus the number of memory nodes", "spreads memory over more nodes"),
+    "near_memory": ("minus how much farther its memory is than the nearest", "has its memory farther away"),
     "priority": ("1: has enough CPUs of the preferred priority", "has fewer CPUs of the preferred priority free"),
     "depth": ("deeper pools are smaller and closer", "is larger"),
     "undisturbed": (

@@ -107,11 +107,17 @@ class _Tree:
         if name.startswith("/L3"):
             nodes = [f"NUMA node #{n.id}" for n in self._machine.nodes if cpus <= frozenset(n.cpus)]
             name = (nodes or [above[0].name])[0] + name
-        mems = self._memory_of(cpus) or above[0].mems
+        mems = self._memory_of(cpus) or self._nearest_memory(cpus)
         pool = ModelPool(name, tuple(p.name for p in above), cpus, cpus & self._available, mems)
         self._found.append(pool)
         for child in self._children(cpus, levels):
             self._add(child, (pool, *above))
+
+    def _nearest_memory(self, cpus: Ids) -> Ids:
+        """Of the nodes with memory, those at the smallest distance from any node that has some of these CPUs."""
+        homes = [n for n in self._machine.nodes if frozenset(n.cpus) & cpus]
+        away = {m.id: min(h.distance_to(m.id) for h in homes) for m in self._machine.nodes if m.memory_bytes and homes}
+        return frozenset(node for node, distance in away.items() if distance == min(away.values()))
 
     def _memory_of(self, cpus: Ids) -> Ids:
         """Nodes with memory that have some of these CPUs, and nodes without CPUs that are nearest to such a node."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import ContainerKey, CpuKind, Grant, QosClass, Request
-from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes
+from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes, node_ids
 from policies.topology_aware.supply.memory_packing import ZonePromise, in_order, packed
 from sysfs.model import MemoryKind
 
@@ -86,6 +86,22 @@ class MemoryAccount:
             _summed(self.widest, ((c.widest, amount) for c, amount in counted)),
             _summed(self.yielding, ((c.zone if c.priority >= FIRST else c.widest, amount) for c, amount in counted)),
         )
+
+    def free_bytes(self) -> dict[int, int]:
+        """Return what is left of each node when containers allocate near their CPUs: an estimate, to compare nodes.
+
+        A promise lies on the nodes of its zone that have CPUs, as evenly as they are free, before the others.
+        """
+        free = dict(self.nodes.capacity_bytes)
+        for zone, promised in self.zones:
+            left = promised
+            for tier in (zone & self.nodes.local, zone & ~self.nodes.local):
+                room = sum(free[node] for node in node_ids(tier))
+                here = min(left, room)
+                for node in node_ids(tier) if here else ():
+                    free[node] -= free[node] * here // room
+                left -= here
+        return free
 
     @property
     def holds(self) -> bool:

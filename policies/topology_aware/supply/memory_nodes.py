@@ -1,6 +1,6 @@
 """A machine's memory nodes by kind and distance: capacity, nearest nodes and expansion of a zone. Sets are masks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -30,12 +30,13 @@ class MemoryNodes:
     """The nodes that have memory.
 
     ``normal`` are those that are not movable-only: the kernel's own objects for a container must have one of them
-    (Documentation/admin-guide/mm/memory-hotplug.rst). ``near`` has for each node all nodes by growing distance,
+    (Documentation/admin-guide/mm/memory-hotplug.rst). ``local`` are those with CPUs. ``near`` has for each node all nodes by growing distance,
     those at the same distance as one mask.
     """
 
     every: int
     normal: int
+    local: int
     dram: int
     pmem: int
     hbm: int
@@ -81,6 +82,16 @@ class MemoryNodes:
                     break
         return found
 
+    def by_distance(self, zone: int, wanted: int, order: Callable[[int], tuple[int, ...]]) -> list[int]:
+        """Return the wanted nodes outside the zone, those closest to any node of it first, equals by ``order``."""
+        least: dict[int, int] = {}
+        wanted &= self.every & ~zone
+        for node in node_ids(zone & self.every):
+            for distance, group in self.near[node]:
+                for other in node_ids(group & wanted):
+                    least[other] = min(distance, least.get(other, _UNKNOWN))
+        return sorted(least, key=lambda node: (least[node], order(node), node))
+
     def expand(self, zone: int, kinds: Iterable[MemoryKind], within: int) -> int:
         """Return what expanding a zone adds: for each kind its nearest new nodes, of those ``within``."""
         added = 0
@@ -104,6 +115,7 @@ def memory_nodes_of(machine: Machine) -> MemoryNodes:
     return MemoryNodes(
         every=sum(1 << n.id for n in nodes),
         normal=sum(1 << n.id for n in nodes if n.is_normal_memory),
+        local=sum(1 << n.id for n in nodes if n.cpus),
         dram=kinds[MemoryKind.DRAM],
         pmem=kinds[MemoryKind.PMEM],
         hbm=kinds[MemoryKind.HBM],

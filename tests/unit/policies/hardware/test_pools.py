@@ -157,3 +157,16 @@ def test_reserved_cpus_that_are_not_available_are_not_used_and_reserved_ones_are
 def test_the_smallest_core_is_one_whose_sibling_is_offline() -> None:
     tree = tree_of(four_nodes(offline="1"))
     assert (tree.smallest_core, tree.threads_per_core) == (1, 2)
+
+
+def test_cpus_without_memory_use_the_nearest() -> None:
+    row = [[10 + 10 * abs(a - b) for b in range(4)] for a in range(4)]
+    tree = tree_of(small_machine(packages=4, memory=["2Gi", "2Gi", "2Gi", 0], distances=row))
+    assert mems(tree, "socket #3") == "2"
+
+
+def test_memory_is_told_by_how_much_farther_it_is_than_the_nearest() -> None:
+    far = [{"memory": "2Gi", "near": {0: 14}}]
+    tree = tree_of(small_machine(memory=["2Gi", 0], memory_nodes=far))
+    assert tree.named("socket #0").distances == ((0, 0b1), (400, 0b100))
+    assert [distance for distance, _ in tree.named("socket #1").distances][0] == 0

@@ -1,19 +1,79 @@
 """Where a container goes by its memory, on two packages of two nodes of four CPUs and 2 GiB."""
 
-from policies.base import Allocations
-from sysfs.cpuset import NodeSet
-from sysfs.model import MemoryKind
+from dataclasses import replace
+
+import pytest
+
+from policies.base import Allocations, ContainerKey, Request
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import Machine, MemoryKind
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BURSTABLE, fill, four_nodes, placed, rejected, request, topology_aware
+from tests.unit.policies.build import (
+    BEST_EFFORT,
+    BURSTABLE,
+    before,
+    fill,
+    four_nodes,
+    placed,
+    rejected,
+    request,
+    topology_aware,
+)
 
 POLICY = topology_aware(four_nodes(), "0")
 NOTHING = Allocations()
 
 
-def test_a_node_with_memory_of_its_own_goes_before_one_without() -> None:
-    policy = topology_aware(small_machine(packages=1, nodes=3, memory=["2Gi", "2Gi", 0]))
-    held = fill(policy, *(request(f"{n}/c", 1000) for n in range(3)))
-    assert [grant.pool for grant in held.grants] == ["NUMA node #0", "NUMA node #1", "NUMA node #0"]
+def loads(machine: Machine, wanted: Request) -> list[int]:
+    """How many of eight such containers run on the CPUs of each node, the lowest first."""
+    policy = topology_aware(machine)
+    held = fill(policy, *(replace(wanted, container=ContainerKey(f"{n}", "c")) for n in range(8)))
+    used = [pinning.cpus or CpuSet() for pinning in policy.pinnings(held).values()]
+    return [sum(1 for cpus in used if cpus <= node.cpus) for node in machine.nodes if node.cpus]
+
+
+CXL = {"memory": "64Gi", "near": {0: 14}}
+KINDS = {
+    "expander": small_machine(cores=4, memory_nodes=[CXL]),
+    "PMEM": small_machine(cores=4, memory_nodes=[{**CXL, "kind": "pmem"}]),
+    "movable PMEM": small_machine(cores=4, memory_nodes=[{**CXL, "kind": "pmem", "movable": True}]),
+    "HBM": small_machine(cores=4, memory_nodes=[{**CXL, "kind": "hbm"}]),
+    "no memory": small_machine(cores=4, memory=["2Gi", 0]),
+    "less memory": small_machine(cores=4, memory=["2Gi", "1Gi"]),
+    "two expanders": small_machine(cores=4, memory_nodes=[CXL, CXL]),
+}
+SIZES = {
+    "owner": request(mcpu=1000, memory_limit_bytes=1 << 20),
+    "Guaranteed share": request(mcpu=500, memory_limit_bytes=1 << 20),
+    "Burstable": request(mcpu=500, qos=BURSTABLE, memory_request_bytes=1 << 20),
+    "best effort": request(qos=BEST_EFFORT),
+}
+
+
+@pytest.mark.parametrize("wanted", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("machine", KINDS.values(), ids=KINDS)
+def test_what_kind_of_memory_a_socket_has_besides_does_not_tilt_the_load(machine: Machine, wanted: Request) -> None:
+    assert loads(machine, wanted) == [4, 4]
+
+
+def test_nodes_without_memory_take_their_share_of_the_load() -> None:
+    assert loads(small_machine(nodes=2, memory=["2Gi", "2Gi", 0, 0]), SIZES["owner"]) == [2, 2, 2, 2]
+
+
+def test_memory_that_is_promised_already_is_as_far_as_what_is_left() -> None:
+    """Socket 0 has 2 GiB and an expander: once the 2 GiB are promised, its memory is farther than that of socket 1."""
+    policy = topology_aware(KINDS["expander"], "0")
+    full = request("full/c", 1000, memory_limit_bytes=2 << 30, previous=before("socket #0"))
+    held = fill(policy, full)
+    assert held.grants[0].pool == "socket #0"
+    one, two = (request(f"{n}/c", 1000, memory_limit_bytes=1 << 30) for n in range(2))
+    decision = placed(policy.decide(held, one))
+    assert decision.grant.pool == "socket #1"
+    keys = {ranked.pool: dict(ranked.key)["near_memory"] for ranked in decision.ranking}
+    assert (keys["socket #0"], keys["socket #1"]) == (-4, 0)
+    held = fill(policy, one, two, held=held)
+    third = placed(policy.decide(held, replace(one, container=ContainerKey("third", "c"))))
+    assert third.grant.pool == "socket #0"  # socket 1 has no room
 
 
 def test_a_pool_whose_memory_is_promised_already_is_not_preferred() -> None:
