@@ -30,8 +30,8 @@ class MemoryNodes:
     """The nodes that have memory.
 
     ``normal`` are those that are not movable-only: the kernel's own objects for a container must have one of them
-    (Documentation/admin-guide/mm/memory-hotplug.rst). ``local`` are those with CPUs. ``near`` has for each node all nodes by growing distance,
-    those at the same distance as one mask.
+    (Documentation/admin-guide/mm/memory-hotplug.rst). ``local`` are those with CPUs. ``near`` has for each node all
+    nodes by growing distance, those at the same distance as one mask.
     """
 
     every: int
