@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sysfs.cpuset import CpuSet, NodeSet, grouped
 from sysfs.memory_kind import MemoryFacts, closest, memory_kind
-from sysfs.model import Cache, Core, CoreKind, Cpu, Device, Die, Machine, MemoryKind, NumaNode, Package
+from sysfs.model import Cache, Core, CoreKind, Cpu, Device, Die, HugePages, Machine, MemoryKind, NumaNode, Package
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class NodeFacts:
     cpus: CpuSet
     memory: MemoryFacts
     distances: tuple[tuple[int, int], ...]
+    huge_pages: tuple[HugePages, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,10 @@ def _nodes(nodes: Sequence[NodeFacts]) -> tuple[tuple[NumaNode, ...], list[str]]
         kind = node.memory.kind or MemoryKind.DRAM
         if not node.cpus:
             kind = memory_kind(node.memory, [dram[i] for i in near if i in dram], list(dram.values()))
-        memory = node.memory
-        found.append(NumaNode(node.id, node.cpus, memory.memory_bytes, kind, memory.is_normal, rows[node.id], near))
+        memory, pages = node.memory, tuple(sorted(node.huge_pages, key=lambda p: p.page_bytes))
+        found.append(
+            NumaNode(node.id, node.cpus, memory.memory_bytes, kind, memory.is_normal, rows[node.id], near, pages)
+        )
     return tuple(found), notes
 
 

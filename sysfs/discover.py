@@ -12,6 +12,7 @@ from sysfs.caches import read_caches
 from sysfs.cpus import CPU, read_cpus, read_isolated, read_offline, read_online
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import MachineSourceError
+from sysfs.hugepages import OF_MACHINE, OF_NODE, count_paths
 from sysfs.model import Machine
 from sysfs.nodes import NODE, read_nodes
 from sysfs.pci import read_devices
@@ -51,8 +52,15 @@ def discover_tree(tree: Tree) -> Machine:
 
 
 def fingerprint(tree: Tree) -> Fingerprint:
-    """Return the content of each file, '' for a missing one. Equal fingerprints mean an unchanged machine."""
-    return tuple(_content(tree, path) for path in FILES)
+    """Return the content of each file, '' for a missing one. Equal fingerprints mean an unchanged machine.
+
+    Numbers of huge pages are among them: an operator may change these at any time.
+    """
+    reader = TreeReader(tree)
+    none: list[int] = []
+    nodes = reader.lenient(lambda path: reader.numbered(path, "node"), NODE, none)
+    pages = [path for node in nodes for path in count_paths(reader, f"{NODE}/node{node}/{OF_NODE}")]
+    return tuple(_content(tree, path) for path in (*FILES, *(pages if nodes else count_paths(reader, OF_MACHINE))))
 
 
 def _content(tree: Tree, path: str) -> str:

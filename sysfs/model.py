@@ -67,12 +67,26 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
+class HugePages:
+    """A node's pool of huge pages of one size. ``count`` has those in use as well (``nr_hugepages``)."""
+
+    page_bytes: int
+    count: int
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all pages."""
+        return self.page_bytes * self.count
+
+
+@dataclass(frozen=True, slots=True)
 class NumaNode:
     """A NUMA node. ``cpus`` is empty for memory-only nodes, ``memory_bytes`` 0 for CPU-only ones.
 
     ``distances`` holds (node id, distance) pairs, ascending by node id; the matrix of all nodes is symmetric.
     ``is_normal_memory`` is false for movable-only memory (absent from has_normal_memory).
-    ``near`` holds the closest nodes with CPUs of a node without CPUs.
+    ``near`` holds the closest nodes with CPUs of a node without CPUs. ``huge_pages`` are the pools that have pages, by
+    ascending size; ``memory_bytes`` counts their bytes too, as MemTotal does.
     """
 
     id: int
@@ -82,6 +96,12 @@ class NumaNode:
     is_normal_memory: bool
     distances: tuple[tuple[int, int], ...]
     near: NodeSet = NodeSet()
+    huge_pages: tuple[HugePages, ...] = ()
+
+    @property
+    def ordinary_bytes(self) -> int:
+        """The memory outside its pools of huge pages."""
+        return self.memory_bytes - sum(pages.total_bytes for pages in self.huge_pages)
 
     def distance_to(self, node: int) -> int:
         """Return the distance to another node by the firmware's SLIT (10 = local); 255 when unknown."""

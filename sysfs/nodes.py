@@ -1,4 +1,4 @@
-"""Read NUMA nodes from ``sys/devices/system/node``: CPUs, memory, distances, tiers; one node without NUMA.
+"""Read NUMA nodes from ``sys/devices/system/node``: CPUs, memory, huge pages, distances, tiers; one without NUMA.
 
 Sources: Documentation/ABI/stable/sysfs-devices-node, Documentation/admin-guide/mm/numaperf.rst,
 Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers.
@@ -9,6 +9,7 @@ import re
 from sysfs.assemble import NodeFacts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.errors import FileMissing, SysfsError
+from sysfs.hugepages import OF_MACHINE, OF_NODE, read_huge_pages
 from sysfs.memory_kind import MemoryFacts
 from sysfs.reader import TreeReader
 
@@ -39,7 +40,8 @@ def read_nodes(reader: TreeReader, online: CpuSet) -> list[NodeFacts]:
         bandwidth, latency = (_figure(reader, f"{initiators}/{name}") for name in ("read_bandwidth", "read_latency"))
         is_normal = normal is None or node in normal
         memory = MemoryFacts(memory_bytes, is_normal, tiers.get(node, 0), bandwidth, latency)
-        found.append(NodeFacts(node, cpus[node], memory, _distances(reader, node, ids)))
+        pages = read_huge_pages(reader, f"{NODE}/node{node}/{OF_NODE}", memory_bytes)
+        found.append(NodeFacts(node, cpus[node], memory, _distances(reader, node, ids), pages))
     return found
 
 
@@ -52,7 +54,8 @@ def _whole_machine_node(reader: TreeReader, online: CpuSet) -> NodeFacts:
         memory_bytes = _mem_total(reader, "proc/meminfo")
     except SysfsError as error:
         reader.note(f"{error}; the size of the memory is unknown")
-    return NodeFacts(0, online, MemoryFacts(memory_bytes), ((0, LOCAL_DISTANCE),))
+    pages = read_huge_pages(reader, OF_MACHINE, memory_bytes)
+    return NodeFacts(0, online, MemoryFacts(memory_bytes), ((0, LOCAL_DISTANCE),), pages)
 
 
 def _mem_total(reader: TreeReader, path: str) -> int:

@@ -47,6 +47,7 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
                     node.cpus - gone,
                     MemoryFacts(node.memory_bytes, is_normal=node.is_normal_memory, kind=node.kind),
                     node.distances,
+                    node.huge_pages,
                 )
                 for node in machine.nodes
             ],

@@ -3,6 +3,7 @@
 import re
 
 from sysfs.cpus import CPU, EFFICIENCY_LISTS
+from sysfs.hugepages import OF_MACHINE, OF_NODE
 from sysfs.nodes import NODE, TIERS
 from sysfs.pci import BUS, DEVICES
 
@@ -26,6 +27,8 @@ PATTERNS = (
     f"{NODE}/node[0-9]*",
     *(f"{NODE}/node[0-9]*/{name}" for name in ("cpulist", "distance", "meminfo")),
     *(f"{NODE}/node[0-9]*/access0/initiators/{name}" for name in ("read_bandwidth", "read_latency")),
+    f"{NODE}/node[0-9]*/{OF_NODE}/hugepages-*/nr_hugepages",
+    f"{OF_MACHINE}/hugepages-*/nr_hugepages",
     f"{TIERS}/memory_tier[0-9]*/nodelist",
     f"{BUS}/*",
     "proc/meminfo",

@@ -9,7 +9,7 @@ from itertools import product
 
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
-from sysfs.descriptions.memory import far_distances, memory_nodes
+from sysfs.descriptions.memory import far_distances, huge_pages, memory_nodes
 from sysfs.descriptions.pci import described_devices
 from sysfs.errors import MachineSourceError
 from sysfs.fields import Fields
@@ -17,7 +17,10 @@ from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Cache, CoreKind, Machine
 
 COUNTS = ("packages", "dies", "nodes", "cores", "threads")
-DEVIATIONS = ("numbering", "memory", "isolated", "offline", "efficiency", "distances", "l3", "memory_nodes", "pci")
+DEVIATIONS = (
+    *("numbering", "memory", "isolated", "offline", "efficiency", "distances", "l3"),
+    *("memory_nodes", "hugepages", "pci"),
+)
 KEYS = (*COUNTS, *DEVIATIONS)
 MAX_CPUS = 8192  # NR_CPUS of distribution kernels
 MAX_NODES = 1024  # CONFIG_NODES_SHIFT=10
@@ -100,9 +103,11 @@ def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[Nod
         raise fields.refuse("memory_nodes", f"a machine has at most {MAX_NODES} nodes")
     near = [[_distance(homes[a], homes[b]) for b in sorted(homes)] for a in sorted(homes)]
     rows = _matrix(fields, near, [node.near for node in far])
+    facts = [*memory, *(node.memory for node in far)]
+    pages = huge_pages(fields, len(homes), [one.memory_bytes for one in facts])
     return [
-        NodeFacts(node, cpus.get(node, CpuSet()), facts, tuple(enumerate(rows[node])))
-        for node, facts in enumerate([*memory, *(node.memory for node in far)])
+        NodeFacts(node, cpus.get(node, CpuSet()), one, tuple(enumerate(rows[node])), pages[node])
+        for node, one in enumerate(facts)
     ]
 
 

@@ -1,12 +1,13 @@
-"""Read the memory-only nodes of a machine description, and compute their distances to all other nodes. Pure."""
+"""Read the memory-only nodes and the huge pages of a machine description; compute distances to all nodes. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sysfs.fields import Fields
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import MemoryKind
+from sysfs.model import HugePages, MemoryKind
 
+MAX_PAGE_BYTES = 16 << 30  # the largest that a kernel has (powerpc)
 LOCAL, FARTHEST = 10, 254  # the largest distance that still means reachable
 
 
@@ -51,6 +52,32 @@ def _near(item: Fields, nodes: int) -> dict[int, int]:
             raise item.refuse("near", remedy)
         found[key] = distance
     return found
+
+
+def huge_pages(fields: Fields, near: int, memory_bytes: Sequence[int]) -> list[tuple[HugePages, ...]]:
+    """Return the huge pages of every node: ``{2Mi: 512, 1Gi: [4, 0]}`` are numbers of pages by size.
+
+    One number is that of each of the first ``near`` nodes, those with CPUs; a list has one for each of these or for
+    all nodes. Raises MachineSourceError.
+    """
+    value, found = fields.raw("hugepages"), [list[HugePages]() for _ in memory_bytes]
+    if value is None:
+        return [() for _ in found]
+    if not isinstance(value, Mapping):
+        raise fields.refuse("hugepages", "give a mapping of page sizes to numbers of pages, like {2Mi: 512}")
+    for size, given in value.items():
+        page_bytes = fields.quantity("hugepages", size)
+        if page_bytes & (page_bytes - 1) or not 1 << 12 < page_bytes <= MAX_PAGE_BYTES:
+            raise fields.refuse("hugepages", "give page sizes like 2Mi or 1Gi: a power of two, at most 16Gi")
+        counts = list(given) if isinstance(given, list | tuple) else [given] * near
+        if len(counts) not in {near, len(found)}:
+            raise fields.refuse("hugepages", f"give one number of pages, or a list of {near}: one per node")
+        for pools, count, most in zip(found, counts, memory_bytes, strict=False):
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count * page_bytes <= most:
+                raise fields.refuse("hugepages", "give whole numbers of pages that fit in the node's memory")
+            if count:
+                pools.append(HugePages(page_bytes, count))
+    return [tuple(pools) for pools in found]
 
 
 def far_distances(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
+from sysfs.quantity import page_size_text
 
 WIDTH = 110
 _ORDER = ("package", "die", "NUMA", "L3")  # of the names of one branch
@@ -90,7 +91,8 @@ def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
     movable = "" if node.is_normal_memory else ", movable"
-    return f"{shown_bytes(node.memory_bytes)} {node.kind.upper()}{movable}"
+    huge = "".join(f", {page_size_text(pages.page_bytes)} huge pages: {pages.count}" for pages in node.huge_pages)
+    return f"{shown_bytes(node.memory_bytes)} {node.kind.upper()}{movable}{huge}"
 
 
 def _parent(larger: Sequence[Branch], cpus: CpuSet) -> int:

@@ -37,7 +37,9 @@ def facts_of(machine: Machine) -> MachineFacts:
             for c in machine.cpus
         ],
         nodes=[
-            NodeFacts(n.id, n.cpus, MemoryFacts(n.memory_bytes, n.is_normal_memory, kind=n.kind), n.distances)
+            NodeFacts(
+                n.id, n.cpus, MemoryFacts(n.memory_bytes, n.is_normal_memory, kind=n.kind), n.distances, n.huge_pages
+            )
             for n in machine.nodes
         ],
         caches=[Cache(c.level, c.cpus, c.size_bytes) for c in machine.caches],

@@ -77,6 +77,7 @@ def _node(node: NumaNode) -> dict[str, str]:
         f"{base}/distance": " ".join(str(distance) for _, distance in node.distances),
         f"{base}/meminfo": f"Node {node.id} MemTotal:       {node.memory_bytes // 1024} kB\n"
         f"Node {node.id} MemFree:        {node.memory_bytes // 2048} kB",
+        **{f"{base}/hugepages/hugepages-{p.page_bytes >> 10}kB/nr_hugepages": str(p.count) for p in node.huge_pages},
     }
 
 

@@ -18,7 +18,7 @@ ALLOWED_TINY: dict[str, str] = {
 
 # Words of module names beside those of docs/glossary.md.
 LINUX = """
-    affinity cgroup cpufreq fd fingerprint host hotplug inotify journal kernel meminfo memory mount mountinfo
+    affinity cgroup cpufreq fd fingerprint host hotplug hugepages inotify journal kernel meminfo memory mount mountinfo
     namespace netlink notify page pci pidfd pipe proc process procfs psi scheduling signal socket symlink sysfs
     systemd tar tmpfiles topology unix user volume watch watchers
 """

@@ -29,10 +29,12 @@ class WatchedTree:
 def test_every_file_that_discovery_asks_for_is_listed() -> None:
     pci = [{"address": "10:01.0"}, {"address": "11:00.0", "parent": "10:01.0", "physical_function": "11:00.1"}]
     far = [{"memory": "1Gi", "near": {0: 17}}]
-    tree = WatchedTree(tree_of(small_machine(offline="5", efficiency="6-7", memory_nodes=far, pci=pci)))
+    machine = small_machine(offline="5", efficiency="6-7", memory_nodes=far, hugepages={"2Mi": 4}, pci=pci)
+    tree = WatchedTree(tree_of(machine))
     discover_tree(tree)
     assert [path for path in tree.asked if not is_read(path)] == []
     assert any(path.endswith("0000:11:00.0/physfn") for path in tree.asked)
+    assert any(path.endswith("hugepages-2048kB/nr_hugepages") for path in tree.asked)
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,18 @@ def test_an_invalid_value_is_refused_by_its_place(keys: dict[str, object], messa
 def test_there_is_a_limit_to_nodes() -> None:
     with pytest.raises(MachineSourceError, match="at most 1024 nodes"):
         describe({"memory_nodes": [{"memory": "1Gi", "near": {0: 17}}] * 1024})
+
+
+def test_huge_pages_are_numbers_of_pages_by_size() -> None:
+    machine = describe({**PLAIN, "memory_nodes": [far()], "hugepages": {"1Gi": 1, "2Mi": [4, 0, 8]}})
+    sizes = [[(pages.page_bytes >> 20, pages.count) for pages in node.huge_pages] for node in machine.nodes]
+    assert sizes == [[(2, 4), (1024, 1)], [(1024, 1)], [(2, 8)]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["2Mi"], {"2M": 1}, {"3Mi": 1}, {"4Ki": 1}, {"2Mi": -1}, {"2Mi": True}, {"2Mi": [1]}, {"2Mi": "8"}, {"1Gi": 9999}],
+)
+def test_huge_pages_that_no_machine_has_are_refused(value: object) -> None:
+    with pytest.raises(MachineSourceError, match="hugepages"):
+        describe({**PLAIN, "hugepages": value})

@@ -20,6 +20,12 @@ def test_the_tree_names_what_is_one_thing_in_one_line() -> None:
     ]
 
 
+def test_huge_pages_stand_beside_the_memory_of_their_node() -> None:
+    text = outline(small_machine(hugepages={"2Mi": [512, 0], "1Gi": 1}))
+    assert "CPUs 0-3  2 GiB DRAM, 2Mi huge pages: 512, 1Gi huge pages: 1\n" in text
+    assert "CPUs 4-7  2 GiB DRAM, 1Gi huge pages: 1\n" in text
+
+
 def test_distances_stand_in_a_table() -> None:
     assert "distance   0   1\n       0  10  21\n       1  21  10\n" in outline(small_machine())
 
