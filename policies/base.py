@@ -62,6 +62,21 @@ class BurstLevel(StrEnum):
     L3_CACHE = "l3cache"
 
 
+class HugePageNodes(StrEnum):
+    """Which NUMA nodes a container's huge pages should be on."""
+
+    LOCAL = "local"  # those of its pool, and the nearest others where these have too few
+    SPREAD = "spread"  # any that have some
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HugePageLimit:
+    """How many bytes of huge pages of one size a container may use. Kubernetes requests what it limits."""
+
+    page_bytes: int
+    limit_bytes: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ContainerKey:
     """The owner of a grant. It outlives container ids and restarts (docs/placement.md, Restart and faults)."""
@@ -127,6 +142,8 @@ class Preferences:
     burst_level: BurstLevel | None = None
     memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
     strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
+    huge_pages: HugePageNodes | None = None  # None = local
+    strict_huge_pages: bool = False  # refuse rather than have them outside the pool, or more than there are
     strict_hints: bool = False  # refuse rather than run far from a device
     spread_by_hints: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
     cold_start_seconds: int = 0  # PMEM only for this time, then DRAM too; 0 = no cold start
@@ -157,6 +174,7 @@ class Request:
     cpu_limit_mcpu: int | None = None  # None = unlimited
     memory_request_bytes: int = 0
     memory_limit_bytes: int | None = None
+    huge_pages: tuple[HugePageLimit, ...] = ()  # by page size, none without a limit
     labels: Labels = ()
     preferences: Preferences = Preferences()
     affinities: tuple[Affinity, ...] = ()

@@ -1,15 +1,25 @@
-"""Compute a container's CPU and memory requests and limits from CRI's linux fields, and which field gave each. Pure."""
+"""Compute a container's CPU, memory and huge page figures from CRI's linux fields, and which field gave each. Pure."""
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from cri_proxy.cri.kubelet_numbers import MIN_QUOTA_US, mcpu_of_quota, mcpu_of_shares, memory_request_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from policies.base import QosClass
+from policies.base import HugePageLimit, QosClass
 
 SHARES = "cpu_shares"
 QUOTA = "cpu_quota, cpu_period"
 MEMORY_LIMIT = "memory_limit_in_bytes"
 OOM_SCORE_ADJ = "oom_score_adj"
+HUGE_PAGES = "hugepage_limits"
+# A kernel has at most four sizes of huge pages; each is planned when a container is created.
+MAX_PAGE_SIZES: Final = 8
+# Far above any machine's memory: what is not below it is no limit.
+_UNLIMITED_BYTES: Final = 1 << 60
+
+# As libcontainer and the kubelet write the size of a page: in units of 1024 (HugePageUnitSizeFromByteSize).
+_PAGE_SIZE: Final = re.compile(r"([1-9][0-9]{0,9})([KMGTP]?)B", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +31,7 @@ class Figures:
     memory_request_bytes: int
     memory_limit_bytes: int | None
     origins: tuple[tuple[str, str], ...] = ()
+    huge_pages: tuple[HugePageLimit, ...] = ()
 
 
 def figures_of(qos: QosClass, resources: pb.LinuxContainerResources, node_memory_bytes: int) -> Figures:
@@ -32,7 +43,29 @@ def figures_of(qos: QosClass, resources: pb.LinuxContainerResources, node_memory
     origins = [("cpu_request_mcpu", cpu_origin), ("memory_request_bytes", memory_origin)]
     origins += [("cpu_limit_mcpu", QUOTA)] if limit_mcpu is not None else []
     origins += [("memory_limit_bytes", MEMORY_LIMIT)] if limit_bytes is not None else []
-    return Figures(cpu_request_mcpu, limit_mcpu, memory_request_bytes, limit_bytes, tuple(origins))
+    huge_pages = _huge_pages(resources)
+    origins += [("huge_pages", HUGE_PAGES)] if huge_pages else []
+    return Figures(cpu_request_mcpu, limit_mcpu, memory_request_bytes, limit_bytes, tuple(origins), huge_pages)
+
+
+def page_bytes_of(text: str) -> int:
+    """Return the bytes of a page size in CRI's words; 0 for anything else.
+
+    >>> page_bytes_of("2MB") >> 20, page_bytes_of("1GB") >> 20, page_bytes_of("2Mi")
+    (2, 1024, 0)
+    """
+    match = _PAGE_SIZE.fullmatch(text)
+    return int(match[1]) << 10 * " KMGTP".index(match[2] or " ") if match else 0
+
+
+def _huge_pages(resources: pb.LinuxContainerResources) -> tuple[HugePageLimit, ...]:
+    """Return the limits by ascending size; the kubelet sends 0 for each size that the container did not ask for."""
+    limits = {
+        size: each.limit
+        for each in resources.hugepage_limits
+        if 0 < each.limit < _UNLIMITED_BYTES and (size := page_bytes_of(each.page_size))
+    }
+    return tuple(HugePageLimit(size, limits[size]) for size in sorted(limits)[:MAX_PAGE_SIZES])
 
 
 def _cpu_request(qos: QosClass, resources: pb.LinuxContainerResources) -> tuple[int, str]:

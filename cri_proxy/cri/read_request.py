@@ -127,6 +127,7 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
         cpu_limit_mcpu=better.get("cpu_limit_mcpu", figures.cpu_limit_mcpu),
         memory_request_bytes=better.get("memory_request_bytes", figures.memory_request_bytes),
         memory_limit_bytes=figures.memory_limit_bytes,
+        huge_pages=figures.huge_pages,
         preferences=parsed.preferences,
         affinities=parsed.affinities,
         origins=_merged(parsed.origins, figures.origins, tuple((field, exact.key) for field in better)),
@@ -157,10 +158,11 @@ def merge_update(request: Request, resources: pb.LinuxContainerResources, *, nod
         cpu_limit_mcpu=_patched_limit(request, resources, patch),
         memory_request_bytes=_patched_memory(request, resources, patch, node_memory_bytes),
         memory_limit_bytes=limit_bytes,
+        huge_pages=patch.huge_pages if resources.hugepage_limits else request.huge_pages,
     )
     if merged == request:
         return request
-    fields = ("cpu_request_mcpu", "cpu_limit_mcpu", "memory_request_bytes", "memory_limit_bytes")
+    fields = ("cpu_request_mcpu", "cpu_limit_mcpu", "memory_request_bytes", "memory_limit_bytes", "huge_pages")
     changed = {field for field in fields if getattr(merged, field) != getattr(request, field)}
     origins = tuple((field, f"{origin} of a resize") for field, origin in patch.origins if field in changed)
     return replace(merged, origins=_merged(request.origins, origins))

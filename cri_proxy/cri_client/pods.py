@@ -43,7 +43,10 @@ class ContainerRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A container of a pod; 0 = not given. As in the API, a limit without a request is the request, too."""
+    """A container of a pod; 0 = not given. As in the API, a limit without a request is the request, too.
+
+    ``huge_pages`` are pairs of a page's size as CRI has it and a limit in bytes.
+    """
 
     name: str
     cpu_request_mcpu: int = 0
@@ -52,6 +55,7 @@ class ContainerSpec:
     memory_limit_bytes: int = 0
     command: tuple[str, ...] = FOREVER
     role: ContainerRole = ContainerRole.REGULAR
+    huge_pages: tuple[tuple[str, int], ...] = ()
 
     @property
     def effective_cpu_request_mcpu(self) -> int:
@@ -199,8 +203,8 @@ def resources(pod: PodSpec, container: ContainerSpec, node: KubeletNode) -> pb.L
         container.effective_cpu_request_mcpu, container.cpu_limit_mcpu, container.memory_limit_bytes, node
     )
     found.oom_score_adj = container_score(pod, container, node.memory_capacity_bytes)
-    for size in node.huge_page_sizes:
-        found.hugepage_limits.add(page_size=size, limit=0)
+    for size, limit in (dict.fromkeys(node.huge_page_sizes, 0) | dict(container.huge_pages)).items():
+        found.hugepage_limits.add(page_size=size, limit=limit)
     if node.has_swap and node.has_cgroup2:
         found.unified["memory.swap.max"] = "0"
     elif node.has_swap:

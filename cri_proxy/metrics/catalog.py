@@ -62,7 +62,8 @@ def _every(labels: tuple[Label, ...]) -> tuple[Values, ...]:
 
 # Labels.
 REFUSED_CODES: Final[Values] = (
-    *("cpu-full", "nothing-shared", "strict-isolated", "strict-conflict", "strict-hints", "strict-memory"),
+    *("cpu-full", "nothing-shared", "strict-isolated", "strict-conflict", "strict-hints"),
+    *("strict-memory", "strict-hugepages"),
     *("annotation", "store"),
 )
 ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "caller-left", "fault", "not-found")
@@ -86,6 +87,7 @@ CPU_KINDS: Final[Values] = ("exclusive", "isolated", "isolated_free", "shared", 
 _CPU_KIND = Label("kind", CPU_KINDS)
 _POOL = Label("pool", bound="the pools of the machine")
 _NUMA_NODE = Label("numa_node", bound="the machine's NUMA nodes with memory")
+_PAGE_SIZE = Label("page_size", bound="the kernel's sizes of huge pages: 2Mi, 1Gi")
 _MEMORY_KIND = Label("kind", bound="dram, pmem, hbm")
 LIVE_STATES: Final[Values] = ("reserved", "pending", "created", "running")
 _STATE = Label("state", LIVE_STATES)
@@ -275,7 +277,9 @@ POOL_MEMORY: Final = _gauge(
 POOL_MEMORY_FREE: Final = _gauge(
     "cri_proxy_pool_memory_free_bytes", "Memory of a pool that is not promised to containers confined to it.", _POOL
 )
-NODE_MEMORY: Final = _gauge("cri_proxy_memory_node_capacity_bytes", "Memory of a NUMA node.", _NUMA_NODE, _MEMORY_KIND)
+NODE_MEMORY: Final = _gauge(
+    "cri_proxy_memory_node_capacity_bytes", "Memory of a NUMA node outside its huge pages.", _NUMA_NODE, _MEMORY_KIND
+)
 NODE_PROMISED: Final = _gauge(
     "cri_proxy_memory_node_promised_bytes",
     "Memory promised to containers that have no other NUMA node.",
@@ -290,6 +294,21 @@ NODE_WIDELY_PROMISED: Final = _gauge(
 )
 NODE_CONTAINERS: Final = _gauge(
     "cri_proxy_memory_node_containers", "Containers that may use memory of a NUMA node.", _NUMA_NODE, _MEMORY_KIND
+)
+HUGE_PAGES: Final = _gauge(
+    "cri_proxy_hugepages_capacity_bytes", "Huge pages of a NUMA node, those in use too.", _NUMA_NODE, _PAGE_SIZE
+)
+HUGE_PAGES_PROMISED: Final = _gauge(
+    "cri_proxy_hugepages_promised_bytes",
+    "Huge pages promised to containers that have no other NUMA node.",
+    _NUMA_NODE,
+    _PAGE_SIZE,
+)
+HUGE_PAGES_WIDELY_PROMISED: Final = _gauge(
+    "cri_proxy_hugepages_widely_promised_bytes",
+    "Huge pages promised to containers that may use this NUMA node and others: any part may come from this one.",
+    _NUMA_NODE,
+    _PAGE_SIZE,
 )
 CONTAINERS: Final = _gauge(
     "cri_proxy_containers",

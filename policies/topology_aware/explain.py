@@ -9,6 +9,7 @@ from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.locality.devices import ANYWHERE, local_cpus, reach_in
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import deciding_field, ranked
 from policies.topology_aware.supply.context import PlacementContext
@@ -86,7 +87,8 @@ def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice 
 
 def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
     if ranking.offers[pool].fits:
-        return "does not have the memory that is strictly wanted"
+        lacks_pages = context.request.preferences.strict_huge_pages and ranking.keys[pool].hugepages < ON_ITS_NODES
+        return "does not have the huge pages" if lacks_pages else "does not have the memory that is strictly wanted"
     free_isolated = context.supply.free_isolated(pool).bit_count()
     if context.demand.isolation is Isolation.REQUIRE and free_isolated < context.demand.whole:
         return f"too few isolated CPUs: {free_isolated} free"

@@ -11,6 +11,7 @@ from policies.topology_aware.cpus.picker import priority_fits
 from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores
 from policies.topology_aware.memory.distance import memory_distances
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
@@ -95,6 +96,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 hints=pulls.hints[i],
                 hint_depth=pool.depth if pulls.hints[i] else 0,
                 memory=memory.room,
+                hugepages=memory.huge_pages,
                 memory_kinds=memory.kinds,
                 memory_limit=memory.holds_limit,
                 burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
@@ -114,7 +116,10 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
 
 def _may_be_here(context: PlacementContext, memory: MemoryOffer) -> bool:
     """Return whether memory allows this pool. Only a strict preference refuses one (docs/placement.md, Memory)."""
-    return not context.request.preferences.strict_memory or bool(memory.room)
+    wanted = context.request.preferences
+    if wanted.strict_huge_pages and context.request.huge_pages and memory.huge_pages < ON_ITS_NODES:
+        return False
+    return not wanted.strict_memory or bool(memory.room)
 
 
 def burst_ranks(tree: PoolTree, wanted: BurstLevel | None) -> tuple[int, ...]:

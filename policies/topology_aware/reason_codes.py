@@ -35,4 +35,8 @@ class ReasonCode(StrEnum):
     COLD_START = "cold-start"
     NO_COLD_START = "no-cold-start"
     STRICT_MEMORY = "strict-memory"
+    HUGE_PAGES = "hugepages"
+    HUGE_PAGES_WIDENED = "hugepages-widened"
+    HUGE_PAGES_SHORT = "hugepages-short"
+    STRICT_HUGE_PAGES = "strict-hugepages"
     MEMORY_REZONED = "memory-rezoned"

@@ -16,6 +16,7 @@ class Key(NamedTuple):
     hints: float  # nearness to the container's devices, 0 to 1
     hint_depth: int  # among pools at the devices, the deeper one
     memory: int  # 2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there
+    hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
     memory_kinds: int  # 1: its memory is of exactly the wanted kinds
     memory_limit: int  # 1: it could hold the memory limit
     burst_mcpu: int  # how much of the CPU limit the shared set could give now
@@ -41,6 +42,10 @@ _FIELDS = {
     "memory": (
         "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
         "has less memory left than is requested",
+    ),
+    "hugepages": (
+        "2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there",
+        "has fewer of the huge pages on its nodes",
     ),
     "memory_kinds": ("1: its memory is of the wanted kinds", "has other kinds of memory"),
     "memory_limit": ("1: its memory can hold the memory limit", "cannot hold the memory limit"),

@@ -13,7 +13,7 @@ from policies.base import CpuKind, Reason
 
 # Reasons that have a section of their own; displaced containers are listed by name.
 _CPUS = "cpus-picked"
-_MEMORY = ("memory-", "cold-start", "no-cold-start")
+_MEMORY = ("memory-", "hugepages", "cold-start", "no-cold-start")
 _DISPLACED = "displaced"
 _NAMES = 6
 

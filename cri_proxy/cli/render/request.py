@@ -7,6 +7,7 @@ from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text,
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Default, Expression, Request
+from sysfs.quantity import page_size_text
 
 _LABEL = 15
 _VALUE = 20
@@ -59,6 +60,9 @@ def _parts(request: Request) -> Iterator[RequestLine]:
     most = "no limit" if request.memory_limit_bytes is None else f"limit {_memory(request.memory_limit_bytes)}"
     amount = _memory(request.memory_request_bytes)
     yield RequestLine("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
+    if request.huge_pages:
+        pages = ", ".join(f"{_memory(p.limit_bytes)} of {page_size_text(p.page_bytes)}" for p in request.huge_pages)
+        yield RequestLine("huge pages", pages, ("huge_pages",))
     yield RequestLine("QoS class", request.pod.qos.value, ("qos",))
     for row in TABLE:
         value = row.shown(request.preferences) if row.shown is not None else ""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
-from cri_proxy.node.status.model import ContainerView, MemoryNodeView, RefusedView, StatusView
+from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeView, RefusedView, StatusView
 from policies.base import CpuKind, PoolView
 
 # Widths beyond which a column wraps: tree (which takes what the others leave), CPUs, use, memory nodes, memory, state.
@@ -132,6 +132,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
         [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_configuration(view, colours, width)],
         _tree(view, colours, width),
         _memory(view.memory, colours),
+        _huge_pages(view.memory, colours),
         _refused(view.refused, colours, width),
         _sentences("violation", view.violations, "red", colours, width),
         _sentences("warning", view.warnings, "yellow", colours, width),
@@ -178,6 +179,28 @@ def _chosen(row: Cells, columns: Sequence[int]) -> Cells:
     return Cells(tuple(row.texts[i] for i in columns), styles, row.lead, row.rest)
 
 
+def _huge_pages(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
+    """Return a line per memory node and size of its huge pages; nothing on a machine without any."""
+    header = ("MEMORY NODE", "HUGE PAGES", "CAPACITY", "PROMISED HERE", "HERE OR ELSEWHERE")
+    rows = [
+        Cells((f"{node.node}", pages.page_size, *map(_amount, (pages.capacity_bytes, *_promises(pages)))))
+        for node in nodes
+        for pages in node.huge_pages
+    ]
+    if not rows:
+        return []
+    rows = [Cells(header, ("dim",) * len(header)), *rows]
+    return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
+
+
+def _promises(view: MemoryNodeView | HugePageView) -> tuple[int, int]:
+    return view.promised_bytes, view.widely_promised_bytes
+
+
+def _amount(count: int) -> str:
+    return about_bytes_text(count) if count else "-"
+
+
 def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
     """Return a line per memory node, once anything is promised."""
     if not any(node.containers for node in nodes):
@@ -185,11 +208,8 @@ def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
     header = ("MEMORY NODE", "KIND", "CAPACITY", "PROMISED HERE", "HERE OR ELSEWHERE", "CONTAINERS")
     rows = [Cells(header, ("dim",) * len(header))]
     for node in nodes:
-        wide = about_bytes_text(node.widely_promised_bytes) if node.widely_promised_bytes else "-"
-        alone = about_bytes_text(node.promised_bytes) if node.promised_bytes else "-"
-        rows.append(
-            Cells((f"{node.node}", node.kind, about_bytes_text(node.memory_bytes), alone, wide, str(node.containers)))
-        )
+        amounts = (about_bytes_text(node.memory_bytes), *map(_amount, _promises(node)))
+        rows.append(Cells((f"{node.node}", node.kind, *amounts, str(node.containers))))
     return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
 
 

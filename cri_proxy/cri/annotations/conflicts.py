@@ -12,7 +12,10 @@ from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, Found
 from policies.base import Threads
 from sysfs.model import MemoryKind
 
-_OF_MEMORY = (rows.MEMORY_TYPE, rows.STRICT_MEMORY_TYPE, rows.COLD_START)
+_OF_MEMORY = (
+    *(rows.MEMORY_TYPE, rows.STRICT_MEMORY_TYPE, rows.COLD_START),
+    *(rows.HUGE_PAGES, rows.STRICT_HUGE_PAGES),
+)
 _OF_CPUS = (
     rows.PREFER_ISOLATED,
     rows.REQUIRE_ISOLATED,

@@ -162,6 +162,29 @@ STRICT_MEMORY_TYPE = Annotation(
     label="memory kinds",
     shown=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
 )
+HUGE_PAGES = Annotation(
+    "hugepages",
+    preferences.huge_pages,
+    ("huge_pages",),
+    "Where the container's huge pages should be, if it has a limit of some. local (without it, too): on the memory "
+    "nodes of its pool, and on the nearest others where these have too few; spread: on any node that has some.",
+    ("local", "spread", "{c0: spread}"),
+    "2Mi",
+    NOTHING_OF_OTHERS,
+    label="huge pages",
+    shown=lambda asked: asked.huge_pages or "",
+)
+STRICT_HUGE_PAGES = Annotation(
+    "strict.hugepages",
+    truth,
+    ("strict_huge_pages",),
+    "Refuse the container rather than have huge pages outside the memory nodes of its pool, or more than there are.",
+    ("true", "false", "{c0: true}"),
+    "local",
+    NOTHING_OF_OTHERS,
+    label="huge pages",
+    shown=lambda asked: "required on the nodes of its pool" if asked.strict_huge_pages else "",
+)
 TOPOLOGY_HINTS = Annotation(
     "topologyhints",
     device_filter.hint_sources,

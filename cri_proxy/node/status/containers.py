@@ -1,5 +1,6 @@
 """Build the container and memory views of ``status`` and ``explain``; find others that may be on a container's CPUs."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -8,14 +9,15 @@ from typing import Final, Self
 
 from cri_proxy.node.effects import CallUnderWay
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.status.model import ContainerView, MemoryNodeView
+from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Grant, Pinning, PoolView
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import NodeSet
-from sysfs.model import Machine
+from sysfs.model import HugePages, Machine
+from sysfs.quantity import page_size_text
 
 # A name or two tell an operator where to look; hundreds would hide the rest of the page.
 NAMES_SHOWN = 4
@@ -215,17 +217,32 @@ def violations(
 
 def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeView, ...]:
     """Return the nodes that have memory, ascending, with what is promised to containers."""
-    zones: dict[int, tuple[int, int]] = {}  # by the mask of their nodes: bytes promised there, and to how many
+    zones = Counter(grant.mems.mask for grant in grants)  # by the mask of their nodes
+    memory, pages = Counter[int](), Counter[tuple[int, int]]()
     for grant in grants:
-        promised, count = zones.get(grant.mems.mask, (0, 0))
-        zones[grant.mems.mask] = promised + promised_bytes(grant.request), count + 1
+        memory[grant.mems.mask] += promised_bytes(grant.request)
+        for wanted in grant.request.huge_pages:
+            pages[wanted.page_bytes, grant.mems.mask] += wanted.limit_bytes
     views = []
     for node in machine.nodes:
         if node.memory_bytes:
-            bit = 1 << node.id
-            here = [(mask == bit, *found) for mask, found in zones.items() if mask & bit]
-            alone = sum(promised for is_alone, promised, _ in here if is_alone)
-            wide = sum(promised for is_alone, promised, _ in here if not is_alone)
-            count = sum(count for _, _, count in here)
-            views.append(MemoryNodeView(node.id, node.kind.value, node.memory_bytes, alone, wide, count))
+            count = sum(count for mask, count in zones.items() if mask >> node.id & 1)
+            here = _promised(memory.items(), node.id)
+            huge_pages = tuple(_huge_page_view(pool, pages, node.id) for pool in node.huge_pages)
+            views.append(
+                MemoryNodeView(node.id, node.kind.value, node.ordinary_bytes, *here, count, huge_pages=huge_pages)
+            )
     return tuple(views)
+
+
+def _huge_page_view(pool: HugePages, promised: Mapping[tuple[int, int], int], node: int) -> HugePageView:
+    of_size = ((mask, amount) for (size, mask), amount in promised.items() if size == pool.page_bytes)
+    return HugePageView(page_size_text(pool.page_bytes), pool.total_bytes, *_promised(of_size, node))
+
+
+def _promised(zones: Iterable[tuple[int, int]], node: int) -> tuple[int, int]:
+    """Return the bytes promised in zones of this node alone, and in those with other nodes as well."""
+    here = [(mask == 1 << node, amount) for mask, amount in zones if mask >> node & 1]
+    return sum(amount for is_alone, amount in here if is_alone), sum(
+        amount for is_alone, amount in here if not is_alone
+    )

@@ -111,6 +111,11 @@ def _memory_samples(ledger: Ledger) -> Iterator[Sample]:
             (catalog.NODE_CONTAINERS, view.containers),
         )
         yield from (Sample(metric, value, (str(view.node), view.kind)) for metric, value in values)
+        for pages in view.huge_pages:
+            labels = str(view.node), pages.page_size
+            yield Sample(catalog.HUGE_PAGES, pages.capacity_bytes, labels)
+            yield Sample(catalog.HUGE_PAGES_PROMISED, pages.promised_bytes, labels)
+            yield Sample(catalog.HUGE_PAGES_WIDELY_PROMISED, pages.widely_promised_bytes, labels)
 
 
 def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:

@@ -87,10 +87,21 @@ class ContainerView:
 
 
 @dataclass(frozen=True, slots=True)
+class HugePageView:
+    """A NUMA node's huge pages of one size. ``page_size`` is as in Kubernetes; the promises as of the node's memory."""
+
+    page_size: str
+    capacity_bytes: int
+    promised_bytes: int
+    widely_promised_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryNodeView:
     """A NUMA node with memory. ``promised_bytes``: to containers that have no other node.
 
-    Of ``widely_promised_bytes`` any part may come from this node, and any from others.
+    Of ``widely_promised_bytes`` any part may come from this node, and any from others. ``memory_bytes`` is what it has
+    outside ``huge_pages``.
     """
 
     node: int
@@ -99,6 +110,7 @@ class MemoryNodeView:
     promised_bytes: int
     widely_promised_bytes: int
     containers: int
+    huge_pages: tuple[HugePageView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

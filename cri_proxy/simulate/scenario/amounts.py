@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cri_proxy.cri.amounts import page_bytes_of
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
 from sysfs.quantity import parse_bytes, parse_mcpu
 
-AMOUNT_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
+HUGE_PAGES = "hugepages"
+RESIZE_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
+AMOUNT_KEYS = (*RESIZE_KEYS, HUGE_PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,25 @@ def amounts_of(part: Field, values: Mapping[str, Field], qos: QosClass | None) -
     given = {key: values[key] for key in AMOUNT_KEYS if key in values and not values[key].is_null}
     cpu = {f"{key}_mcpu": part.parsed(key, parse_mcpu) for key, part in given.items() if key.startswith("cpu")}
     memory = {f"{key}_bytes": part.parsed(key, parse_bytes) for key, part in given.items() if key.startswith("memory")}
-    found = Amounts(**cpu, **memory)
+    found = Amounts(**cpu, **memory, huge_pages=_huge_pages(given[HUGE_PAGES]) if HUGE_PAGES in given else ())
     problem = _contradiction(found, qos)
     if problem:
         raise part.refuse(problem)
     return found
+
+
+def _huge_pages(part: Field) -> tuple[tuple[str, int], ...]:
+    """Return the limits by size, ``{2Mi: 1Gi}``. Raises ScenarioError for what no kubelet would send."""
+    found = []
+    for size, value in part.entries(HUGE_PAGES).items():
+        page_size = f"{size.removesuffix('i')}B"
+        if not size.endswith("i") or not page_bytes_of(page_size):
+            raise value.refuse(f"{HUGE_PAGES}: {size!r} is no size of a page; write 2Mi or 1Gi")
+        limit = value.parsed(HUGE_PAGES, parse_bytes)
+        if limit % page_bytes_of(page_size):
+            raise value.refuse(f"{HUGE_PAGES}: {limit} bytes are no multiple of {size}")
+        found.append((page_size, limit))
+    return tuple(found)
 
 
 def _contradiction(found: Amounts, qos: QosClass | None) -> str:
@@ -62,7 +79,7 @@ def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> Contain
     if qos is QosClass.GUARANTEED:
         cpu = cpu or amounts.cpu_limit_mcpu or amounts.cpu_request_mcpu
         memory = memory or amounts.memory_limit_bytes or amounts.memory_request_bytes or DEFAULT_MEMORY_BYTES
-        return ContainerSpec(name, cpu or 0, cpu or 0, memory, memory)
+        return ContainerSpec(name, cpu or 0, cpu or 0, memory, memory, huge_pages=amounts.huge_pages)
     as_limit = qos is not QosClass.BURSTABLE
     return ContainerSpec(
         name,
@@ -70,6 +87,7 @@ def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> Contain
         cpu_limit_mcpu=amounts.cpu_limit_mcpu or (cpu if as_limit else 0) or 0,
         memory_request_bytes=amounts.memory_request_bytes or memory or 0,
         memory_limit_bytes=amounts.memory_limit_bytes or (memory if as_limit else 0) or 0,
+        huge_pages=amounts.huge_pages,
     )
 
 

@@ -25,6 +25,7 @@ class Amounts:
     memory_bytes: int | None = None
     memory_request_bytes: int | None = None
     memory_limit_bytes: int | None = None
+    huge_pages: tuple[tuple[str, int], ...] = ()  # as in ``ContainerSpec``
 
 
 @dataclass(frozen=True, slots=True)

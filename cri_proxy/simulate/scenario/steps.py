@@ -6,7 +6,7 @@ from math import isfinite
 
 from cri_proxy.cri_client.pods import ContainerRole
 from cri_proxy.simulate.expect.expressions import check
-from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, amounts_of
+from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, RESIZE_KEYS, amounts_of
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import (
@@ -32,7 +32,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 CREATE_KEYS = ("pod", "namespace", "qos", "static", "annotations", "labels", "containers")
 ROLE_KEYS = ("init", "sidecar", "ephemeral")
 CONTAINER_KEYS = ("name", "devices", "mounts", "cpuset_cpus", *AMOUNT_KEYS, *ROLE_KEYS)
-UPDATE_KEYS = ("container", "cpuset_cpus", *AMOUNT_KEYS)
+UPDATE_KEYS = ("container", "cpuset_cpus", *RESIZE_KEYS)
 _QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}
 _BEFORE_OTHERS = (ContainerRole.INIT, ContainerRole.SIDECAR)
 

@@ -6,6 +6,7 @@ from operator import or_
 
 from policies.base import CpuKind, DeviceLocality, Grant, Request
 from policies.hardware.pools import Pool
+from policies.topology_aware.memory.hugepages import spread_nodes
 from policies.topology_aware.memory.reasons import kinds_text
 from policies.topology_aware.supply.memory_account import wanted_kinds
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, KINDS, MemoryNodes
@@ -111,6 +112,8 @@ def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
     kinds = wanted_kinds(request)
     if MemoryKind.PMEM not in kinds or MemoryKind.DRAM not in kinds:
         return ColdStart(missing="memory-type does not name both DRAM and PMEM")
+    if request.huge_pages:
+        return ColdStart(missing="its huge pages have to be there from the beginning")
     needs = (
         (nodes.pmem, "its pool has no PMEM"),
         (nodes.dram, "its pool has no DRAM to withhold"),
@@ -131,7 +134,8 @@ def home_zone(supply: Supply, grant: Grant) -> int:
         return 0
     tree, nodes = supply.tree, supply.memory.nodes
     home = home_of(tree.machine, nodes, tree.named(grant.pool), grant.request, owns=bool(grant.owned))
-    return cold_start(nodes, home, grant.request).zone if grant.is_cold else home.zone
+    zone = cold_start(nodes, home, grant.request).zone if grant.is_cold else home.zone
+    return zone | spread_nodes(supply.memory, grant.request)
 
 
 def in_pool(supply: Supply, grant: Grant, pool: str) -> Grant:

@@ -56,7 +56,15 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
         else:
             # Without devices the home follows from this key, and most containers of a pool have the same.
             wanted = grant.request.preferences
-            key = (grant.pool, wanted.memory_kinds, wanted.strict_memory, grant.is_cold, wanted.cold_start_seconds)
+            spread = wanted.huge_pages, grant.request.huge_pages
+            key = (
+                grant.pool,
+                wanted.memory_kinds,
+                wanted.strict_memory,
+                grant.is_cold,
+                wanted.cold_start_seconds,
+                spread,
+            )
             if key not in homes:
                 homes[key] = home_zone(supply, grant)
             home = homes[key]
@@ -80,4 +88,5 @@ def _after(account: MemoryAccount, grant: Grant, target: int) -> MemoryAccount |
         return None
     narrow = replace(grant, mems=NodeSet(target))
     after = account.minus(promise_of(nodes, grant)).plus(promise_of(nodes, narrow))
-    return after if after.holds else None
+    pages_stay = not grant.request.huge_pages or after.huge_pages.holds
+    return after if after.holds and pages_stay else None

@@ -7,6 +7,7 @@ from policies.base import Grant, Reason, Request
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory import reasons
 from policies.topology_aware.memory.home import cold_start, home_of
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES, huge_page_rank, plan_huge_pages
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
@@ -32,7 +33,8 @@ class MemoryOffer:
     ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if
     its own zone, or that of its equals, is widened; 0 = the machine has less left of what it may use. ``as_is``: 1 =
     there is room without widening others. ``kinds``: 1 = the pool itself has the wanted kinds. ``holds_limit``: 1 = the
-    zone is as large as the memory limit, or there is no limit.
+    zone is as large as the memory limit, or there is no limit. ``huge_pages``: 2 = the zone has the huge
+    pages, 1 = only with more nodes, 0 = they are not there.
     """
 
     zone: int
@@ -40,10 +42,11 @@ class MemoryOffer:
     as_is: int
     kinds: int
     holds_limit: int
+    huge_pages: int = ON_ITS_NODES
 
 
 _NOT_OURS = MemoryOffer(0, 2, 1, 1, 1)  # the same for all pools: memory does not choose among them
-_REFUSED = MemoryOffer(0, 0, 0, 0, 0)
+_REFUSED = MemoryOffer(0, 0, 0, 0, 0, 0)
 
 
 def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[MemoryOffer, ...]:
@@ -53,9 +56,17 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
     homes = [home_of(supply.tree.machine, account.nodes, pool, request, owns=owns) for pool in pools]
-    rooms, limit = _rooms(account, request, {home.zone for home in homes if home.zone}), request.memory_limit_bytes or 0
+    zones = {home.zone for home in homes if home.zone}
+    rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
+    pages = {zone: huge_page_rank(account, request, zone) for zone in zones} if request.huge_pages else {}
     return tuple(
-        MemoryOffer(home.zone, *rooms[home.zone], int(home.in_pool), int(account.nodes.capacity(home.zone) >= limit))
+        MemoryOffer(
+            home.zone,
+            *rooms[home.zone],
+            int(home.in_pool),
+            int(account.nodes.capacity(home.zone) >= limit),
+            pages.get(home.zone, ON_ITS_NODES),
+        )
         if home.zone
         else _REFUSED
         for home in homes
@@ -110,7 +121,12 @@ def plan_memory(
     if home.refused:
         return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
+    pages = plan_huge_pages(account, request, home.zone | context.held, pool.mems)
+    if pages.refused is not None:
+        return pages.refused
+    home = replace(home, zone=home.zone | pages.zone & ~context.held)
     why = (reasons.kinds_absent(home.absent, home.zone),) if home.absent else ()
+    why = (*why, *pages.reasons)
     if home.added_normal and request.preferences.memory_kinds:
         why = (*why, reasons.normal_added(home.added_normal))
     cold = cold_start(account.nodes, home, request)

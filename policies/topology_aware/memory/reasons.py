@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from policies.base import Grant, Reason
+from policies.base import Grant, HugePageLimit, Reason
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
 from sysfs.model import MemoryKind
+from sysfs.quantity import page_size_text
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -103,3 +104,29 @@ def rezoned(zone: int, *, gone: int) -> Reason:
     """A saved grant keeps its CPUs and gets other memory nodes."""
     why = f"{nodes_text(gone)} {_verb(gone, 'is', 'are')} gone" if gone else "there is less memory now"
     return Reason(ReasonCode.MEMORY_REZONED, f"{why}: it gets {nodes_text(zone)} and keeps its CPUs")
+
+
+def _pages_text(pages: HugePageLimit) -> str:
+    return f"{amount_text(pages.limit_bytes)} of {page_size_text(pages.page_bytes)} huge pages"
+
+
+def huge_pages(wanted: Sequence[HugePageLimit], zone: int, added: int) -> Reason:
+    """The zone has all the huge pages that the container may use."""
+    text = f"its {' and '.join(map(_pages_text, wanted))} are on {nodes_text(zone)}"
+    if not added:
+        return Reason(ReasonCode.HUGE_PAGES, text)
+    with_it = f"{nodes_text(added)} {_verb(added, 'comes', 'come')} with its own for them"
+    return Reason(ReasonCode.HUGE_PAGES_WIDENED, f"{text}: {with_it}")
+
+
+def huge_pages_short(missing: HugePageLimit, zone: int) -> Reason:
+    """More huge pages are promised than there are."""
+    text = f"this machine does not have {_pages_text(missing)} left that are not promised to others"
+    return Reason(ReasonCode.HUGE_PAGES_SHORT, f"{text}: it gets {nodes_text(zone)}")
+
+
+def strict_huge_pages(missing: HugePageLimit, zone: int) -> Reason:
+    """A strict preference for huge pages on the nodes of a pool cannot be met."""
+    have = _verb(zone, "does not have", "do not have")
+    text = f"wanted {_pages_text(missing)} on the memory nodes of one pool; {nodes_text(zone)} {have} these left"
+    return Reason(ReasonCode.STRICT_HUGE_PAGES, text)

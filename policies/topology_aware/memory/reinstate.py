@@ -37,7 +37,7 @@ def plan_leniently(
     supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
     """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
-    lenient = replace(request, preferences=replace(request.preferences, strict_memory=False))
+    lenient = replace(request, preferences=replace(request.preferences, strict_memory=False, strict_huge_pages=False))
     plans = (plan_memory(supply, others, one, pool, owned=owned, held=held) for one in (request, lenient))
     every = MemoryPlan(NodeSet(supply.memory.nodes.every))
     return next((plan for plan in plans if isinstance(plan, MemoryPlan)), every)

@@ -1,9 +1,10 @@
 """The memory promised to containers: each one's zone, widest zone and bytes, and an account of the sums per zone."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from policies.base import ContainerKey, CpuKind, Grant, QosClass, Request
+from policies.base import ContainerKey, CpuKind, Grant, HugePageLimit, QosClass, Request
+from policies.topology_aware.supply.hugepages import HugePageAccount
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes, node_ids
 from policies.topology_aware.supply.memory_packing import ZonePromise, in_order, packed
 from sysfs.model import MemoryKind
@@ -32,6 +33,7 @@ class Promise:
     widest: int
     promised_bytes: int
     is_new: bool = False  # the container that is placed: it widens before its equals
+    huge_pages: tuple[HugePageLimit, ...] = ()
 
 
 def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
@@ -48,7 +50,8 @@ def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
         widest = zone | nodes.pmem
     else:
         widest = zone | widest_zone(nodes, request)
-    return Promise(request.container, PRIORITY[request.pod.qos], zone, widest, promised_bytes(request))
+    priority, pages = PRIORITY[request.pod.qos], request.huge_pages
+    return Promise(request.container, priority, zone, widest, promised_bytes(request), huge_pages=pages)
 
 
 def widest_zone(nodes: MemoryNodes, request: Request) -> int:
@@ -60,13 +63,15 @@ def widest_zone(nodes: MemoryNodes, request: Request) -> int:
 class MemoryAccount:
     """A snapshot of all promises: ``zones`` as they are, ``widest`` with every zone as wide as it may become.
 
-    ``yielding``: with only the zones of containers that are not Guaranteed as wide as they may become.
+    ``yielding``: with only the zones of containers that are not Guaranteed as wide as they may become. ``huge_pages``
+    are promised by the zones as they are.
     """
 
     nodes: MemoryNodes
     zones: tuple[ZonePromise, ...] = ()
     widest: tuple[ZonePromise, ...] = ()
     yielding: tuple[ZonePromise, ...] = ()
+    huge_pages: HugePageAccount = HugePageAccount({})  # noqa: RUF009 - frozen
 
     def plus(self, *promises: Promise) -> "MemoryAccount":
         """Return the account with these promises made."""
@@ -77,14 +82,18 @@ class MemoryAccount:
         return self._changed(promises, -1)
 
     def _changed(self, promises: Iterable[Promise], sign: int) -> "MemoryAccount":
+        promises = tuple(promises)
         counted = [(c, sign * c.promised_bytes) for c in promises if c.promised_bytes]
+        paged = [(c.zone, pages) for c in promises for pages in c.huge_pages]
+        huge_pages = self.huge_pages.changed(paged, sign) if paged else self.huge_pages
         if not counted:
-            return self
+            return replace(self, huge_pages=huge_pages) if paged else self
         return MemoryAccount(
             self.nodes,
             _summed(self.zones, ((c.zone, amount) for c, amount in counted)),
             _summed(self.widest, ((c.widest, amount) for c, amount in counted)),
             _summed(self.yielding, ((c.zone if c.priority >= FIRST else c.widest, amount) for c, amount in counted)),
+            huge_pages,
         )
 
     def free_bytes(self) -> dict[int, int]:

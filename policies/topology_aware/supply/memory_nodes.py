@@ -119,6 +119,6 @@ def memory_nodes_of(machine: Machine) -> MemoryNodes:
         dram=kinds[MemoryKind.DRAM],
         pmem=kinds[MemoryKind.PMEM],
         hbm=kinds[MemoryKind.HBM],
-        capacity_bytes=MappingProxyType({n.id: n.memory_bytes for n in nodes}),
+        capacity_bytes=MappingProxyType({n.id: n.ordinary_bytes for n in nodes}),
         near=MappingProxyType(near),
     )

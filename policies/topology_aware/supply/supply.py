@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from policies.base import CpuKind, Grant
 from policies.hardware.pools import PoolTree
+from policies.topology_aware.supply.hugepages import huge_page_account
 from policies.topology_aware.supply.memory_account import MemoryAccount, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 
@@ -116,7 +117,8 @@ class Supply:
 def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     """Return the supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
-    memory = MemoryAccount(memory_nodes_of(tree.machine))
+    nodes = memory_nodes_of(tree.machine)
+    memory = MemoryAccount(nodes, huge_pages=huge_page_account(tree.machine, nodes))
     return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
 
 

@@ -11,7 +11,7 @@ from cri_proxy.cri.qos import qos_of_cgroup
 from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri_client.pods import systemd_slice
-from policies.base import ContainerKey, DeviceLocality, QosClass, Request
+from policies.base import ContainerKey, DeviceLocality, HugePageLimit, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"
@@ -256,3 +256,20 @@ def test_of_too_many_labels_none_is_read_and_that_is_a_problem(count: int) -> No
     assert [p.problem for p in read.problems] == [
         f"the pod has {count}, more than 512: affinities see none of them" for _ in range(count > MAX_LABELS)
     ]
+
+
+def with_huge_pages(limit: int) -> pb.LinuxContainerResources:
+    resources = pb.LinuxContainerResources(cpu_shares=1024)
+    resources.hugepage_limits.add(page_size="2MB", limit=limit)
+    return resources
+
+
+def test_huge_pages_are_read_and_an_update_without_them_changes_none() -> None:
+    created = message()
+    created.config.linux.resources.CopyFrom(with_huge_pages(4 << 20))
+    request = read_create(created, pod()).request
+    assert request.huge_pages == (HugePageLimit(2 << 20, 4 << 20),)
+    assert dict(request.origins)["huge_pages"] == "hugepage_limits"
+    assert merge_update(request, pb.LinuxContainerResources(cpu_shares=512)).huge_pages == request.huge_pages
+    assert merge_update(request, with_huge_pages(8 << 20)).huge_pages == (HugePageLimit(2 << 20, 8 << 20),)
+    assert merge_update(request, with_huge_pages(0)).huge_pages == ()

@@ -201,6 +201,8 @@ def test_huge_pages_are_limited_to_none_and_swap_and_oom_groups_are_said_in_the_
     both = [replace(NODE, has_cgroup2=is_v2, has_swap=True) for is_v2 in (True, False)]
     second, first = (create_request(pod, pod.containers[0], "S", node=node).config.linux.resources for node in both)
     assert [(limit.page_size, limit.limit) for limit in first.hugepage_limits] == [("2MB", 0), ("1GB", 0)]
+    some = create_request(pod, replace(pod.containers[0], huge_pages=(("1GB", GIB),)), "S", node=NODE).config.linux
+    assert [(limit.page_size, limit.limit) for limit in some.resources.hugepage_limits] == [("2MB", 0), ("1GB", GIB)]
     assert dict(second.unified) == {"memory.oom.group": "1", "memory.swap.max": "0"}
     assert (dict(first.unified), first.memory_swap_limit_in_bytes) == ({}, GIB)
 

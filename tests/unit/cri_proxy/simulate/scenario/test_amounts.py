@@ -27,6 +27,9 @@ def test_quantities_are_kubernetes_quantities() -> None:
         ("{cpu: -1}", None, "expected a quantity"),
         ("{cpu_request: 2, cpu_limit: 1}", None, "more than the limit"),
         ("{cpu: 1, cpu_request: 1, cpu_limit: 1}", None, "leave one out"),
+        ("{hugepages: {2M: 1Gi}}", None, "write 2Mi or 1Gi"),
+        ("{hugepages: {2Mi: 1M}}", None, "no multiple of 2Mi"),
+        ("{hugepages: 1Gi}", None, "expected a mapping"),
         ("{cpu: 1}", BEST_EFFORT, "asks for nothing"),
         ("{memory: 1Gi}", GUARANTEED, "add cpu"),
         ("{cpu_request: 1, cpu_limit: 2}", GUARANTEED, "qos: burstable"),
@@ -57,3 +60,8 @@ def test_a_resize_changes_what_it_speaks_of() -> None:
 def test_a_guaranteed_container_stays_one_when_it_is_resized() -> None:
     before = ContainerSpec("c", 1000, 1000, MIB, MIB)
     assert resized(before, Amounts(cpu_limit_mcpu=3000), GUARANTEED) == ContainerSpec("c", 3000, 3000, MIB, MIB)
+
+
+def test_huge_pages_are_said_as_the_kubelet_says_them() -> None:
+    amounts = read("{cpu: 1, hugepages: {2Mi: 1Gi, 1Gi: 2Gi}}", GUARANTEED)
+    assert container_spec("a", amounts, GUARANTEED).huge_pages == (("2MB", 1 << 30), ("1GB", 2 << 30))

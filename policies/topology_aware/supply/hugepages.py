@@ -1,0 +1,71 @@
+"""The huge pages promised to containers: an account of each page size, laid out on the nodes as memory is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from policies.base import HugePageLimit
+from policies.topology_aware.supply.memory_nodes import MemoryNodes
+from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order, packed
+from sysfs.model import Machine
+
+_NOTHING: Mapping[int, tuple[ZonePromise, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class HugePageAccount:
+    """A snapshot of all promises of huge pages, by page size.
+
+    ``pools`` are the memory nodes with the bytes of their pages as capacity, ``zones`` the sums promised in each zone.
+    """
+
+    pools: Mapping[int, MemoryNodes]
+    zones: Mapping[int, tuple[ZonePromise, ...]] = field(default_factory=lambda: _NOTHING)
+
+    def changed(self, promises: Iterable[tuple[int, HugePageLimit]], sign: int) -> "HugePageAccount":
+        """Return the account with these promises made (1) or released (-1): pairs of a zone and a limit."""
+        zones = dict(self.zones)
+        for zone, pages in promises:
+            sums = dict(zones.get(pages.page_bytes, ()))
+            sums[zone] = sums.get(zone, 0) + sign * pages.limit_bytes
+            zones[pages.page_bytes] = in_order((zone, amount) for zone, amount in sums.items() if amount)
+        return replace(self, zones=MappingProxyType(zones))
+
+    def nodes_with(self, page_bytes: int) -> int:
+        """Return the nodes that have pages of this size."""
+        pool = self.pools.get(page_bytes)
+        return sum(1 << node for node, amount in pool.capacity_bytes.items() if amount) if pool is not None else 0
+
+    def lacking(self, wanted: Sequence[HugePageLimit], zone: int) -> tuple[HugePageLimit, ...]:
+        """Return what of ``wanted`` does not fit in the zone beside what is promised to others."""
+        return tuple(pages for pages in wanted if not self._takes(pages, zone))
+
+    def _takes(self, wanted: HugePageLimit, zone: int) -> bool:
+        pool = self.pools.get(wanted.page_bytes)
+        if pool is None or pool.capacity(zone) < wanted.limit_bytes:
+            return False
+        packing = Packing(pool)
+        for promised, amount in self.zones.get(wanted.page_bytes, ()):
+            packing.add(
+                promised, amount
+            )  # more than there is elsewhere, as after pages were taken away, does not count
+        return packing.takes(zone, wanted.limit_bytes)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether all promises can be kept at once."""
+        return all(
+            size in self.pools and packed(self.pools[size], zones) is not None
+            for size, zones in self.zones.items()
+            if zones
+        )
+
+
+def huge_page_account(machine: Machine, nodes: MemoryNodes) -> HugePageAccount:
+    """Return the account of a machine of which nothing is promised."""
+    found: dict[int, dict[int, int]] = {}
+    for node in machine.nodes:
+        for pages in node.huge_pages:
+            found.setdefault(pages.page_bytes, dict.fromkeys(nodes.capacity_bytes, 0))[node.id] = pages.total_bytes
+    pools = {size: replace(nodes, capacity_bytes=MappingProxyType(found[size])) for size in sorted(found)}
+    return HugePageAccount(MappingProxyType(pools))
