@@ -194,12 +194,14 @@ def judge_owner(tally: Tally, node: Node, grant: Grant, oracle: Oracle) -> None:
     real = shape.cost_of(cpus)
     moved_up = Oracle(shape, oracle.free, [Promise(shape.machine.online.mask, node.shared_mcpu(), is_used=True)])
     newly = sum(1 for core in shape.cores if core & cpus and core & ~cpus and not core & ~oracle.free)
-    tally.add("newly shared cores", newly, oracle.least_newly_shared(cpus.bit_count()))
+    best = oracle.best(cpus.bit_count())
+    moved = moved_up.best(cpus.bit_count())
+    if not grant.shared_mcpu:  # a fraction needs room in the same pool, of which the oracle knows nothing
+        # An odd thread beside an owner is no reason to leave the fewest domains: those come first.
+        tally.add("newly shared cores", newly, (best or moved or real).newly_shared)
     if real.nodes == 1 and real.caches == 1:
         return
-    best = oracle.best(cpus.bit_count())
     if best is None:  # only once containers that share had moved up
-        moved = moved_up.best(cpus.bit_count())
         tally.add("more nodes after moves", moved is not None and real[:2] > moved[:2])
         return
     homes = sum(1 << n for n, mask in shape.nodes.items() if mask & cpus)

@@ -24,6 +24,7 @@ class Cost(NamedTuple):
     caches: int
     stranger_cores: int  # of which another container may use a thread
     distance: int  # sum over the pairs of nodes
+    newly_shared: int = 0  # of these cores, those that were idle before
 
 
 @dataclass(frozen=True)
@@ -119,16 +120,16 @@ class Oracle:
                     continue
                 strangers = self._strangers(chosen, count)
                 if strangers != IMPOSSIBLE:
-                    cost = Cost(*domains, strangers, shape.distance(nodes))
+                    newly = self._newly_shared(chosen, count, strangers)
+                    cost = Cost(*domains, strangers, shape.distance(nodes), newly)
                     best = cost if best is None else min(best, cost)
         return best
 
-    def least_newly_shared(self, count: int) -> int:
-        """How many cores at least become shared between containers, wherever the CPUs are."""
+    def _newly_shared(self, chosen: Sequence[Leaf], count: int, strangers: int) -> int:
+        """How many idle cores at least become shared, when so many threads are not on whole cores."""
         threads = self._shape.threads
-        table = self._table(self._shape.leaves, breaks=False)
-        missing = (count - threads * whole - loose for whole, loose in table.items() if threads * whole <= count)
-        return min((-(-max(0, lack) // max(1, threads - 1)) for lack in missing), default=0)
+        loose = self._table(chosen, breaks=False).get((count - strangers) // threads, 0)
+        return -(-max(0, strangers - loose) // max(1, threads - 1))
 
     def _strangers(self, chosen: Sequence[Leaf], count: int) -> int:
         """The fewest single threads beside whole cores in these leaves; IMPOSSIBLE if they have too little."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from policies.base import BurstLevel
 from policies.hardware.domains import Level
 from policies.hardware.pools import KINDS, Pool, PoolTree
-from policies.topology_aware.cpus.cores import whole_core_counts
+from policies.topology_aware.cpus.allocate import cost_in
+from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of
-from policies.topology_aware.cpus.picker import priority_fits
+from policies.topology_aware.cpus.picker import priority_fits, spans
 from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores
 from policies.topology_aware.memory.distance import memory_distances
@@ -26,6 +27,7 @@ _LEVELS = {
     BurstLevel.L3_CACHE: Level.L3,
 }
 _OF_KIND = {kind: level for level, kind in KINDS.items()}
+_DOMAINS = Key._fields.index("cpu_nodes")
 # Any narrower pool is better than any wider one: there are fewer levels than this.
 _WIDER = len(Level)
 
@@ -69,14 +71,14 @@ def fixed_scores_of(context: PlacementContext) -> FixedScores:
 def rank(context: PlacementContext, pulls: FixedScores, room: Room, lenient: Room) -> Ranking:
     """Rank every pool, with its offer and key under the rule of ``room``."""
     offers = offers_of(context, room, lenient)
-    keys = _keys(context, pulls, room, offers)
+    keys = _with_domains(context, room, lenient, offers, _keys(context, pulls, room, offers))
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     return Ranking(room, lenient, offers, keys, tuple(order))
 
 
 def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
     demand, supply = context.demand, context.supply
-    cores = whole_core_counts(context.tree, supply.shared[0] & ~supply.withheld, demand.whole)
+    siblings = siblings_costs(context.tree, supply.shared[0] & ~supply.withheld, demand.whole)
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
@@ -104,14 +106,46 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 near_memory=0 - pulls.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
+                cpu_nodes=0,
+                cpu_caches=0,
                 undisturbed=memory.as_is,
                 quiet=0 if demand.whole else -supply.sharers[i],
-                cores=cores[i] if offer.sliced else 0,
+                cores=demand.whole - siblings[i][0] if offer.sliced else 0,
+                siblings=_siblings(context, pool, siblings[i][1]) if offer.sliced else 0,
                 left=left,
                 first=-i,
             )
         )
     return tuple(keys)
+
+
+def _with_domains(
+    context: PlacementContext, room: Room, lenient: Room, offers: tuple[Offer, ...], keys: tuple[Key, ...]
+) -> tuple[Key, ...]:
+    """Return the keys with what the CPUs would cost, in the pools that are best in all before that.
+
+    Elsewhere it decides nothing; a pool with a single cache domain needs no search.
+    """
+    best = max(keys)
+    tied = [i for i, key in enumerate(keys) if key[:_DOMAINS] == best[:_DOMAINS]]
+    if len(tied) < 2 or not best.fits or not any(spans(context.tree, context.tree.pools[i]) for i in tied):
+        return keys
+    result = list(keys)
+    for i in tied:
+        cost = cost_in(context, context.tree.pools[i], offers[i], (lenient if offers[i].previous else room).give)
+        if cost is not None:
+            result[i] = keys[i]._replace(
+                cpu_nodes=-cost.nodes,
+                cpu_caches=-cost.caches,
+                cores=offers[i].sliced - cost.strangers,
+                siblings=_siblings(context, context.tree.pools[i], cost.siblings),
+            )
+    return tuple(result)
+
+
+def _siblings(context: PlacementContext, pool: Pool, cost: int) -> int:
+    """Return ``Key.siblings``. Containers spread over pools without an owner first, as long as there are any."""
+    return -cost if context.supply.owned & pool.cpus or cost > 1 else 0
 
 
 def _may_be_here(context: PlacementContext, memory: MemoryOffer) -> bool:

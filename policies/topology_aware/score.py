@@ -24,9 +24,12 @@ class Key(NamedTuple):
     near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
+    cpu_nodes: int  # minus the NUMA nodes of the CPUs to be owned, where all before is equal
+    cpu_caches: int  # minus their L3 domains, likewise
     undisturbed: int  # 1: no other container has to get more memory nodes
     quiet: int  # minus the containers that share this pool, for a container that shares
     cores: int  # CPUs to be owned that can be on wholly free cores
+    siblings: int  # of those that cannot: 0: beside owned ones; -1: a core that was idle is broken; -2: beside reserved
     left: int  # CPU time left afterwards (isolated CPUs, where the container gets one): spreads
     first: int  # minus the pool's index: the lowest id wins the last tie
 
@@ -57,12 +60,24 @@ _FIELDS = {
     "near_memory": ("minus how much farther its memory is than the nearest", "has its memory farther away"),
     "priority": ("1: has enough CPUs of the preferred priority", "has fewer CPUs of the preferred priority free"),
     "depth": ("deeper pools are smaller and closer", "is larger"),
+    "cpu_nodes": (
+        "minus the NUMA nodes of its own CPUs; 0: not compared",
+        "has its own CPUs only on more NUMA nodes",
+    ),
+    "cpu_caches": (
+        "minus the L3 domains of its own CPUs; 0: not compared",
+        "has its own CPUs only in more L3 domains",
+    ),
     "undisturbed": (
         "1: no other container has to get more memory nodes",
         "has memory only when others get more memory nodes",
     ),
     "quiet": ("minus the containers that share it", "is shared by more containers"),
     "cores": ("how many of its own CPUs can be on wholly free cores", "has fewer whole cores free"),
+    "siblings": (
+        "of CPUs not on whole cores: 0: beside owned CPUs; -1: on a core that was idle; -2: beside a reserved CPU",
+        "has no core with an owner for the odd thread",
+    ),
     "left": ("what is left in it afterwards", "would have less left afterwards"),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),
 }

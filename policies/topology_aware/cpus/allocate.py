@@ -8,8 +8,9 @@ from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import completing
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
-from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, reduced, within_limits
+from policies.topology_aware.cpus.picker import CandidateCpus, least_cost, pick_cpus, reduced, within_limits
 from policies.topology_aware.cpus.retained import additions
+from policies.topology_aware.cpus.tallies import Cost
 from policies.topology_aware.locality.devices import ANYWHERE, Locality, is_near_each, localities, reach_in
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
@@ -35,11 +36,9 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
     ordinary = offer.keep & supply.shared[pool.index]
     isolated = offer.keep & ~ordinary
     places = _places(context, pool, reach)
-    cores = context.demand.threads is not Threads.ANY
-    near = CandidateCpus(context.tree, 0, give, offer.keep, context.demand.priority, cores)
+    near = _candidates(context, offer, give)
     if more := offer.sliced - ordinary.bit_count():
-        free = supply.shared[pool.index] & ~supply.withheld & reach & ~ordinary
-        candidates = replace(near, free=free, limits=reduced(context.tree, give, ordinary))
+        candidates = _ordinary(context, pool, near, ordinary)
         found = _pick(candidates, pool, more, places, offer.keep)
         if not found:
             return None
@@ -56,6 +55,28 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
         return None
     picked = PickedCpus(owned, offer.keep, supply.owned, places, context.demand.priority)
     return Taken(ordinary, isolated, how_picked(context.tree, pool, picked))
+
+
+def cost_in(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Cost | None:
+    """Return what the ordinary CPUs of this offer would cost; None if it has none, or the pool cannot give them."""
+    ordinary = offer.keep & context.supply.shared[pool.index]
+    more = offer.sliced - ordinary.bit_count()
+    if not more:
+        return None
+    return least_cost(_ordinary(context, pool, _candidates(context, offer, give), ordinary), pool, more)
+
+
+def _candidates(context: PlacementContext, offer: Offer, give: Sequence[int]) -> CandidateCpus:
+    """Return what may be picked, without the CPUs themselves."""
+    cores = context.demand.threads is not Threads.ANY
+    return CandidateCpus(context.tree, 0, give, offer.keep, context.demand.priority, cores)
+
+
+def _ordinary(context: PlacementContext, pool: Pool, candidates: CandidateCpus, kept: int) -> CandidateCpus:
+    """Return the free CPUs that are not isolated, beside those that are kept."""
+    supply = context.supply
+    free = supply.shared[pool.index] & ~supply.withheld & reach_in(context, pool) & ~kept
+    return replace(candidates, free=free, limits=reduced(context.tree, candidates.limits, kept))
 
 
 def added_after(context: PlacementContext, offer: Offer, taken: Taken) -> tuple[CpuSet, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from policies.hardware.pools import PoolTree
+from policies.topology_aware.cpus.tallies import beside_reserved, siblings_cost
 
 
 def on_free_cores(tree: PoolTree, free: int) -> int:
@@ -10,12 +11,15 @@ def on_free_cores(tree: PoolTree, free: int) -> int:
     return sum(core for core in tree.cores if not core & ~free)  # cores are disjoint
 
 
-def whole_core_counts(tree: PoolTree, free: int, count: int) -> tuple[int, ...]:
-    """Return per pool how many of ``count`` CPUs could be on wholly free cores; an odd one out never counts."""
+def siblings_costs(tree: PoolTree, free: int, count: int) -> tuple[tuple[int, int], ...]:
+    """Return per pool the last fields of ``Cost`` for ``count`` of the free CPUs, as far as no pool has a limit."""
     cores = [core for core in tree.cores if not core & ~free]
     whole = sum(cores)  # cores are disjoint
-    wanted = count - count % max(map(int.bit_count, cores), default=1)
-    return tuple(min(wanted, (p.cpus & whole).bit_count()) for p in tree.pools)
+    loose = free & ~whole & ~beside_reserved(tree)
+    threads = max(map(int.bit_count, cores), default=1)
+    return tuple(
+        siblings_cost(count, (p.cpus & whole).bit_count(), (p.cpus & loose).bit_count(), threads) for p in tree.pools
+    )
 
 
 def inner_on_cores(tree: PoolTree, free: int, give: Sequence[int]) -> tuple[int, ...]:

@@ -4,14 +4,15 @@ A domain that can give all that is wanted is preferred over several (``_fit_key`
 tried first. Each pool below gives at most its limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import CpuPriority
 from policies.hardware.domains import Domain, Level
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.cpus.cores import core_sizes
-from policies.topology_aware.cpus.spread import Spread, leaves_below
+from policies.topology_aware.cpus.spread import Spread, inner_domains
+from policies.topology_aware.cpus.tallies import Cost, Tallies, tallies_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,29 +30,41 @@ class CandidateCpus:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Per domain: CPUs that can be given, those on wholly free cores, and the threads of such a core."""
-
-    give: list[int]
-    whole: list[int]
-    threads: int
-
-
 def pick_cpus(candidates: CandidateCpus, pool: Pool, count: int) -> int:
     """Return ``count`` CPUs of the pool as a mask, or 0 if the pool cannot give that many.
 
     CPUs of different priority or kind are not mixed if one kind can serve the request alone.
     """
     top = _domain_of(candidates.tree.domains.root, pool)
+    return next(filter(None, (_pick_sizes(part, top, pool, count) for part in _preferred(candidates, pool, count))), 0)
+
+
+def least_cost(candidates: CandidateCpus, pool: Pool, count: int) -> Cost | None:
+    """Return what the CPUs would cost that ``pick_cpus`` picks; None if the pool cannot give that many."""
+    top = _domain_of(candidates.tree.domains.root, pool)
+    costs = (_spread(part, _tallies(part, top, pool), top).least(count) for part in _preferred(candidates, pool, count))
+    return next(filter(None, costs), None)
+
+
+def spans(tree: PoolTree, pool: Pool) -> bool:
+    """Return whether the pool has several domains down to L3 domains, so that CPUs can be on more of them than one."""
+    return bool(pool.children or inner_domains(_domain_of(tree.domains.root, pool), Level.L3))
+
+
+def _preferred(candidates: CandidateCpus, pool: Pool, count: int) -> Iterator[CandidateCpus]:
+    """Yield the candidates of the pool, those of the preferred priority first, as far as they are enough."""
     for preferred in candidates.tree.priority_masks[candidates.priority]:
         part = replace(candidates, free=candidates.free & pool.cpus & preferred)
-        if part.free.bit_count() < count:
-            continue
-        found = _pick_sizes(part, top, pool, count)
-        if found:
-            return found
-    return 0
+        if part.free.bit_count() >= count:
+            yield part
+
+
+def _tallies(candidates: CandidateCpus, top: Domain, pool: Pool) -> Tallies:
+    return tallies_of(candidates.tree, top, pool, candidates.free, candidates.limits)
+
+
+def _spread(candidates: CandidateCpus, tallies: Tallies, domain: Domain) -> Spread:
+    return Spread(candidates.tree.machine, tallies, domain, candidates.near)
 
 
 def _pick_sizes(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) -> int:
@@ -63,9 +76,9 @@ def _pick_sizes(candidates: CandidateCpus, top: Domain, pool: Pool, count: int) 
     for size, cores in core_sizes(candidates.tree, candidates.free) if candidates.whole else ((1, candidates.free),):
         left = reduced(candidates.tree, candidates.limits, taken)
         part = replace(candidates, free=cores, limits=[n - n % size for n in left], near=candidates.near | taken)
-        counts = _counts(part, top, pool)
-        wanted = min(counts.give[top.index], count - count % size)
-        taken |= _pick(part, counts, top, wanted)
+        tallies = _tallies(part, top, pool)
+        wanted = min(tallies.give[top.index], count - count % size)
+        taken |= _pick(part, tallies, top, wanted)
         count -= wanted
     return 0 if count else taken
 
@@ -99,90 +112,57 @@ def _domain_of(domain: Domain, pool: Pool) -> Domain:
     return domain
 
 
-def _counts(candidates: CandidateCpus, top: Domain, pool: Pool) -> _Counts:
-    give = [0] * candidates.tree.domains.count
-    whole = [0] * candidates.tree.domains.count
-    by_hardware = candidates.tree.by_hardware
-    threads = 1
-
-    def visit(domain: Domain) -> None:
-        nonlocal threads
-        i, free = domain.index, domain.cpus & candidates.free
-        if not free:
-            return
-        if domain.level is Level.CORE:
-            give[i] = free.bit_count()
-            if free == domain.cpus:
-                whole[i] = give[i]
-                threads = max(threads, give[i])
-        else:
-            for child in domain.children:
-                visit(child)
-                give[i] += give[child.index]
-                whole[i] += whole[child.index]
-        owner = by_hardware.get(domain.cpus)
-        if owner is not None and owner != pool.index:
-            give[i] = min(give[i], candidates.limits[owner])
-
-    visit(top)
-    return _Counts(give, whole, threads)
-
-
-def _pick(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int) -> int:
+def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: int) -> int:
     if domain.level is Level.CORE:
         return _lowest(domain.cpus & candidates.free, count)
+    spread = _spread(candidates, tallies, domain)
+    if len(spread.leaves) > 1 and not any(_gives(tallies, leaf.path, count) for leaf in spread.leaves):
+        return sum(_pick(candidates, tallies, leaf, share) for leaf, share in spread.shares(count))
     taken = 0
-    rest = [c for c in domain.children if counts.give[c.index]]
+    rest = [c for c in domain.children if tallies.give[c.index]]
     while count and rest:
-        fitting = [c for c in rest if counts.give[c.index] >= count]
+        fitting = [c for c in rest if tallies.give[c.index] >= count]
         if fitting:
-            best = min(fitting, key=lambda c: _fit_key(candidates, counts, c, count))
-            return taken | _pick(candidates, counts, best, count)
-        if not taken and (spread := spread_over(candidates, counts, domain)) is not None:
-            return sum(_pick(candidates, counts, leaf, share) for leaf, share in spread.shares(count))
-        best = min(rest, key=lambda c: _spill_key(candidates, counts, c))
+            best = min(fitting, key=lambda c: _fit_key(candidates, tallies, c, count))
+            return taken | _pick(candidates, tallies, best, count)
+        best = min(rest, key=lambda c: _spill_key(candidates, tallies, c))
         rest.remove(best)
-        taken |= _pick(candidates, counts, best, counts.give[best.index])
-        count -= counts.give[best.index]
+        taken |= _pick(candidates, tallies, best, tallies.give[best.index])
+        count -= tallies.give[best.index]
     return taken
 
 
-def _fit_key(candidates: CandidateCpus, counts: _Counts, domain: Domain, count: int) -> tuple[int, ...]:
+def _gives(tallies: Tallies, path: tuple[int, ...], count: int) -> bool:
+    """Return whether each of these domains can give that many."""
+    return all(tallies.give[i] >= count for i in path)
+
+
+def _fit_key(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: int) -> tuple[int, ...]:
     """Return the order of domains that can give all.
 
-    Most near CPUs; the smallest domain that can give all; fewest cores shared with others afterwards; no idle core
-    broken; smallest remainder; lowest.
+    Most near CPUs; the smallest domain that can give all; fewest threads on cores shared with others, no idle core
+    broken for them; smallest remainder; lowest.
     """
-    give, whole = counts.give[domain.index], min(counts.whole[domain.index], counts.give[domain.index])
-    cores = min(count, whole) // counts.threads
-    odd = count - cores * counts.threads
-    shared_cores = 1 if odd and whole > cores * counts.threads else odd
     return (
         -(domain.cpus & candidates.near).bit_count(),
-        _tightest(counts, domain, count),
-        shared_cores,
-        int(odd > give - whole),  # more than the threads of broken cores
-        give - count,
+        _tightest(tallies, domain, count),
+        *tallies.siblings_cost(domain, count),
+        tallies.give[domain.index] - count,
         domain.index,
     )
 
 
-def spread_over(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> Spread | None:
-    """Return the leaves of a domain; None if it has no domains inside but cores."""
-    leaves = leaves_below(domain, counts.give, counts.whole, candidates.near, candidates.free)
-    return Spread(candidates.tree.machine, leaves, counts.give, counts.threads) if len(leaves) > 1 else None
-
-
-def _tightest(counts: _Counts, domain: Domain, count: int) -> int:
+def _tightest(tallies: Tallies, domain: Domain, count: int) -> int:
     """Return the size of the smallest domain in here that can give all: a whole NUMA node before halves of two."""
-    inner = [_tightest(counts, c, count) for c in domain.children if counts.give[c.index] >= count]
+    inner = [_tightest(tallies, c, count) for c in domain.children if tallies.give[c.index] >= count]
     return min(inner, default=domain.cpus.bit_count())
 
 
-def _spill_key(candidates: CandidateCpus, counts: _Counts, domain: Domain) -> tuple[int, ...]:
-    """Return the order of domains to take whole if none can give all: near, wholly idle, largest, lowest."""
-    give, near = counts.give[domain.index], (domain.cpus & candidates.near).bit_count()
-    return -near, int(give < domain.cpus.bit_count()), -give, domain.index
+def _spill_key(candidates: CandidateCpus, tallies: Tallies, domain: Domain) -> tuple[int, ...]:
+    """Return the order of cores to take whole if none can give all: near, wholly idle, largest, not beside reserved."""
+    give, near = tallies.give[domain.index], (domain.cpus & candidates.near).bit_count()
+    beside_reserved = not tallies.whole[domain.index] and not tallies.loose[domain.index]
+    return -near, int(give < domain.cpus.bit_count()), int(beside_reserved), -give, domain.index
 
 
 def _lowest(mask: int, count: int) -> int:

@@ -1,43 +1,37 @@
-"""Choose the cache domains for CPUs that no single domain can give, exactly: over what each can give, not over CPUs.
+"""Choose the cache domains for CPUs that no single domain can give: over what each can give, not over CPUs. Pure.
 
-In this order: fewest packages, NUMA nodes, cache domains and threads on cores shared with others; nodes near each
-other; the least that is left over. Domains in which the container has CPUs already cost nothing.
+In this order: fewest packages, NUMA nodes, cache domains, threads on cores shared with others; nodes near each other;
+no idle core broken; little left over. Domains in which the container has CPUs already cost nothing. The search is exact
+up to a number of steps, which machines of today stay below; beyond, the largest domains are taken.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from policies.hardware.domains import Domain, Level
+from policies.topology_aware.cpus.tallies import Cost, Tallies, siblings_cost
 from sysfs.model import Machine
 
-_MOST_CHOICES: Final = 300
-"""Choices that cost equally little and are compared by distance and by what is left over: a millisecond or two."""
+MOST_UNIONS: Final = 4000
+"""Unions of two choices in the search for the least cost: some three milliseconds."""
+MOST_TRIED: Final = 200
+"""Leaves tried in the search for equal choices on nearer nodes: some milliseconds too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A cache domain, or a node without several: the CPUs that it can give, those of them on wholly free cores."""
+    """A cache domain, or a node without several. ``path``: the indexes of the domains that hold it, itself first."""
 
     domain: Domain
-    package: int  # indexes of the domains that hold it
+    path: tuple[int, ...]
+    package: int
     node: int
     node_id: int  # the kernel's; -1 where a node is no domain
-    total: int
-    whole: int
     is_near: bool
     is_idle: bool
-
-
-class Cost(NamedTuple):
-    """What is compared first: domains that are used in addition to those that the container is in."""
-
-    packages: int
-    nodes: int
-    caches: int
-    strangers: int  # threads on cores that are shared with other containers
 
 
 class _Option(NamedTuple):
@@ -48,21 +42,42 @@ class _Option(NamedTuple):
     caches: int
     total: int
     whole: int
+    loose: int
     leaves: int
 
 
-_NOTHING: Final = _Option(0, 0, 0, 0, 0, 0)
+_NOTHING: Final = _Option(0, 0, 0, 0, 0, 0, 0)
 
 
 class Spread:
-    """The leaves below one domain, and the limits of what holds them."""
+    """The leaves below one domain, and what each domain can give."""
 
-    def __init__(self, machine: Machine, leaves: Sequence[Leaf], limits: Sequence[int], threads: int) -> None:
-        """``limits``: what each domain can give, by index. ``threads``: of a whole core."""
+    def __init__(self, machine: Machine, tallies: Tallies, top: Domain, near: int) -> None:
+        """``near``: CPUs whose domains cost nothing."""
         self._machine = machine
-        self._leaves = leaves
-        self._limits = limits
-        self._threads = threads
+        self._tallies = tallies
+        self._top = top
+        self._near = near
+        lowest = Level.L3 if inner_domains(top, Level.L3) else Level.L2
+        self.leaves = tuple(self._leaves_in(top, lowest, (), (top.index, top.index, -1)))
+        self.is_exact = True  # the last search; it was ended early otherwise
+
+    def _leaves_in(
+        self, domain: Domain, lowest: Level, path: tuple[int, ...], homes: tuple[int, int, int]
+    ) -> Iterator[Leaf]:
+        if not self._tallies.give[domain.index]:
+            return
+        path, (package, node, node_id) = (domain.index, *path), homes
+        if domain.level is Level.PACKAGE:
+            package = domain.index
+        elif domain.level is Level.NODE:
+            node, node_id = domain.index, domain.id
+        inner = inner_domains(domain, lowest)
+        for child in inner:
+            yield from self._leaves_in(child, lowest, path, (package, node, node_id))
+        if not inner:
+            is_idle = not domain.cpus & ~self._tallies.free
+            yield Leaf(domain, path, package, node, node_id, bool(domain.cpus & self._near), is_idle)
 
     def least(self, count: int) -> Cost | None:
         """Return the least cost of ``count`` CPUs; None if there are fewer."""
@@ -74,204 +89,235 @@ class Spread:
         best = self._best(count)
         return [] if best is None else self._shared_out(self._nearest(best, count), count)
 
-    def _nearest(self, best: _Option, count: int) -> tuple[int, ...]:
-        """Return leaves that cost as little as ``best``: on nodes near each other, then with little left over."""
-        present = tuple(i for i in range(len(self._leaves)) if best.leaves >> i & 1)
-        strangers = self._strangers(best.whole, count)
-        found = min(
-            (
-                (*self._distance(chosen), total, chosen)
-                for chosen in islice(self._of_size(len(present), best), _MOST_CHOICES)
-                for total, whole in (self.given_by(chosen),)
-                if total >= count and self._strangers(whole, count) <= strangers
-            ),
-            default=(0, 0, 0, present),
-        )
-        return min(found, (*self._distance(present), best.total, present))[3]
+    def _best(self, count: int) -> _Option | None:
+        if self._given_by(range(len(self.leaves)))[0] < count:
+            return None
+        simple = self._option(self._simple(count))
+        unions = _Unions(self.leaves, self._tallies, count, simple[:3])
+        found = unions.of(self._top)
+        self.is_exact = not unions.are_too_many
+        if unions.are_too_many:
+            return simple
+        enough = [option for option in found if option.total >= count]
+        best = min(enough, key=lambda option: self._cost(option, count), default=simple)
+        return self._option(places(best.leaves))
 
-    def _of_size(self, size: int, best: _Option) -> Iterator[tuple[int, ...]]:
-        """Yield choices of so many leaves that add no more domains than ``best``."""
-        for chosen in combinations(range(len(self._leaves)), size):
-            leaves = [self._leaves[i] for i in chosen]
-            if sum(not leaf.is_near for leaf in leaves) > best.caches:
-                continue
-            if len(self._added({leaf.node for leaf in leaves})) > best.nodes:
-                continue
-            if len(self._added({leaf.package for leaf in leaves})) <= best.packages:
-                yield chosen
+    def _simple(self, count: int) -> Sequence[int]:
+        """Return enough leaves: of the packages that give most, the nodes that give most, of these the leaves."""
+        chosen: Sequence[int] = range(len(self.leaves))
+        for holder in (lambda leaf: leaf.package, lambda leaf: leaf.node, lambda leaf: leaf.domain.index):
+            groups: dict[int, list[int]] = {}
+            for i in chosen:
+                groups.setdefault(holder(self.leaves[i]), []).append(i)
+            chosen = self._largest(list(groups.values()), count)
+        return chosen
 
-    def _added(self, domains: set[int]) -> set[int]:
-        return domains - self._near_domains
+    def _largest(self, groups: list[list[int]], count: int) -> list[int]:
+        """Return the leaves of the largest groups that give enough together."""
+        groups.sort(key=lambda g: (not any(self.leaves[i].is_near for i in g), -self._given_by(g)[0], g))
+        chosen: list[int] = []
+        for group in groups:
+            chosen += group
+            if self._given_by(chosen)[0] >= count:
+                break
+        return sorted(chosen)
+
+    def _option(self, chosen: Sequence[int]) -> _Option:
+        return _Option(*self._added(chosen), *self._given_by(chosen), sum(1 << i for i in chosen))
+
+    def _added(self, chosen: Iterable[int]) -> tuple[int, int, int]:
+        """Return how many packages, nodes and leaves these add to those that the container is in."""
+        far = [self.leaves[i] for i in chosen if not self.leaves[i].is_near]
+        packages = {leaf.package for leaf in far} - self._near_domains
+        return len(packages), len({leaf.node for leaf in far} - self._near_domains), len(far)
 
     @cached_property
-    def _near_domains(self) -> set[int]:
-        return {domain for leaf in self._leaves if leaf.is_near for domain in (leaf.node, leaf.package)}
+    def _near_domains(self) -> frozenset[int]:
+        return frozenset(i for leaf in self.leaves if leaf.is_near for i in leaf.path)
+
+    def _given_by(self, chosen: Iterable[int]) -> tuple[int, int, int]:
+        """Return what these leaves can give together, as ``Tallies.of``, within the limits of what holds them."""
+        held = {index for i in chosen for index in self.leaves[i].path}
+        ends = {self.leaves[i].domain.index for i in chosen}
+
+        def visit(domain: Domain) -> tuple[int, int, int]:
+            if domain.index in ends:
+                return self._tallies.of(domain)
+            inner = [visit(child) for child in domain.children if child.index in held]
+            return self._tallies.within(domain, *(sum(given) for given in zip(*inner, strict=True)))
+
+        return visit(self._top) if held else (0, 0, 0)
+
+    def _cost(self, option: _Option, count: int) -> Cost:
+        return Cost(*option[:3], *siblings_cost(count, option.whole, option.loose, self._tallies.threads))
+
+    def _nearest(self, best: _Option, count: int) -> tuple[int, ...]:
+        """Return leaves that cost as little as ``best``: on nodes near each other, then with little left over."""
+        cost = self._cost(best, count)
+
+        def key(option: _Option) -> tuple[int, int, int, int, tuple[int, ...]]:
+            chosen = places(option.leaves)
+            return *self._distance(chosen), self._siblings(option, count), option.total, chosen
+
+        found = key(best)
+        for chosen in self._of_size(best, count):
+            option = self._option(chosen)
+            if option.total >= count and self._cost(option, count)[:4] <= cost[:4]:
+                found = min(found, key(option))
+        return found[-1]
+
+    def _of_size(self, best: _Option, count: int) -> Iterator[tuple[int, ...]]:
+        """Yield choices of as many leaves that add no more domains than ``best``, until the steps are used up."""
+        give = [self._tallies.give[leaf.domain.index] for leaf in self.leaves]
+        size, steps = best.leaves.bit_count(), 0
+
+        def extended(chosen: tuple[int, ...], total: int) -> Iterator[tuple[int, ...]]:
+            nonlocal steps
+            start, missing = chosen[-1] + 1 if chosen else 0, size - len(chosen)
+            if not missing:
+                yield chosen
+            elif total + sum(sorted(give[start:])[-missing:]) >= count:
+                for i in range(start, len(give) - missing + 1):
+                    steps += 1
+                    if steps > MOST_TRIED:
+                        return
+                    added = self._added((*chosen, i))
+                    if all(a <= b for a, b in zip(added, best, strict=False)):
+                        yield from extended((*chosen, i), total + give[i])
+
+        yield from extended((), 0)
 
     def _distance(self, chosen: Iterable[int]) -> tuple[int, int]:
         """Return the sum of the distances between the nodes of these leaves, and between pairs of their CPUs."""
         cpus: dict[int, int] = {}
-        for leaf in (self._leaves[i] for i in chosen):
-            cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + leaf.total
+        for leaf in (self.leaves[i] for i in chosen):
+            cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + self._tallies.give[leaf.domain.index]
         pairs = [(self._distances[a, b], cpus[a] * cpus[b]) for a, b in combinations(sorted(cpus), 2) if a >= 0]
         return sum(distance for distance, _ in pairs), sum(distance * weight for distance, weight in pairs)
 
     @cached_property
     def _distances(self) -> dict[tuple[int, int], int]:
-        nodes = {leaf.node_id for leaf in self._leaves}
+        nodes = {leaf.node_id for leaf in self.leaves}
         return {(a.id, b): d for a in self._machine.nodes if a.id in nodes for b, d in a.distances if b in nodes}
-
-    def _cost(self, option: _Option, count: int) -> Cost:
-        return Cost(*option[:3], self._strangers(option.whole, count))
-
-    def _strangers(self, whole: int, count: int) -> int:
-        return count - min(whole, count - count % self._threads)
-
-    def _best(self, count: int) -> _Option | None:
-        enough = [option for option in self._options(range(len(self._leaves))) if option.total >= count]
-        return min(enough, key=lambda option: self._cost(option, count), default=None)
 
     def _shared_out(self, chosen: Sequence[int], count: int) -> list[tuple[Domain, int]]:
         """Return how many CPUs each of these leaves gives: whole cores first, single threads from broken cores first.
 
         What is left over stays together in one leaf as far as that goes.
         """
-        shares = dict.fromkeys(chosen, 0)
-        room = {domain: self._limits[domain] for i in chosen for domain in self._holders(i)}
+        order = sorted(chosen, key=self._fullest)
+        whole = min(self._given_by(chosen)[1], count) // self._tallies.threads * self._tallies.threads
+        shares = self._beside_owned(order, count, whole) or self._shares_with(order, count, whole, None)
+        return [(self.leaves[i].domain, share) for i, share in shares.items() if share]
+
+    def _siblings(self, option: _Option, count: int) -> int:
+        """Return ``Cost.siblings``, with regard to a leaf that gives a single thread only in place of a whole core."""
+        strangers, siblings = self._cost(option, count)[3:]
+        if not strangers or siblings:
+            return siblings
+        order = sorted(places(option.leaves), key=self._fullest)
+        return int(not self._beside_owned(order, count, count - strangers))
+
+    def _beside_owned(self, order: Sequence[int], count: int, whole: int) -> dict[int, int]:
+        """Return shares of which one begins with a single thread of a broken core; empty if whole cores lack then."""
+        broken = (i for i in order if whole < count and self._of(i)[2])
+        return next(filter(None, (self._shares_with(order, count, whole, first) for first in broken)), {})
+
+    def _shares_with(self, order: Sequence[int], count: int, whole: int, first: int | None) -> dict[int, int]:
+        """Return the shares where one leaf gives a single thread first; empty if the whole cores do not fit then."""
+        shares = dict.fromkeys(sorted(order), 0)
+        room = {domain: self._tallies.give[domain] for i in order for domain in self.leaves[i].path}
 
         def give(i: int, most: int, step: int) -> int:
-            most = min(most, *(room[domain] for domain in self._holders(i)))
+            most = min(most, *(room[domain] for domain in self.leaves[i].path))
             given = max(0, most - most % step)
             shares[i] += given
-            for domain in self._holders(i):
+            for domain in self.leaves[i].path:
                 room[domain] -= given
             return given
 
-        wanted = count - self.strangers_of(chosen, count)
-        for i in sorted(chosen, key=self._fullest):
-            wanted -= give(i, min(self._leaves[i].whole, wanted), self._threads)
+        if first is not None:
+            give(first, 1, 1)
+        for i in order:
+            whole -= give(i, min(self._of(i)[1], whole), self._tallies.threads)
         wanted = count - sum(shares.values())
-        for i in sorted(chosen, key=lambda i: (-self._broken(i), *self._fullest(i))):
-            wanted -= give(i, min(self._leaves[i].total - shares[i], wanted), 1)
-        return [] if wanted else [(self._leaves[i].domain, share) for i, share in shares.items() if share]
+        for i in sorted(order, key=lambda i: -min(1, self._of(i)[2])):
+            wanted -= give(i, min(self._of(i)[0] - shares[i], wanted), 1)
+        return {} if whole or wanted else shares
+
+    def _of(self, i: int) -> tuple[int, int, int]:
+        return self._tallies.of(self.leaves[i].domain)
 
     def _fullest(self, i: int) -> tuple[int, ...]:
-        leaf = self._leaves[i]
-        return -int(leaf.is_near), -int(leaf.is_idle), -leaf.whole, -leaf.total, i
+        leaf, (total, whole, _) = self.leaves[i], self._of(i)
+        return -int(leaf.is_near), -int(leaf.is_idle), -whole, -total, i
 
-    def _broken(self, i: int) -> int:
-        return min(1, self._leaves[i].total - self._leaves[i].whole)
 
-    def _holders(self, i: int) -> tuple[int, ...]:
-        leaf = self._leaves[i]
-        return tuple({leaf.domain.index, leaf.node, leaf.package})
+class _Unions:
+    """The choices of leaves without those that are worse than another that adds the same domains."""
 
-    def strangers_of(self, chosen: Iterable[int], count: int) -> int:
-        """Return the fewest single threads among ``count`` CPUs of these leaves."""
-        return self._strangers(self.given_by(chosen)[1], count)
+    def __init__(self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...]) -> None:
+        """``bound``: the domains that some choice adds that gives enough."""
+        self._places = {leaf.domain.index: i for i, leaf in enumerate(leaves)}
+        self._packages = {leaf.package for leaf in leaves}
+        self._nodes = {leaf.node for leaf in leaves}
+        self._near = {index for leaf in leaves if leaf.is_near for index in leaf.path}
+        self._tallies = tallies
+        self._most = count, count - count % tallies.threads, max(1, tallies.threads - 1)
+        self._bound = bound
+        self._left = MOST_UNIONS
+        self.are_too_many = False
 
-    def given_by(self, chosen: Iterable[int]) -> tuple[int, int]:
-        """Return how many CPUs these leaves can give together, and how many of them on wholly free cores."""
-        nodes: dict[tuple[int, int], tuple[int, int]] = {}
-        for i in chosen:
-            leaf = self._leaves[i]
-            total, whole = nodes.get((leaf.package, leaf.node), (0, 0))
-            nodes[leaf.package, leaf.node] = total + leaf.total, whole + leaf.whole
-        packages: dict[int, tuple[int, int]] = {}
-        for (package, node), given in nodes.items():
-            total, whole = self._within(node, *given)
-            before = packages.get(package, (0, 0))
-            packages[package] = before[0] + total, before[1] + whole
-        bounded = [self._within(package, *given) for package, given in packages.items()]
-        return sum(total for total, _ in bounded), sum(whole for _, whole in bounded)
+    def of(self, domain: Domain) -> list[_Option]:
+        """Return the choices below this domain, the empty one first."""
+        far = int(domain.index not in self._near)
+        place = self._places.get(domain.index)
+        if place is not None:
+            options = [_NOTHING, _Option(0, 0, far, *self._tallies.of(domain), 1 << place)]
+        else:
+            options = [_NOTHING]
+            for child in domain.children:
+                if self._tallies.give[child.index]:
+                    options = self._joined(options, self.of(child))
+        package, node = far * (domain.index in self._packages), far * (domain.index in self._nodes)
+        return [_NOTHING, *(self._bounded(domain, option, package, node) for option in options if option.leaves)]
 
-    def _within(self, domain: int, total: int, whole: int) -> tuple[int, int]:
-        limit = self._limits[domain]
-        return min(total, limit), min(whole, limit - limit % self._threads)
+    def _bounded(self, domain: Domain, option: _Option, package: int, node: int) -> _Option:
+        """Return the choice with its domain added, and no more than that can give or the request needs."""
+        given = self._tallies.within(domain, *option[3:6])
+        useful = (min(pair) for pair in zip(given, self._most, strict=True))
+        return _Option(option.packages + package, option.nodes + node, option.caches, *useful, option.leaves)
 
-    def _options(self, places: Iterable[int]) -> list[_Option]:
-        """Return the choices among these leaves that are not worse than another that adds the same domains."""
-        packages: dict[int, dict[int, list[int]]] = {}
-        for i in places:
-            leaf = self._leaves[i]
-            packages.setdefault(leaf.package, {}).setdefault(leaf.node, []).append(i)
-        total = [_NOTHING]
-        for package, nodes in packages.items():
-            inside = [_NOTHING]
-            for node, leaves in nodes.items():
-                inside = self._joined(inside, self._of_node(node, leaves))
-            near = any(self._leaves[i].is_near for leaves in nodes.values() for i in leaves)
-            total = self._joined(total, self._bounded(inside, package, _Option(int(not near), 0, 0, 0, 0, 0)))
-        return total
-
-    def _of_node(self, node: int, leaves: Sequence[int]) -> list[_Option]:
-        options = [_NOTHING]
-        for i in leaves:
-            leaf = self._leaves[i]
-            one = _Option(0, 0, int(not leaf.is_near), leaf.total, leaf.whole, 1 << i)
-            options = self._joined(options, [_NOTHING, one])
-        near = any(self._leaves[i].is_near for i in leaves)
-        return self._bounded(options, node, _Option(0, int(not near), 0, 0, 0, 0))
-
-    def _bounded(self, options: Iterable[_Option], domain: int, added: _Option) -> list[_Option]:
-        """Return the options within the limit of their domain, which they add."""
-        limit = self._limits[domain]
-        whole = limit - limit % self._threads
-        return [
-            option
-            if not option.leaves
-            else _Option(
-                option.packages + added.packages,
-                option.nodes + added.nodes,
-                option.caches,
-                min(option.total, limit),
-                min(option.whole, whole),
-                option.leaves,
-            )
-            for option in options
-        ]
-
-    @staticmethod
-    def _joined(some: Sequence[_Option], others: Sequence[_Option]) -> list[_Option]:
-        """Return every union of two options but those that give no more than another that adds the same domains."""
-        kept: dict[tuple[int, int, int], list[_Option]] = {}
+    def _joined(self, some: Sequence[_Option], others: Sequence[_Option]) -> list[_Option]:
+        """Return every union of two choices but those that give no more than another that adds the same domains."""
+        kept: dict[tuple[int, ...], list[_Option]] = {}
         for a in some:
+            if self._left < len(others):
+                self.are_too_many = True
+                return [_NOTHING]
+            self._left -= len(others)
             for b in others:
-                union = _Option(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] | b[5])
-                rivals = kept.setdefault(union[:3], [])
-                if any(r.total >= union.total and r.whole >= union.whole for r in rivals):
+                domains = a[0] + b[0], a[1] + b[1], a[2] + b[2]
+                if domains > self._bound:
                     continue
-                rivals[:] = [r for r in rivals if r.total > union.total or r.whole > union.whole]
+                union = _Option(*domains, a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] | b[6])
+                rivals = kept.setdefault(domains, [])
+                if any(r[3] >= union[3] and r[4] >= union[4] and r[5] >= union[5] for r in rivals):
+                    continue
+                rivals[:] = [r for r in rivals if r[3] > union[3] or r[4] > union[4] or r[5] > union[5]]
                 rivals.append(union)
         return [option for rivals in kept.values() for option in rivals]
 
 
-def leaves_below(top: Domain, give: Sequence[int], whole: Sequence[int], near: int, free: int) -> list[Leaf]:
-    """Return the leaves below this domain that can give something. ``give`` and ``whole``: CPUs by domain index."""
-    found: list[Leaf] = []
+def inner_domains(domain: Domain, lowest: Level) -> tuple[Domain, ...]:
+    """Return what lies in this domain if some of that are domains down to this level; an L2 cache of one core is not.
 
-    def visit(domain: Domain, package: Domain, node: Domain) -> None:
-        if not give[domain.index]:
-            return
-        package = domain if domain.level <= Level.PACKAGE else package
-        node = domain if domain.level <= Level.NODE else node
-        inner = [child for child in domain.children if child.level <= Level.L3]
-        if inner and domain.level < Level.L3:
-            for child in domain.children:
-                visit(child, package, node)
-            return
-        i = domain.index
-        found.append(
-            Leaf(
-                domain,
-                package.index,
-                node.index,
-                node.id if node.level is Level.NODE else -1,
-                give[i],
-                min(whole[i], give[i]),
-                bool(domain.cpus & near),
-                not domain.cpus & ~free,
-            )
-        )
+    Single CPUs beside them are among it.
+    """
+    found = (c.level <= lowest and (c.level < Level.L2 or len(c.children) > 1) for c in domain.children)
+    return domain.children if any(found) else ()
 
-    visit(top, top, top)
-    return found
+
+def places(mask: int) -> tuple[int, ...]:
+    """Return the positions of the bits that are set."""
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)

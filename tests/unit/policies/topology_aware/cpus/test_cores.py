@@ -5,8 +5,8 @@ from policies.topology_aware.cpus.cores import (
     core_sizes,
     inner_on_cores,
     on_free_cores,
+    siblings_costs,
     smallest_core,
-    whole_core_counts,
 )
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
@@ -24,10 +24,24 @@ def test_cores_with_a_thread_in_use_are_not_free() -> None:
     assert on_free_cores(TREE, mask("1-6")) == mask("2-5")
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, [0, 0]), (2, [2, 2]), (3, [2, 2]), (4, [2, 4])])
-def test_whole_cores_are_counted_for_the_even_part(count: int, expected: list[int]) -> None:
-    counts = whole_core_counts(TREE, TREE.root.sharable & ~1, count)
-    assert [counts[TREE.named(f"NUMA node #{n}").index] for n in (0, 1)] == expected
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param(1, [(1, 0), (1, 1)], id="a broken core has a thread for the odd one"),
+        pytest.param(2, [(0, 0), (0, 0)], id="a whole core"),
+        pytest.param(3, [(1, 0), (1, 1)], id="the odd one beside a whole core"),
+        pytest.param(4, [(2, 2), (0, 0)], id="more single threads than there are beside owned ones"),
+    ],
+)
+def test_what_is_not_on_whole_cores_is_counted(count: int, expected: list[tuple[int, int]]) -> None:
+    costs = siblings_costs(TREE, TREE.root.sharable & ~1, count)
+    assert [costs[TREE.named(f"NUMA node #{n}").index] for n in (0, 1)] == expected
+
+
+def test_the_sibling_of_a_reserved_cpu_counts_as_the_worst() -> None:
+    tree = tree_of(four_nodes(), "0,4")
+    costs = siblings_costs(tree, tree.root.sharable & ~mask("2-3"), 1)
+    assert [costs[tree.named(f"NUMA node #{n}").index] for n in (0, 1)] == [(1, 2), (1, 1)]
 
 
 def test_what_pools_below_may_give_is_rounded_down_to_cores() -> None:

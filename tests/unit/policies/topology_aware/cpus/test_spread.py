@@ -1,8 +1,20 @@
-import pytest
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
 
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from policies.hardware.domains import Domain
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus
+from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread
+from policies.topology_aware.cpus.tallies import Tallies, tallies_of
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
+from sysfs.model import Cache, Machine
+from tests.fakes.machines import machines
 from tests.unit.policies.build import tree_of
 
 PLENTY = 1 << 20
@@ -38,3 +50,117 @@ def test_near_sockets_are_taken_where_far_ones_give_as_much() -> None:
     row: dict[str, object] = {"packages": 4, "cores": 4, "distances": IN_A_ROW}
     assert spilled(row, 6, "3,7,10-11,15") == "0-2,4-6"
     assert spilled(row, 6, "3,6-7,11,15") == "8-10,12-14"
+
+
+@pytest.mark.parametrize(
+    ("count", "used", "reserved", "expected"),
+    [
+        pytest.param(4, "0,4", "", "2-3,6-7", id="owned siblings"),
+        pytest.param(4, "", "0,4", "2-3,6-7", id="reserved siblings"),
+        pytest.param(5, "1", "0,4", "2-3,5-7", id="the thread beside a reserved one where there is nothing else"),
+    ],
+)
+def test_a_domain_with_a_reserved_or_owned_sibling_in_it_is_not_idle(
+    count: int, used: str, reserved: str, expected: str
+) -> None:
+    machine = describe({"packages": 2, "cores": 2, "threads": 2})
+    tree = tree_of(machine, reserved)
+    free = (machine.online - CpuSet.parse(used) - CpuSet.parse(reserved)).mask
+    assert str(CpuSet(pick_cpus(CandidateCpus(tree, free, [PLENTY] * len(tree.pools)), tree.root, count))) == expected
+
+
+def test_clusters_around_an_l2_cache_give_whole_cores_before_single_threads() -> None:
+    plain = describe({"cores": 4, "threads": 2})
+    machine = replace(plain, caches=(Cache(2, CpuSet.parse("0-3")), Cache(2, CpuSet.parse("4-7"), index=1)))
+    tree = tree_of(machine)
+    free = CpuSet.parse("1-3,5-7").mask
+    found = pick_cpus(CandidateCpus(tree, free, [PLENTY] * len(tree.pools)), tree.root, 4)
+    assert str(CpuSet(found)) == "2-3,6-7"
+
+
+@settings(max_examples=60)
+@given(machines(max_packages=2, max_cpus=24), st.randoms(use_true_random=False))
+def test_no_choice_of_cpus_costs_less(machine: Machine, rng: random.Random) -> None:
+    """Against every set of leaves, on machines of a few."""
+    tree = tree_of(machine)
+    free = sum(1 << cpu for cpu in machine.online if rng.random() < 0.7)
+    limits = [rng.randrange(p.cpus.bit_count() // 2, p.cpus.bit_count() + 1) for p in tree.pools]
+    top = tree.domains.root
+    tallies = tallies_of(tree, top, tree.root, free, limits)
+    spread = Spread(machine, tallies, top, 0)
+    assume(len(spread.leaves) <= 6)
+    for count in range(1, tallies.give[top.index] + 1):
+        cost = spread.least(count)
+        assert cost is not None
+        assert cost[:4] == min(brute(spread, tallies, top, count))
+        assert sum(share for _, share in spread.shares(count)) == count
+
+
+def brute(spread: Spread, tallies: Tallies, top: Domain, count: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, len(spread.leaves) + 1):
+        for chosen in combinations(spread.leaves, size):
+            total, whole = given_by(chosen, tallies, top)
+            if total >= count:
+                domains = len({leaf.package for leaf in chosen}), len({leaf.node for leaf in chosen}), size
+                used = min(count, whole) // tallies.threads * tallies.threads
+                yield *domains, count - used
+
+
+def given_by(chosen: tuple[Leaf, ...], tallies: Tallies, domain: Domain) -> tuple[int, int]:
+    """What the leaves give together, domain by domain from below."""
+    if any(leaf.domain is domain for leaf in chosen):
+        total, whole = tallies.give[domain.index], tallies.whole[domain.index]
+    else:
+        inner = [given_by(chosen, tallies, child) for child in domain.children]
+        total, whole = sum(t for t, _ in inner), sum(w for _, w in inner)
+    limit = tallies.give[domain.index]
+    return min(total, limit), min(whole, limit - limit % tallies.threads)
+
+
+HUNDREDS: dict[str, object] = {
+    "packages": 2,
+    "nodes": 16,
+    "cores": 16,
+    "threads": 2,
+    "l3": [f"{n * 4}-{n * 4 + 3}" for n in range(256)],
+}
+
+
+def counted(description: dict[str, object], seed: int) -> Spread:
+    machine = describe(dict(description))
+    tree = tree_of(machine)
+    rng = random.Random(seed)
+    free = sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
+    tallies = tallies_of(tree, tree.domains.root, tree.root, free, [PLENTY] * len(tree.pools))
+    return Spread(machine, tallies, tree.domains.root, 0)
+
+
+@pytest.mark.parametrize("count", [5, 40, 500, 700])
+def test_on_a_machine_of_hundreds_of_caches_the_search_ends(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in looks at what leaves give together: each choice that is compared has one."""
+    looks = 0
+    look = Spread._given_by
+
+    def counting(self: Spread, chosen: Sequence[int]) -> tuple[int, int, int]:
+        nonlocal looks
+        looks += 1
+        return look(self, chosen)
+
+    monkeypatch.setattr(Spread, "_given_by", counting)
+    spread = counted(HUNDREDS, count)
+    assert sum(share for _, share in spread.shares(count)) == count
+    assert looks <= MOST_TRIED + 4 * len(spread.leaves)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"packages": 8, "nodes": 4, "cores": 8, "threads": 2},
+        {"packages": 2, "nodes": 4, "cores": 12, "threads": 2, "l3": [f"{n * 8}-{n * 8 + 7}" for n in range(24)]},
+    ],
+)
+def test_on_machines_of_today_the_search_is_exact(description: dict[str, object]) -> None:
+    spread = counted(description, 1)
+    for count in range(10, 200, 10):
+        spread.least(count)
+        assert spread.is_exact, count
