@@ -33,6 +33,11 @@ class Leaf:
     is_near: bool
     is_idle: bool
 
+    @property
+    def index(self) -> int:
+        """The index of its domain."""
+        return self.domain.index
+
 
 class _Option(NamedTuple):
     """A choice of leaves, as a mask of their places: the domains that it adds, and what it can give."""
@@ -105,10 +110,10 @@ class Spread:
     def _simple(self, count: int) -> Sequence[int]:
         """Return enough leaves: of the packages that give most, the nodes that give most, of these the leaves."""
         chosen: Sequence[int] = range(len(self.leaves))
-        for holder in (lambda leaf: leaf.package, lambda leaf: leaf.node, lambda leaf: leaf.domain.index):
+        for field in ("package", "node", "index"):
             groups: dict[int, list[int]] = {}
             for i in chosen:
-                groups.setdefault(holder(self.leaves[i]), []).append(i)
+                groups.setdefault(getattr(self.leaves[i], field), []).append(i)
             chosen = self._largest(list(groups.values()), count)
         return chosen
 
@@ -138,7 +143,7 @@ class Spread:
     def _given_by(self, chosen: Iterable[int]) -> tuple[int, int, int]:
         """Return what these leaves can give together, as ``Tallies.of``, within the limits of what holds them."""
         held = {index for i in chosen for index in self.leaves[i].path}
-        ends = {self.leaves[i].domain.index for i in chosen}
+        ends = {self.leaves[i].index for i in chosen}
 
         def visit(domain: Domain) -> tuple[int, int, int]:
             if domain.index in ends:
@@ -168,7 +173,7 @@ class Spread:
 
     def _of_size(self, best: _Option, count: int) -> Iterator[tuple[int, ...]]:
         """Yield choices of as many leaves that add no more domains than ``best``, until the steps are used up."""
-        give = [self._tallies.give[leaf.domain.index] for leaf in self.leaves]
+        give = [self._tallies.give[leaf.index] for leaf in self.leaves]
         size, steps = best.leaves.bit_count(), 0
 
         def extended(chosen: tuple[int, ...], total: int) -> Iterator[tuple[int, ...]]:
@@ -191,7 +196,7 @@ class Spread:
         """Return the sum of the distances between the nodes of these leaves, and between pairs of their CPUs."""
         cpus: dict[int, int] = {}
         for leaf in (self.leaves[i] for i in chosen):
-            cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + self._tallies.give[leaf.domain.index]
+            cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + self._tallies.give[leaf.index]
         pairs = [(self._distances[a, b], cpus[a] * cpus[b]) for a, b in combinations(sorted(cpus), 2) if a >= 0]
         return sum(distance for distance, _ in pairs), sum(distance * weight for distance, weight in pairs)
 
@@ -258,7 +263,7 @@ class _Unions:
 
     def __init__(self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...]) -> None:
         """``bound``: the domains that some choice adds that gives enough."""
-        self._places = {leaf.domain.index: i for i, leaf in enumerate(leaves)}
+        self._places = {leaf.index: i for i, leaf in enumerate(leaves)}
         self._packages = {leaf.package for leaf in leaves}
         self._nodes = {leaf.node for leaf in leaves}
         self._near = {index for leaf in leaves if leaf.is_near for index in leaf.path}
@@ -284,9 +289,11 @@ class _Unions:
 
     def _bounded(self, domain: Domain, option: _Option, package: int, node: int) -> _Option:
         """Return the choice with its domain added, and no more than that can give or the request needs."""
-        given = self._tallies.within(domain, *option[3:6])
-        useful = (min(pair) for pair in zip(given, self._most, strict=True))
-        return _Option(option.packages + package, option.nodes + node, option.caches, *useful, option.leaves)
+        given = self._tallies.within(domain, option.total, option.whole, option.loose)
+        total, whole, loose = (min(pair) for pair in zip(given, self._most, strict=True))
+        return option._replace(
+            packages=option.packages + package, nodes=option.nodes + node, total=total, whole=whole, loose=loose
+        )
 
     def _joined(self, some: Sequence[_Option], others: Sequence[_Option]) -> list[_Option]:
         """Return every union of two choices but those that give no more than another that adds the same domains."""
