@@ -53,7 +53,7 @@ class CpuPriority(StrEnum):
 
 
 class BurstLevel(StrEnum):
-    """How wide a pool a Burstable container without a CPU limit gets (nri-plugins' names)."""
+    """How wide a pool a container gets that may use all the CPU time it finds (nri-plugins' names)."""
 
     SYSTEM = "system"
     PACKAGE = "package"

@@ -54,7 +54,8 @@ class TopologyAwareOptions(PolicyOptions):
         BurstLevel,
         Option(
             "UnlimitedBurstable",
-            "How wide a pool a Burstable container without a CPU limit should get, unless an annotation says",
+            "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get, unless an "
+            "annotation says",
         ),
     ] = BurstLevel.PACKAGE
     threads: Annotated[

@@ -16,7 +16,8 @@ from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.demand import Demand, Isolation
+from policies.topology_aware.supply.load import IDLE_MCPU, Load, load_of
 from policies.topology_aware.supply.supply import Room
 
 _LEVELS = {
@@ -30,6 +31,8 @@ _OF_KIND = {kind: level for level, kind in KINDS.items()}
 _DOMAINS = Key._fields.index("cpu_nodes")
 # Any narrower pool is better than any wider one: there are fewer levels than this.
 _WIDER = len(Level)
+# Steps in which the load beside owned CPUs counts: a quarter of each CPU.
+_OWNERS_STEP_MCPU = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
+    load = load_of(supply)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
@@ -101,17 +105,19 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 hugepages=memory.huge_pages,
                 memory_kinds=memory.kinds,
                 memory_limit=memory.holds_limit,
-                burst_mcpu=max(0, min(room.free_mcpu[i], demand.burst_mcpu)),
+                burst_mcpu=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu),
                 burst_level=pulls.burst[i],
+                crowded=0 if demand.whole else -load.crowding(i),
                 near_memory=0 - pulls.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
                 cpu_nodes=0,
                 cpu_caches=0,
                 undisturbed=memory.as_is,
-                quiet=0 if demand.whole else -supply.sharers[i],
                 cores=demand.whole - siblings[i][0] if offer.sliced else 0,
                 siblings=_siblings(context, pool, siblings[i][1]) if offer.sliced else 0,
+                squeezed=-supply.squeezed(i, offer.sliced),
+                quiet=-_load_after(load, i, demand, offer),
                 left=left,
                 first=-i,
             )
@@ -146,6 +152,18 @@ def _with_domains(
 def _siblings(context: PlacementContext, pool: Pool, cost: int) -> int:
     """Return ``Key.siblings``. Containers spread over pools without an owner first, as long as there are any."""
     return -cost if context.supply.owned & pool.cpus or cost > 1 else 0
+
+
+def _load_after(load: Load, pool: int, demand: Demand, offer: Offer) -> int:
+    """Return the load of the pool's shared set with the container.
+
+    That of an owner's pool counts in steps: owners spread by what is left (``Key.left``), and not to the one pool
+    where no container has asked for a little.
+    """
+    if not demand.whole:
+        return load.after(pool, demand.shared_mcpu or IDLE_MCPU)
+    after = load.after(pool, demand.shared_mcpu, offer.sliced)
+    return after - after % _OWNERS_STEP_MCPU
 
 
 def _may_be_here(context: PlacementContext, memory: MemoryOffer) -> bool:

@@ -19,17 +19,19 @@ class Key(NamedTuple):
     hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
     memory_kinds: int  # 1: its memory is of exactly the wanted kinds
     memory_limit: int  # 1: it could hold the memory limit
-    burst_mcpu: int  # how much of the CPU limit the shared set could give now
+    burst_mcpu: int  # how much of the CPU limit the shared set is wide enough for
     burst_level: int  # 0: as wide as suits a container without a CPU limit; less the farther from that
+    crowded: int  # minus how much busier than the machine's average, from a fifth of a CPU per CPU on, in tenths
     near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
     cpu_nodes: int  # minus the NUMA nodes of the CPUs to be owned, where all before is equal
     cpu_caches: int  # minus their L3 domains, likewise
     undisturbed: int  # 1: no other container has to get more memory nodes
-    quiet: int  # minus the containers that share this pool, for a container that shares
     cores: int  # CPUs to be owned that can be on wholly free cores
     siblings: int  # of those that cannot: 0: beside owned ones; -1: a core that was idle is broken; -2: beside reserved
+    squeezed: int  # minus the CPUs that containers with a limit lose below it, where CPUs are to be owned
+    quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
     left: int  # CPU time left afterwards (isolated CPUs, where the container gets one): spreads
     first: int  # minus the pool's index: the lowest id wins the last tie
 
@@ -52,10 +54,17 @@ _FIELDS = {
     ),
     "memory_kinds": ("1: its memory is of the wanted kinds", "has other kinds of memory"),
     "memory_limit": ("1: its memory can hold the memory limit", "cannot hold the memory limit"),
-    "burst_mcpu": ("how much of the CPU limit it could give, in 1/1000 CPU", "covers less of the CPU limit"),
+    "burst_mcpu": (
+        "how much of the CPU limit it is wide enough for, in 1/1000 CPU",
+        "is narrower than the CPU limit",
+    ),
     "burst_level": (
         "0: as wide as unlimited burst should be; minus the levels from there",
         "is farther from the level for unlimited burst",
+    ),
+    "crowded": (
+        "minus how much busier its CPUs are than the machine's on average, beyond 0.2, in tenths",
+        "is crowded: more CPU is requested for each of its shared CPUs",
     ),
     "near_memory": ("minus how much farther its memory is than the nearest", "has its memory farther away"),
     "priority": ("1: has enough CPUs of the preferred priority", "has fewer CPUs of the preferred priority free"),
@@ -72,11 +81,18 @@ _FIELDS = {
         "1: no other container has to get more memory nodes",
         "has memory only when others get more memory nodes",
     ),
-    "quiet": ("minus the containers that share it", "is shared by more containers"),
     "cores": ("how many of its own CPUs can be on wholly free cores", "has fewer whole cores free"),
     "siblings": (
         "of CPUs not on whole cores: 0: beside owned CPUs; -1: on a core that was idle; -2: beside a reserved CPU",
         "has no core with an owner for the odd thread",
+    ),
+    "squeezed": (
+        "minus the CPUs that others lose below their limits",
+        "would leave others fewer CPUs than their limits",
+    ),
+    "quiet": (
+        "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
+        "has more CPU requested for each of its shared CPUs",
     ),
     "left": ("what is left in it afterwards", "would have less left afterwards"),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),

@@ -133,7 +133,7 @@ UNLIMITED_BURSTABLE = Annotation(
     "unlimited-burstable",
     preferences.burst_level,
     ("burst_level",),
-    "How wide a pool a Burstable container without a CPU limit should get.",
+    "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get.",
     ("system", "package", "die", "numa", "l3cache"),
     "true",
     NOTHING_OF_OTHERS,

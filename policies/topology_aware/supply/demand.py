@@ -25,7 +25,8 @@ class Demand:
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
     ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``), else as asked.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
-    ``burst_level`` is how wide the pool should be for a Burstable container without a limit; None = no preference.
+    ``burst_level`` is how wide the pool should be for a container that may use all the CPU time it finds: Burstable
+    without a limit, or best effort; None = no preference.
     ``conflict`` is what else was asked for that makes the strict preference for isolated CPUs impossible; '' = nothing.
     """
 
@@ -65,16 +66,16 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
     asked = mcpu // 1000 if _wants_exclusive(request, options) else 0
     threads = preferences.threads or options.threads
     whole = asked if threads is Threads.ANY else -(-asked // threads_per_core) * threads_per_core
-    burstable = request.pod.qos is QosClass.BURSTABLE
+    qos = request.pod.qos
     return Demand(
         CpuKind.SHARED,
         whole=whole,
         shared_mcpu=mcpu - 1000 * asked,
         isolation=_isolation(request, options) if whole else Isolation.NO,
         levels_up=0 if whole else preferences.levels_up,
-        burst_mcpu=(request.cpu_limit_mcpu or 0) if burstable else 0,
+        burst_mcpu=(request.cpu_limit_mcpu or 0) if qos is QosClass.BURSTABLE else 0,
         conflict=_conflict(request, mcpu, reserved=False),
-        burst_level=_burst_level(request, options) if burstable and not whole else None,
+        burst_level=None if whole or qos is QosClass.GUARANTEED else _burst_level(request, options),
         threads=threads if whole else Threads.ANY,
         priority=(preferences.priority or options.cpu_priority),
         strict_hints=preferences.strict_hints and bool(request.hints),

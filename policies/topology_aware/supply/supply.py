@@ -4,6 +4,7 @@ The rule (docs/placement.md, Choosing CPUs): in every pool, 1000 x the CPUs of t
 shared capacity granted in the pool's subtree, and a pool whose shared set is used keeps at least one CPU.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,8 +20,9 @@ class Supply:
     """A snapshot of the grants, summed up. Tuples have one entry per pool.
 
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
-    ``sharers`` counts the containers that use this pool's shared set, ``unbooked_sharers`` those of them that are
-    booked with no CPU time. ``withheld`` CPUs are shared but never owned. ``memory`` has the promises by zones.
+    ``unbooked_sharers`` counts the containers that use this pool's shared set and are booked with no CPU time;
+    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it. ``withheld`` CPUs are
+    shared but never owned. ``memory`` has the promises by zones.
     """
 
     tree: PoolTree
@@ -28,8 +30,8 @@ class Supply:
     owned: int
     shared: tuple[int, ...]
     granted_mcpu: tuple[int, ...]
-    sharers: tuple[int, ...]
     unbooked_sharers: tuple[int, ...]
+    limits: tuple[tuple[int, ...], ...]
     reserved_users: int
     memory: MemoryAccount
 
@@ -55,7 +57,7 @@ class Supply:
         tree = self.tree
         promises = promises_of(self.memory.nodes, grants)
         granted = list(self.granted_mcpu)
-        sharers, unbooked_sharers = list(self.sharers), list(self.unbooked_sharers)
+        unbooked_sharers, limits = list(self.unbooked_sharers), list(self.limits)
         owned, reserved_users = self.owned, self.reserved_users
         for grant in grants:
             kind = grant.kind
@@ -68,10 +70,10 @@ class Supply:
             here = path[0]
             own = grant.exclusive.mask | grant.isolated.mask
             owned = owned | own if sign > 0 else owned & ~own
-            if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
-                sharers[here] += sign
-                if not grant.shared_mcpu:
-                    unbooked_sharers[here] += sign
+            if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
+                unbooked_sharers[here] += sign
+            if kind is CpuKind.SHARED and (limit := grant.request.cpu_limit_mcpu):
+                limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
             if grant.shared_mcpu:
                 for i in path:
                     granted[i] += sign * grant.shared_mcpu
@@ -84,8 +86,8 @@ class Supply:
             owned=owned,
             shared=shared,
             granted_mcpu=tuple(granted),
-            sharers=tuple(sharers),
             unbooked_sharers=tuple(unbooked_sharers),
+            limits=tuple(limits),
             reserved_users=reserved_users,
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
         )
@@ -106,6 +108,15 @@ class Supply:
         """Return the kernel-isolated CPUs of the pool that can still be given."""
         return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
 
+    def squeezed(self, pool: int, owned: int) -> int:
+        """Return how many CPUs below their limits the sharers here and above lose, summed up, if so many are owned."""
+        lost = 0
+        for i in self.tree.pools[pool].path if owned else ():
+            width = self.shared[i].bit_count()
+            squeezed = self.limits[i][bisect_right(self.limits[i], width - owned) :]
+            lost += sum(min(limit, width) - (width - owned) for limit in squeezed)
+        return lost
+
     def holds(self) -> bool:
         """Return whether every pool covers what is granted in it and every container has some CPU to run on."""
         if self.needs_root_cpu and not self.shared[0]:
@@ -119,7 +130,13 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     zeros = (0,) * len(tree.pools)
     nodes = memory_nodes_of(tree.machine)
     memory = MemoryAccount(nodes, huge_pages=huge_page_account(tree.machine, nodes))
-    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, zeros, 0, memory)
+    no_limits: tuple[tuple[int, ...], ...] = ((),) * len(tree.pools)
+    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, 0, memory)
+
+
+def _with_limit(limits: tuple[int, ...], limit: int, sign: int) -> tuple[int, ...]:
+    at = bisect_left(limits, limit)
+    return (*limits[:at], limit, *limits[at:]) if sign > 0 else (*limits[:at], *limits[at + 1 :])
 
 
 def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:

@@ -77,6 +77,7 @@ def test_options_that_apply_to_everybody_are_named() -> None:
     options = replace(OPTIONS, colocate_pods=True, pin_memory=False, cpu_priority=CpuPriority.HIGH)
     assert said(request(0, QosClass.BEST_EFFORT), options) == {
         "priority": "high",
+        "burst_level": "package",
         "affinities": "near the containers of its pod",
         "preserve_memory": "those of no container are written",
     }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.supply import givable, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import four_nodes, request, supply_of, tree_of
+from tests.unit.policies.build import BURSTABLE, four_nodes, request, supply_of, tree_of
 
 TREE = tree_of(four_nodes(isolated="3"), "0")
 NODE0, NODE1, ROOT = "NUMA node #0", "NUMA node #1", "root"
@@ -40,13 +40,23 @@ def test_shares_are_summed_up_the_tree() -> None:
     assert [at(supply.granted_mcpu, p) for p in (NODE0, NODE1, "socket #0", ROOT)] == [500, 0, 750, 850]
 
 
-def test_sharers_are_counted_in_their_own_pool_and_those_without_a_share_apart() -> None:
+def test_sharers_without_a_share_are_counted_in_their_own_pool() -> None:
     mixed = replace(owned("c/c", NODE1, "4"), kind=CpuKind.MIXED, shared_mcpu=500)
     alone = (Grant(request("p/c", preserve_cpu=True), "", CpuKind.PRESERVE), owned("d/c", NODE1, "5"))
     supply = supply_of(TREE, *alone, ON_RESERVED, shared("a/c", NODE1, 0), shared("b/c", NODE1, 0), mixed)
-    assert [at(supply.sharers, pool) for pool in (NODE1, "socket #0")] == [3, 0]
     assert [at(supply.unbooked_sharers, pool) for pool in (NODE1, "socket #0")] == [2, 0]
     assert (supply.reserved_users, str(CpuSet(supply.owned))) == (1, "4-5")
+
+
+def test_an_owner_takes_from_limits_in_its_pool_and_in_wider_ones() -> None:
+    two, four, six = (
+        Grant(request(f"{n}/c", 100, BURSTABLE, cpu_limit_mcpu=limit), pool, CpuKind.SHARED, shared_mcpu=100)
+        for n, limit, pool in ((2, 1600, NODE1), (4, 4000, NODE1), (6, 6000, "socket #0"))
+    )
+    supply = supply_of(TREE, two, four, six)
+    node = TREE.named(NODE1).index
+    assert [supply.squeezed(node, owned) for owned in (0, 1, 2, 3)] == [0, 2, 4, 7]
+    assert supply.minus(four, six).squeezed(node, 2) == 0
 
 
 def test_free_capacity_is_bounded_by_every_pool_above() -> None:
