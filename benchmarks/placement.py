@@ -210,7 +210,8 @@ def judge_owner(tally: Tally, node: Node, grant: Grant, oracle: Oracle) -> None:
     tally.add("more caches", real[:3] > best[:3])
     tally.add("torn cores", real[:3] == best[:3] and real.stranger_cores > best.stranger_cores)
     tally.add("farther nodes", real[:4] == best[:4] and real.distance > best.distance)
-    tally.add("memory elsewhere", bool(grant.mems) and grant.mems.mask != homes)
+    if not grant.shared_mcpu:  # one with a fraction runs on the shared CPUs of its pool too
+        tally.add("memory elsewhere", bool(grant.mems) and grant.mems.mask != homes)
 
 
 def domains_beside_sharers(tally: Tally, seeds: int) -> None:

@@ -16,6 +16,7 @@ from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
+from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import Ranking, fixed_scores_of, rank
@@ -148,7 +149,8 @@ def _memory_in(
     supply = _with_moved(context, moved) if moved else context.supply
     owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
     held = context.own.mems if context.own is not None else NodeSet()
-    return plan_memory(supply, others, context.request, pool, owned=owned, held=held)
+    local = local_memory(context.tree.machine, pool, owned, shares=bool(context.demand.shared_mcpu))
+    return plan_memory(supply, others, context.request, local, held=held)
 
 
 def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:

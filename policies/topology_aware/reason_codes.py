@@ -27,6 +27,7 @@ class ReasonCode(StrEnum):
     ADDED = "added"
     ILLEGAL = "illegal"
     DEMOTED = "demoted"
+    MEMORY_BEYOND_NODE = "memory-beyond-node"
     MEMORY_WIDENED = "memory-widened"
     MEMORY_OTHERS_WIDENED = "memory-others-widened"
     MEMORY_SHORT = "memory-short"

@@ -7,7 +7,7 @@ from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, R
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.memory import reasons as memory_reasons
-from policies.topology_aware.memory.home import in_pool
+from policies.topology_aware.memory.home import LocalMemory, in_pool
 from policies.topology_aware.memory.reinstate import (
     keeping_zone,
     missing_nodes,
@@ -137,7 +137,7 @@ class _Reinstatement:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
         held = NodeSet() if context.own is None else context.own.mems
-        plan = plan_leniently(context.supply, context.others, request, root, owned=CpuSet(), held=held)
+        plan = plan_leniently(context.supply, context.others, request, LocalMemory(root.mems), held=held)
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
         grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)

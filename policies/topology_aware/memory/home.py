@@ -1,17 +1,22 @@
-"""Compute home zones: a container's memory nodes if there is room, without DRAM on a cold start, after a pool move."""
+"""Compute home zones: the memory nodes at a container's CPUs, enough of them for its promise, without DRAM if cold."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
 from policies.base import CpuKind, DeviceLocality, Grant, Request
-from policies.hardware.pools import Pool
+from policies.hardware.pools import Pool, memory_at
 from policies.topology_aware.memory.hugepages import spread_nodes
 from policies.topology_aware.memory.reasons import kinds_text
-from policies.topology_aware.supply.memory_account import wanted_kinds
+from policies.topology_aware.supply.memory_account import (
+    MemoryAccount,
+    promised_bytes,
+    wanted_kinds,
+    widest_zone,
+)
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, KINDS, MemoryNodes
 from policies.topology_aware.supply.supply import Supply
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 
 
@@ -20,7 +25,8 @@ class Home:
     """A home zone. ``zone`` is 0 if a strict preference cannot be met: ``refused`` ends a sentence that says why.
 
     ``in_pool``: the pool itself has memory of every kind that is asked for. ``absent`` are kinds asked for that the
-    machine lacks; ``added_normal`` are nodes added because all others have movable memory only.
+    machine lacks; ``added_normal`` are nodes added because all others have movable memory only; ``beyond`` are nodes
+    added because the others are smaller than what is promised.
     """
 
     zone: int
@@ -28,21 +34,44 @@ class Home:
     absent: tuple[MemoryKind, ...] = ()
     added_normal: int = 0
     refused: str = ""
+    beyond: int = 0
 
 
-def home_of(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request, *, owns: bool) -> Home:
-    """Return the home zone in this pool. ``owns``: the container owns CPUs, which its devices may spread."""
+@dataclass(frozen=True, slots=True)
+class LocalMemory:
+    """The memory nodes at the CPUs of a container.
+
+    ``owns``: it owns CPUs, which its devices may spread. ``only_owned``: it runs on no others. ``around`` are the nodes
+    of its pool, 0 where they are the same.
+    """
+
+    mems: int
+    owns: bool = False
+    only_owned: bool = False
+    around: int = 0
+
+
+def local_memory(machine: Machine, pool: Pool, owned: CpuSet, *, shares: bool) -> LocalMemory:
+    """Return the memory at the CPUs that the container owns; if it ``shares`` others of its pool too, the pool's."""
+    only_owned = bool(owned) and not shares
+    mems = memory_at(machine, owned.mask) if only_owned else pool.mems
+    return LocalMemory(mems, bool(owned), only_owned, pool.mems)
+
+
+def home_of(machine: Machine, nodes: MemoryNodes, local: LocalMemory, request: Request) -> Home:
+    """Return the home zone of a container with this memory at its CPUs."""
     wanted = wanted_kinds(request)
     asked = request.preferences.memory_kinds
     mask = nodes.of_kinds(wanted)
     absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
     # A cold start needs a pool with slow memory.
     needed = (*asked, MemoryKind.PMEM) if request.preferences.cold_start_seconds and nodes.pmem else asked
-    in_pool = bool(pool.mems & mask) and all(pool.mems & nodes.of_kind(kind) for kind in needed)
+    in_pool = bool(local.mems & mask) and all(local.mems & nodes.of_kind(kind) for kind in needed)
     strict = request.preferences.strict_memory
     if strict and (absent or not mask):
         return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or wanted)}")
-    zone = _of_wanted_kinds(nodes, pool, request, _spread(machine, nodes, pool, request) if owns else 0)
+    spread = _spread(machine, nodes, local.mems, request) if local.owns else 0
+    zone = _of_wanted_kinds(nodes, local.mems, request, spread)
     normal = _normal_for(nodes, zone, mask, strict=strict)
     if normal is None:
         return Home(0, in_pool, absent, refused="all of it is movable memory, in which the kernel cannot keep its part")
@@ -54,17 +83,17 @@ def default_kinds_of(nodes: MemoryNodes, mems: int) -> int:
     return mems & nodes.of_kinds(DEFAULT_KINDS) or mems
 
 
-def _of_wanted_kinds(nodes: MemoryNodes, pool: Pool, request: Request, spread: int) -> int:
-    """Return the pool's nodes of the wanted kinds (or ``spread``, near devices), and the nearest of kinds it lacks."""
+def _of_wanted_kinds(nodes: MemoryNodes, mems: int, request: Request, spread: int) -> int:
+    """Return the local nodes of the wanted kinds (or ``spread``, near devices), and the nearest of kinds they lack."""
     wanted = wanted_kinds(request)
-    zone = spread or pool.mems & nodes.of_kinds(wanted)
-    # A container that asks for no kind gets what its pool has, and no far PMEM.
+    zone = spread or mems & nodes.of_kinds(wanted)
+    # A container that asks for no kind gets what its CPUs have, and no far PMEM.
     lacking = request.preferences.memory_kinds or (() if zone else wanted)
-    start = zone or pool.mems
+    start = zone or mems
     for kind in lacking:
         if not start & nodes.of_kind(kind):
             zone |= nodes.nearest(start, nodes.of_kind(kind))
-    return zone or default_kinds_of(nodes, pool.mems)
+    return zone or default_kinds_of(nodes, mems)
 
 
 def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> int | None:
@@ -79,14 +108,14 @@ def _normal_for(nodes: MemoryNodes, zone: int, wanted: int, *, strict: bool) -> 
     return next((found for found in kinds if found), 0)
 
 
-def _spread(machine: Machine, nodes: MemoryNodes, pool: Pool, request: Request) -> int:
-    """Return the memory at the container's devices if they are at several places in the pool, else 0."""
+def _spread(machine: Machine, nodes: MemoryNodes, mems: int, request: Request) -> int:
+    """Return the memory at the container's devices if they are at several places among its nodes, else 0."""
     if request.preferences.spread_by_hints is False:
         return 0
     places = {_memory_at(machine, nodes, hint) for hint in request.hints}
     union = reduce(or_, places, 0)
     wanted = nodes.of_kinds(wanted_kinds(request))
-    inside = 0 not in places and not union & ~(pool.mems & wanted)
+    inside = 0 not in places and not union & ~(mems & wanted)
     return union if len(places) > 1 and inside else 0
 
 
@@ -95,6 +124,33 @@ def _memory_at(machine: Machine, nodes: MemoryNodes, hint: DeviceLocality) -> in
     if hint.nodes:
         return hint.nodes.mask & nodes.every
     return sum(1 << n.id for n in machine.nodes if n.cpus.mask & hint.cpus.mask) & nodes.every
+
+
+def with_enough(
+    account: MemoryAccount, home: Home, request: Request, *, only_owned: bool = False, held: int = 0
+) -> Home:
+    """Return the home with the nearest other nodes if its own are smaller than what the container is promised.
+
+    ``only_owned``: or smaller than its limit. A sharer has a pool that holds the limit, where there is one. Of nodes at
+    the same distance those that it holds (``held``) come first, then those with the most left. An amount that is larger
+    than everything it may use adds nothing.
+    """
+    nodes, within = account.nodes, widest_zone(account.nodes, request)
+    most = nodes.capacity(within | home.zone) if home.zone else 0
+    amounts = (promised_bytes(request), request.memory_limit_bytes or 0 if only_owned else 0)
+    missing = max((amount for amount in amounts if amount <= most), default=0) - nodes.capacity(home.zone)
+    if missing <= 0:
+        return home
+    free, kinds = account.free_bytes(), wanted_kinds(request)
+    added = 0
+    for extra in range(len(KINDS) + 1):  # other kinds come last
+        among = nodes.of_kinds((*kinds, *KINDS[:extra])) & within & ~added
+        for node in nodes.by_distance(home.zone, among, lambda node: (not held >> node & 1, -free[node])):
+            added |= 1 << node
+            missing -= nodes.capacity_bytes[node]
+            if missing <= 0:
+                return replace(home, zone=home.zone | added, beyond=added)
+    return home
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +184,24 @@ def is_ours(grant: Grant) -> bool:
     return bool(grant.mems) and grant.kind is not CpuKind.PRESERVE and not grant.request.preferences.preserve_memory
 
 
-def home_zone(supply: Supply, grant: Grant) -> int:
-    """Return the home zone of the grant in its pool, without DRAM while its cold start lasts; 0 if there is none."""
+def home_of_grant(supply: Supply, grant: Grant) -> Home:
+    """Return the home of the grant at its CPUs, as if they had all the memory that it is promised."""
+    tree, nodes = supply.tree, supply.memory.nodes
+    local = local_memory(tree.machine, tree.named(grant.pool), grant.owned, shares=bool(grant.shared_mcpu))
+    return home_of(tree.machine, nodes, local, grant.request)
+
+
+def home_zone(supply: Supply, grant: Grant, home: Home | None = None) -> int:
+    """Return the home zone of the grant, without DRAM while its cold start lasts; 0 if there is none.
+
+    ``home`` is its ``home_of_grant``, where the caller knows that already.
+    """
     if not is_ours(grant):
         return 0
-    tree, nodes = supply.tree, supply.memory.nodes
-    home = home_of(tree.machine, nodes, tree.named(grant.pool), grant.request, owns=bool(grant.owned))
-    zone = cold_start(nodes, home, grant.request).zone if grant.is_cold else home.zone
+    home = home or home_of_grant(supply, grant)
+    only_owned = bool(grant.owned) and not grant.shared_mcpu
+    home = with_enough(supply.memory, home, grant.request, only_owned=only_owned, held=grant.mems.mask)
+    zone = cold_start(supply.memory.nodes, home, grant.request).zone if grant.is_cold else home.zone
     return zone | spread_nodes(supply.memory, grant.request)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.memory.home import home_zone, is_ours
+from policies.topology_aware.memory.home import Home, home_of_grant, home_zone, is_ours
 from policies.topology_aware.memory.reinstate import widened_for_promises
 from policies.topology_aware.supply.memory_account import MemoryAccount, promise_of, promised_bytes
-from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
+from policies.topology_aware.supply.memory_nodes import MemoryNodes
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import NodeSet
@@ -46,28 +46,20 @@ def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
 
 def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
     """Return (grant, home zone) of those with more nodes than at home. Reserved containers stay where they are."""
-    homes: dict[tuple[object, ...], int] = {}
+    homes: dict[tuple[object, ...], Home] = {}
     found = []
     for grant in grants:
-        if grant.kind is CpuKind.RESERVED or not is_ours(grant):
+        if grant.kind is CpuKind.RESERVED or not is_ours(grant) or grant.mems.mask.bit_count() == 1:
             continue
-        if grant.request.hints:
+        if grant.request.hints or grant.owned:
             home = home_zone(supply, grant)
         else:
-            # Without devices the home follows from this key, and most containers of a pool have the same.
+            # Without devices or CPUs of its own the home follows from this key, the same for most of a pool.
             wanted = grant.request.preferences
-            spread = wanted.huge_pages, grant.request.huge_pages
-            key = (
-                grant.pool,
-                wanted.memory_kinds,
-                wanted.strict_memory,
-                grant.is_cold,
-                wanted.cold_start_seconds,
-                spread,
-            )
+            key = (grant.pool, wanted.memory_kinds, wanted.strict_memory, wanted.cold_start_seconds)
             if key not in homes:
-                homes[key] = home_zone(supply, grant)
-            home = homes[key]
+                homes[key] = home_of_grant(supply, grant)
+            home = home_zone(supply, grant, homes[key])
         zone = grant.mems.mask
         if home and home != zone and not home & ~zone and not zone & ~supply.memory.nodes.every:
             found.append((grant, home))
@@ -76,9 +68,12 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
 
 def _narrower_zones(nodes: MemoryNodes, zone: int, present: int) -> Iterator[int]:
     """Yield the home zone, then wider ones as widening would make them, all narrower than the present one."""
+    home = zone
     while zone != present:
         yield zone
-        zone |= nodes.expand(zone, nodes.kinds_in(zone), present) or nodes.expand(zone, KINDS, present)
+        left = present & ~zone
+        same_kinds = left & nodes.of_kinds(nodes.kinds_in(zone))
+        zone |= 1 << nodes.by_distance(home, same_kinds or left, lambda _: ())[0]
 
 
 def _after(account: MemoryAccount, grant: Grant, target: int) -> MemoryAccount | None:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from policies.base import Grant, Reason, Request
-from policies.hardware.pools import Pool
 from policies.topology_aware.memory import reasons
-from policies.topology_aware.memory.home import cold_start, home_of
+from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, with_enough
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES, huge_page_rank, plan_huge_pages
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
@@ -22,7 +21,7 @@ from policies.topology_aware.supply.memory_account import (
 )
 from policies.topology_aware.supply.memory_packing import ZonePromise, packed, promised_inside
 from policies.topology_aware.supply.supply import Supply
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import NodeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,13 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
     if request.preferences.preserve_memory or not account.nodes.every:
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
-    homes = [home_of(supply.tree.machine, account.nodes, pool, request, owns=owns) for pool in pools]
+    enough: dict[int, Home] = {}  # by the zone without what is beyond the pool
+    homes = []
+    for pool in pools:
+        home = home_of(supply.tree.machine, account.nodes, LocalMemory(pool.mems, owns), request)
+        if home.zone not in enough:
+            enough[home.zone] = with_enough(account, home, request)
+        homes.append(replace(home, zone=enough[home.zone].zone))
     zones = {home.zone for home in homes if home.zone}
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
     pages = {zone: huge_page_rank(account, request, zone) for zone in zones} if request.huge_pages else {}
@@ -107,9 +112,9 @@ class MemoryPlan:
 
 
 def plan_memory(
-    supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
+    supply: Supply, others: Sequence[Grant], request: Request, local: LocalMemory, *, held: NodeSet = NodeSet()
 ) -> MemoryPlan | Reason:
-    """Plan the zone in this pool, beside ``others``. Return a Reason if a strict preference cannot be met.
+    """Plan the zone at these CPUs' memory, beside ``others``. Return a Reason if a strict preference cannot be met.
 
     ``supply`` is that of ``others``. ``held`` is the zone of a running container: it is kept, and widened if needed, so
     that none of its pages moves. A cold start that is over does not begin again.
@@ -117,15 +122,19 @@ def plan_memory(
     account = supply.memory
     if request.preferences.preserve_memory or not account.nodes.every:
         return MemoryPlan(NodeSet())
-    home = home_of(supply.tree.machine, account.nodes, pool, request, owns=bool(owned))
+    home = home_of(supply.tree.machine, account.nodes, local, request)
     if home.refused:
         return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
-    pages = plan_huge_pages(account, request, home.zone | context.held, pool.mems)
+    home = with_enough(account, home, request, only_owned=local.only_owned, held=context.held)
+    pages = plan_huge_pages(account, request, home.zone | context.held, local.around or local.mems)
     if pages.refused is not None:
         return pages.refused
-    home = replace(home, zone=home.zone | pages.zone & ~context.held)
     why = (reasons.kinds_absent(home.absent, home.zone),) if home.absent else ()
+    if home.beyond:
+        needed = max(promised_bytes(request), request.memory_limit_bytes or 0)
+        why = (*why, reasons.beyond_near(home.zone & ~home.beyond, home.beyond, needed))
+    home = replace(home, zone=home.zone | pages.zone & ~context.held)
     why = (*why, *pages.reasons)
     if home.added_normal and request.preferences.memory_kinds:
         why = (*why, reasons.normal_added(home.added_normal))

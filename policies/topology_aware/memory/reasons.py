@@ -52,6 +52,13 @@ def widened(home: int, zone: int, promised_bytes: int) -> Reason:
     return Reason(ReasonCode.MEMORY_WIDENED, f"{text}: it gets {nodes_text(zone)}")
 
 
+def beyond_near(near: int, added: int, promised_bytes: int) -> Reason:
+    """The nodes at its CPUs are smaller than what it is promised."""
+    text = f"{amount_text(promised_bytes)} are more than {nodes_text(near)} {_verb(near, 'has', 'have')}"
+    nearest = f"the nearest, {nodes_text(added)}, {_verb(added, 'comes', 'come')} with it"
+    return Reason(ReasonCode.MEMORY_BEYOND_NODE, f"{text}: {nearest}")
+
+
 def others_widened(others: Sequence[Grant]) -> Reason:
     """Others get more memory nodes so that this one fits."""
     count = f"{len(others)} container{' gets' if len(others) == 1 else 's get'}"

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.base import Grant, Request
-from policies.hardware.pools import Pool
-from policies.topology_aware.memory.home import after_cold_start, is_ours
+from policies.topology_aware.memory.home import LocalMemory, after_cold_start, is_ours, local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.memory_account import promises_of
 from policies.topology_aware.supply.supply import Supply
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import NodeSet
 
 
 def missing_nodes(supply: Supply, grant: Grant) -> int:
@@ -26,19 +25,20 @@ def rezoned(supply: Supply, others: Sequence[Grant], grant: Grant) -> tuple[Gran
 
     ``supply`` is that of ``others``. What is left of its zone is kept. A cold start that is over stays over.
     """
-    request, pool = grant.request, supply.tree.named(grant.pool)
+    request, tree = grant.request, supply.tree
     if not grant.is_cold:
         request = replace(request, preferences=replace(request.preferences, cold_start_seconds=0))
-    plan = plan_leniently(supply, others, request, pool, owned=grant.owned, held=grant.mems)
+    local = local_memory(tree.machine, tree.named(grant.pool), grant.owned, shares=bool(grant.shared_mcpu))
+    plan = plan_leniently(supply, others, request, local, held=grant.mems)
     return (*plan.widened, replace(grant, mems=plan.mems, is_cold=plan.is_cold))
 
 
 def plan_leniently(
-    supply: Supply, others: Sequence[Grant], request: Request, pool: Pool, *, owned: CpuSet, held: NodeSet = NodeSet()
+    supply: Supply, others: Sequence[Grant], request: Request, local: LocalMemory, *, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
     """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
     lenient = replace(request, preferences=replace(request.preferences, strict_memory=False, strict_huge_pages=False))
-    plans = (plan_memory(supply, others, one, pool, owned=owned, held=held) for one in (request, lenient))
+    plans = (plan_memory(supply, others, one, local, held=held) for one in (request, lenient))
     every = MemoryPlan(NodeSet(supply.memory.nodes.every))
     return next((plan for plan in plans if isinstance(plan, MemoryPlan)), every)
 

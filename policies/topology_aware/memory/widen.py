@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from policies.base import ContainerKey, QosClass
-from policies.topology_aware.supply.memory_account import PRIORITY, Promise
+from policies.topology_aware.supply.memory_account import PRIORITY, Promise, estimated_free
 from policies.topology_aware.supply.memory_nodes import KINDS, MemoryNodes
 from policies.topology_aware.supply.memory_packing import Overflow, first_overflow, in_order
 from sysfs.model import MemoryKind
@@ -47,12 +47,19 @@ def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overfl
     waiting = sorted(inside, key=lambda p: (p.priority, not p.is_new, p.promised_bytes, p.container))
     widenings: list[Promise] = []
     left = overflow.excess_bytes
+    # What is left to each class once the lower ones have made room.
+    free = {
+        rank: estimated_free(nodes, _zone_promises(p for p in promises if p.priority >= rank))
+        for rank in {p.priority for p in waiting}
+    }
     for ceiling in _CEILINGS:
         for extra in _EXTRA_KINDS:
             staying = []
             for promise in waiting:
                 may = left > 0 and promise.priority <= ceiling
-                zone = _zone_outside(nodes, promise, overflow.zone, extra) if may else 0
+                needed = min(left, promise.promised_bytes)
+                rest = free[promise.priority]
+                zone = _zone_outside(nodes, promise, overflow.zone, needed, rest, extra) if may else 0
                 if not zone:
                     staying.append(promise)
                     continue
@@ -64,11 +71,26 @@ def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overfl
     return ()
 
 
-def _zone_outside(nodes: MemoryNodes, promise: Promise, overflowing: int, extra: tuple[MemoryKind, ...]) -> int:
-    """Return the zone plus the overflowing one and the nearest nodes around that; 0 if none are allowed."""
-    kinds = {*nodes.kinds_in(promise.zone), *extra}
-    new = nodes.expand(overflowing, kinds, promise.widest)
-    return promise.zone | (overflowing & nodes.of_kinds(kinds) & promise.widest) | new if new else 0
+def _zone_outside(
+    nodes: MemoryNodes,
+    promise: Promise,
+    overflowing: int,
+    needed_bytes: int,
+    free_bytes: Mapping[int, int],
+    extra: tuple[MemoryKind, ...],
+) -> int:
+    """Return the zone plus the overflowing one and as many of the nearest nodes as have room; 0 if none are allowed.
+
+    Of nodes at the same distance those with the most left come first.
+    """
+    allowed = nodes.of_kinds({*nodes.kinds_in(promise.zone), *extra}) & promise.widest
+    new = room = 0
+    for node in nodes.by_distance(promise.zone, allowed & ~overflowing, lambda node: (-free_bytes[node],)):
+        new |= 1 << node
+        room += free_bytes[node]
+        if room >= needed_bytes:
+            break
+    return promise.zone | overflowing & allowed | new if new else 0
 
 
 def _needed(widenings: Sequence[Promise], spare_bytes: int) -> Sequence[Promise]:

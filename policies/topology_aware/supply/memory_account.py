@@ -97,20 +97,8 @@ class MemoryAccount:
         )
 
     def free_bytes(self) -> dict[int, int]:
-        """Return what is left of each node when containers allocate near their CPUs: an estimate, to compare nodes.
-
-        A promise lies on the nodes of its zone that have CPUs, as evenly as they are free, before the others.
-        """
-        free = dict(self.nodes.capacity_bytes)
-        for zone, promised in self.zones:
-            left = promised
-            for tier in (zone & self.nodes.local, zone & ~self.nodes.local):
-                room = sum(free[node] for node in node_ids(tier))
-                here = min(left, room)
-                for node in node_ids(tier) if here else ():
-                    free[node] -= free[node] * here // room
-                left -= here
-        return free
+        """Return an estimate of what is left of each node."""
+        return estimated_free(self.nodes, self.zones)
 
     @property
     def holds(self) -> bool:
@@ -121,6 +109,23 @@ class MemoryAccount:
     def could_hold(self) -> bool:
         """Return whether all could be kept if zones were widened."""
         return packed(self.nodes, self.widest) is not None
+
+
+def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[int, int]:
+    """Return what is left of each node if containers allocate near their CPUs: good for comparing nodes only.
+
+    A promise lies on the nodes of its zone that have CPUs, as evenly as they are free, before the others.
+    """
+    free = dict(nodes.capacity_bytes)
+    for zone, promised in promises:
+        left = promised
+        for tier in (zone & nodes.local, zone & ~nodes.local):
+            room = sum(free[node] for node in node_ids(tier))
+            here = min(left, room)
+            for node in node_ids(tier) if here else ():
+                free[node] -= free[node] * here // room
+            left -= here
+    return free
 
 
 def _summed(promises: Iterable[ZonePromise], changes: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:

@@ -1,4 +1,4 @@
-"""A machine's memory nodes by kind and distance: capacity, nearest nodes and expansion of a zone. Sets are masks."""
+"""A machine's memory nodes by kind and distance: capacity, nearest nodes, nodes by distance. Sets are masks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -91,13 +91,6 @@ class MemoryNodes:
                 for other in node_ids(group & wanted):
                     least[other] = min(distance, least.get(other, _UNKNOWN))
         return sorted(least, key=lambda node: (least[node], order(node), node))
-
-    def expand(self, zone: int, kinds: Iterable[MemoryKind], within: int) -> int:
-        """Return what expanding a zone adds: for each kind its nearest new nodes, of those ``within``."""
-        added = 0
-        for kind in kinds:
-            added |= self.nearest(zone, self.of_kind(kind) & within)
-        return added
 
 
 def memory_nodes_of(machine: Machine) -> MemoryNodes:

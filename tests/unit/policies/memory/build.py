@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from policies.base import Allocations, CpuKind, Grant, QosClass, Reason, Request
 from policies.hardware.pools import PoolTree
+from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.supply.memory_account import promised_bytes
 from policies.topology_aware.supply.memory_nodes import MemoryNodes, memory_nodes_of
@@ -57,7 +58,8 @@ def plan(
 ) -> MemoryPlan | Reason:
     held_nodes, owned_cpus = NodeSet.parse(held), CpuSet.parse(owned)
     supply = supply_of(tree, *grants)
-    return plan_memory(supply, grants, wanted, tree.named(pool), owned=owned_cpus, held=held_nodes)
+    local = local_memory(tree.machine, tree.named(pool), owned_cpus, shares=False)
+    return plan_memory(supply, grants, wanted, local, held=held_nodes)
 
 
 def planned(found: MemoryPlan | Reason) -> MemoryPlan:

@@ -33,7 +33,7 @@ def own(held: Allocations) -> Grant:
 
 def test_an_owner_that_grew_over_its_node_and_shrank_again_goes_back_to_it() -> None:
     held = resized(POLICY, request("a/c"), 2000, 3000, 11000, 1000)
-    assert (own(held).pool, str(own(held).owned), str(own(held).mems)) == ("root", "4", "0-3")
+    assert (own(held).pool, str(own(held).owned), str(own(held).mems)) == ("root", "4", "1-3")
     assert narrowed(POLICY, held) == {"a": ("NUMA node #1", "4", "1")}
 
 
@@ -73,7 +73,7 @@ def test_two_fractions_do_not_count_on_the_same_room() -> None:
 
 
 def test_a_limit_that_only_a_wider_pool_holds_keeps_it_there() -> None:
-    asked = request("a/c", memory_limit_bytes=3 * GIB)
+    asked = request("a/c", memory_request_bytes=GIB, memory_limit_bytes=3 * GIB)
     assert narrowed(POLICY, resized(POLICY, asked, 1000, 11000, 1000)) == {"a": ("socket #1", "8", "2-3")}
 
 
@@ -93,10 +93,10 @@ def test_devices_far_apart_keep_it_in_the_pool_that_a_fresh_decision_gives() -> 
     assert own(held.with_grants(*POLICY.narrowed(held))).pool == fresh
 
 
-def test_who_was_never_resized_is_in_the_pool_that_was_chosen_for_it() -> None:
+def test_who_was_never_resized_is_in_the_pool_that_was_chosen_for_it_and_only_its_memory_narrows() -> None:
     held = resized(POLICY, request("a/c"), 2000, 11000, 1000)
     fresh = replace(own(held), request=replace(own(held).request, previous=None))
-    assert narrowed(POLICY, held.with_grants(fresh)) == {}
+    assert narrowed(POLICY, held.with_grants(fresh)) == {"a": ("root", "4", "1")}
 
 
 def test_memory_that_has_no_room_there_stays_wide() -> None:

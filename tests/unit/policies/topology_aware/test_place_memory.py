@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, Request
+from policies.base import Allocations, ContainerKey, Grant, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
+    GUARANTEED,
     before,
     fill,
     four_nodes,
@@ -82,9 +83,10 @@ def test_a_pool_whose_memory_is_promised_already_is_not_preferred() -> None:
     assert decision.grant.pool != held.grants[0].pool
 
 
-def test_memory_beyond_the_best_pools_goes_to_a_pool_that_has_it() -> None:
+def test_more_memory_than_a_node_has_comes_from_it_and_the_nearest() -> None:
     decision = placed(POLICY.decide(NOTHING, request(mcpu=1000, memory_request_bytes=3 << 30)))
-    assert (decision.grant.pool, str(decision.grant.mems)) == ("socket #1", "2-3")
+    assert (decision.grant.pool, str(decision.grant.mems)) == ("NUMA node #1", "0-1")
+    assert "memory-beyond-node" in [reason.code for reason in decision.reasons]
     assert dict(decision.ranking[0].key)["memory"] == 2
 
 
@@ -123,3 +125,62 @@ def test_memory_follows_the_pool_unless_it_is_preserved() -> None:
     assert str(placed(POLICY.decide(NOTHING, request(mcpu=5000))).pinning.mems) == "2-3"
     preserved = placed(POLICY.decide(NOTHING, request(mcpu=5000, preserve_memory=True)))
     assert (preserved.pinning.mems, preserved.grant.mems) == (None, NodeSet())
+
+
+EIGHT = small_machine(nodes=4, cores=4, memory="32Gi")  # of two packages
+
+
+def owned_nodes(machine: Machine, grant: Grant) -> str:
+    return str(NodeSet.of(node.id for node in machine.nodes if node.cpus & grant.owned))
+
+
+@pytest.mark.parametrize(("whole", "nodes"), [(8, 1), (12, 2), (24, 3), (40, 5)])
+def test_a_container_that_owns_all_its_cpus_has_the_memory_of_their_nodes_and_no_other(whole: int, nodes: int) -> None:
+    grant = placed(topology_aware(EIGHT).decide(NOTHING, request(mcpu=1000 * whole))).grant
+    assert (len(grant.mems), str(grant.mems)) == (nodes, owned_nodes(EIGHT, grant))
+
+
+def test_one_that_shares_cpus_too_has_the_memory_of_its_pool() -> None:
+    grant = placed(topology_aware(EIGHT).decide(NOTHING, request(mcpu=12500))).grant
+    assert (grant.pool, str(grant.mems)) == ("socket #0", "0-3")
+
+
+def test_an_owners_memory_beside_devices_in_a_wide_pool_follows_its_cpus() -> None:
+    grant = placed(topology_aware(EIGHT).decide(NOTHING, request(mcpu=40000, spread_by_hints=False))).grant
+    assert str(grant.mems) == owned_nodes(EIGHT, grant)
+
+
+@pytest.mark.parametrize("packages", [4, 8])
+@pytest.mark.parametrize("qos", [GUARANTEED, BURSTABLE])
+def test_where_all_nodes_are_as_far_only_as_many_come_as_are_needed(packages: int, qos: QosClass) -> None:
+    machine = small_machine(packages=packages)
+    wanted = request(mcpu=1000, qos=qos, cpu_limit_mcpu=1000, memory_request_bytes=3 << 30)
+    grant = placed(topology_aware(machine).decide(NOTHING, wanted)).grant
+    assert len(grant.mems) == 2
+
+
+def test_the_next_one_that_is_larger_than_a_node_has_other_nodes_beside_its_own() -> None:
+    policy = topology_aware(small_machine(packages=4))
+    wanted = [request(f"{n}/c", 1000, memory_limit_bytes=3 << 30) for n in range(2)]
+    held = fill(policy, *wanted)
+    assert not held.grants[0].mems & held.grants[1].mems
+
+
+def test_an_owner_keeps_its_nodes_over_a_growth_and_gives_them_back_when_it_shrinks() -> None:
+    policy = topology_aware(EIGHT)
+    held = fill(policy, request("a/c", 4000))
+    for whole, nodes in ((12, 2), (4, 2)):
+        own = held.grants[0]
+        held = fill(policy, replace(own.request, cpu_request_mcpu=1000 * whole, previous=own.as_previous), held=held)
+        assert len(held.grants[0].mems) == nodes
+    (narrow,) = policy.narrowed(held)
+    assert str(narrow.mems) == owned_nodes(EIGHT, narrow)
+
+
+def test_a_saved_owner_with_the_nodes_of_its_pool_keeps_them_over_a_restart_and_narrows_later() -> None:
+    """As a former version left it."""
+    policy = topology_aware(EIGHT)
+    grant = placed(policy.decide(NOTHING, request(mcpu=12000))).grant
+    wide = Allocations((replace(grant, pool="socket #0", mems=NodeSet.parse("0-3")),))
+    assert policy.reinstate(wide).allocations == wide
+    assert [str(narrow.mems) for narrow in policy.narrowed(wide)] == [str(grant.mems)]

@@ -4,7 +4,7 @@ import pytest
 
 from policies.base import DeviceLocality, Request
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.memory.home import ColdStart, Home, cold_start, home_of
+from policies.topology_aware.memory.home import ColdStart, Home, LocalMemory, cold_start, home_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
@@ -18,7 +18,7 @@ SOCKETS = ("socket #0", "socket #1", "root")
 
 
 def home(tree: PoolTree, pool: str, wanted: Request, *, owns: bool = False) -> Home:
-    return home_of(tree.machine, memory_nodes_of(tree.machine), tree.named(pool), wanted, owns=owns)
+    return home_of(tree.machine, memory_nodes_of(tree.machine), LocalMemory(tree.named(pool).mems, owns), wanted)
 
 
 def zone(tree: PoolTree, pool: str, owns: bool = False, **preferences: object) -> str:

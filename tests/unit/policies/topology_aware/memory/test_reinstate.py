@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Allocations, CpuKind, Grant
+from policies.topology_aware.memory.home import LocalMemory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.reinstate import (
     keeping_zone,
@@ -13,7 +14,7 @@ from policies.topology_aware.memory.reinstate import (
     rezoned,
     widened_for_promises,
 )
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import four_nodes, supply_of, tree_of
 from tests.unit.policies.memory.build import (
     FEW,
@@ -69,8 +70,8 @@ def test_a_cold_start_that_is_over_stays_over() -> None:
 
 def test_who_runs_is_somewhere_whatever_its_wish() -> None:
     strict = wanting("a", 5, memory_kinds=(HBM,), strict_memory=True)
-    assert str(plan_leniently(supply_of(TIERED), (), strict, TIERED.root, owned=CpuSet()).mems) == "0,4"
-    assert str(plan_leniently(supply_of(FOUR), (), strict, FOUR.root, owned=CpuSet()).mems) == "0-3"
+    assert str(plan_leniently(supply_of(TIERED), (), strict, LocalMemory(TIERED.root.mems)).mems) == "0,4"
+    assert str(plan_leniently(supply_of(FOUR), (), strict, LocalMemory(FOUR.root.mems)).mems) == "0-3"
 
 
 def test_a_new_place_comes_with_the_memory_of_the_old_one() -> None:
@@ -102,7 +103,7 @@ def test_after_any_history_there_is_nothing_to_relieve(seed: int) -> None:
         else:
             wanted, kind = random_wanting(rng, number), rng.choice((CpuKind.SHARED, CpuKind.SHARED, CpuKind.RESERVED))
             pool = tree.root if kind is CpuKind.RESERVED else rng.choice(tree.pools)
-            found = plan_memory(supply_for(tree, held), held.grants, wanted, pool, owned=CpuSet())
+            found = plan_memory(supply_for(tree, held), held.grants, wanted, LocalMemory(pool.mems))
             if isinstance(found, MemoryPlan):
                 held = after(held, found, Grant(wanted, pool.name, kind))
         assert widened_for_promises(supply_for(tree, held), held.grants) == ()

@@ -4,7 +4,7 @@ from policies.topology_aware.supply.memory_nodes import KINDS, memory_nodes_of, 
 from sysfs.assemble import assemble
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import facts_of, small_machine
-from tests.unit.policies.memory.build import DRAM, GIB, HBM, PMEM, mask, movable_server, tiered
+from tests.unit.policies.memory.build import DRAM, GIB, HBM, mask, movable_server, tiered
 
 NODES = memory_nodes_of(tiered())
 
@@ -43,10 +43,10 @@ def test_what_the_machine_says_nothing_of_is_passed_over_or_far() -> None:
     assert memory_nodes_of(silent).nearest(mask("0"), mask("1")) == mask("1")
 
 
-def test_a_zone_is_expanded_by_the_nearest_of_each_kind_within_what_is_allowed() -> None:
-    assert NODES.expand(mask("0"), (DRAM, PMEM, HBM), NODES.every) == mask("1-2,4")
-    assert NODES.expand(mask("0"), (DRAM, PMEM), NODES.pmem) == mask("2")
-    assert NODES.expand(mask("0-1"), (DRAM,), NODES.every) == 0
+def test_other_nodes_come_by_distance_and_those_at_the_same_by_the_order_asked_for() -> None:
+    assert NODES.by_distance(mask("0"), NODES.every, lambda _: ()) == [4, 2, 1, 3]
+    assert NODES.by_distance(mask("0-1"), NODES.pmem, lambda node: (-node,)) == [3, 2]
+    assert NODES.by_distance(mask("0-1"), NODES.dram, lambda _: ()) == []
 
 
 def test_node_numbers_may_be_of_any_size() -> None:
