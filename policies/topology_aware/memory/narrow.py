@@ -49,7 +49,10 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
     homes: dict[tuple[object, ...], Home] = {}
     found = []
     for grant in grants:
-        if grant.kind is CpuKind.RESERVED or not is_ours(grant) or grant.mems.mask.bit_count() == 1:
+        if grant.kind is CpuKind.RESERVED or not is_ours(grant):
+            continue
+        zone = grant.mems.mask
+        if zone.bit_count() == 1:  # none is narrower
             continue
         if grant.request.hints or grant.owned:
             home = home_zone(supply, grant)
@@ -60,7 +63,6 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
             if key not in homes:
                 homes[key] = home_of_grant(supply, grant)
             home = home_zone(supply, grant, homes[key])
-        zone = grant.mems.mask
         if home and home != zone and not home & ~zone and not zone & ~supply.memory.nodes.every:
             found.append((grant, home))
     return found
