@@ -14,6 +14,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.placement_oracle import Oracle, Promise, Shape
+from cri_proxy.cri.read_request import read_create
+from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -299,6 +301,30 @@ def expander(tally: Tally, seeds: int) -> None:
     tally.at_least("sockets", max(used) / max(1, min(used)))
 
 
+def pods(tally: Tally, seeds: int) -> None:
+    """Pods with resources of their own, as the kubelet words them: what is granted over what the pod requests."""
+    for seed in range(seeds):
+        rng, node = random.Random(f"pods {seed}"), Node(SHAPES["2 sockets, 2 nodes each"])
+        for number in range(8):
+            mcpu = rng.choice((1000, 2000, 4000))
+            amounts = PodAmounts(mcpu, mcpu * rng.choice((1, 1, 4)), GIBIBYTE, GIBIBYTE)
+            own = ContainerSpec("own", 500, 500, GIBIBYTE // 4) if rng.random() < 0.3 else ContainerSpec("c0")
+            rest = tuple(ContainerSpec(f"c{i}") for i in range(1, rng.randint(2, 4)))
+            pod = PodSpec(f"p{number}", (own, *rest), amounts=amounts)
+            grants = [node.place(as_read(pod, container)) for container in pod.containers]
+            held = [g for g in node.held.grants if g.container.pod_uid == pod.pod_uid]
+            own_cpus = CpuSet.of_masks(g.owned.mask for g in held)
+            booked = {g.container.name if not g.shares_cpus else "": g.shared_mcpu for g in held}
+            if all(grants):
+                tally.add("pods", 1000 * len(own_cpus) + sum(booked.values()), mcpu)
+
+
+def as_read(pod: PodSpec, container: ContainerSpec) -> Request:
+    """The request of a container as it is read from CRI."""
+    message = create_request(pod, container, "sandbox", node=KubeletNode(256 * GIBIBYTE))
+    return read_create(message, message.sandbox_config, node_memory_bytes=256 * GIBIBYTE).request
+
+
 @dataclass(frozen=True)
 class Measure:
     """A line of the table."""
@@ -326,6 +352,7 @@ MEASURES = (
         "spread of load", "load of the fullest node less the emptiest, above the least", "< 0.2", lambda x: x < 0.2
     ),
     Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
+    Measure("pods", "pod-level pods: granted over requested", "1", lambda x: x == 1),
 )
 
 
@@ -340,7 +367,7 @@ def value_of(measure: Measure, tally: Tally) -> float:
 def main(seeds: int) -> int:
     """Print the table; 1 when a bound is not kept."""
     tally = Tally()
-    for play in (owners, domains_beside_sharers, sharers, expander):
+    for play in (owners, domains_beside_sharers, sharers, expander, pods):
         play(tally, seeds)
     kept = True
     for measure in MEASURES:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
 
+from policies.pod_share import PodShare, PodTotals
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 
@@ -181,6 +182,7 @@ class Request:
     hints: tuple[DeviceLocality, ...] = ()
     previous: Previous | None = None
     origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
+    pod_totals: PodTotals | None = None  # None: the pod's containers ask for themselves alone, as far as is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ class Grant:
     mems: NodeSet = NodeSet()  # memory nodes (its zone); empty = not written
     added: tuple[CpuSet, ...] = ()  # owned CPUs that came with each growth, oldest first; the others came before
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
+    share: PodShare | None = None  # its CPUs, its memory or both are its pod's: the same grant is with other containers
 
     @property
     def container(self) -> ContainerKey:
@@ -213,7 +216,22 @@ class Grant:
         """Whether it asked for CPU time and only shares, with none booked: there was no room for it."""
         if self.kind is not CpuKind.SHARED or self.request.pod.qos is QosClass.BEST_EFFORT:
             return False
-        return self.request.cpu_request_mcpu > 0 and not self.shared_mcpu
+        return self.booked_for_mcpu > 0 and not self.shared_mcpu
+
+    @property
+    def booked_for_mcpu(self) -> int:
+        """The CPU request that the grant was made for: the container's own, or what its pod's containers share."""
+        share = self.share
+        return self.request.cpu_request_mcpu if share is None or share.cpu_mcpu is None else share.cpu_mcpu
+
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether its CPUs are its pod's."""
+        return self.share is not None and self.share.cpu_mcpu is not None
+
+    def shares_cpus_with(self, other: "Grant") -> bool:
+        """Return whether both run on the same CPUs of one pod."""
+        return self.shares_cpus and other.shares_cpus and self.container.pod_uid == other.container.pod_uid
 
     @property
     def as_previous(self) -> Previous | None:

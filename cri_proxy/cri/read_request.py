@@ -1,7 +1,7 @@
 """Build a policy request from CreateContainer, merge UpdateContainerResources into it, make pods of sandboxes. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from sys import intern
 
@@ -18,6 +18,7 @@ from cri_proxy.cri.kubelet_numbers import (
     quota_of,
     shares_of,
 )
+from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
@@ -81,7 +82,7 @@ def read_create(
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
     reader = annotations or AnnotationReader()
     read = reader.read(message.pod_sandbox_id, pod.namespace, sandbox.annotations, container)
-    fields = ContainerFields(config.linux.resources, *read, node_memory_bytes)
+    fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
     parsed = fields.parsed
     counting = tuple(h for h in hints if parsed.hint_filter.takes(hint_kind(h.source, config), h.source))
@@ -105,18 +106,24 @@ def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]
 
 @dataclass(frozen=True, slots=True)
 class ContainerFields:
-    """What describes a container: its resources in CRI, its pod's annotations, and what they say of it."""
+    """What describes a container: its resources in CRI, its pod's annotations, and what they say of it.
+
+    ``pod_resources`` are the sums in the sandbox; empty where they are not known.
+    """
 
     resources: pb.LinuxContainerResources
     pod_annotations: PodAnnotations
     parsed: Parsed
     node_memory_bytes: int
+    pod_resources: pb.LinuxContainerResources = field(default_factory=pb.LinuxContainerResources)
 
 
 def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Request, tuple[AnnotationProblem, ...]]:
     """Return the request behind these fields, without labels and hints, and the problems of all annotations."""
     parsed, texts = fields.parsed, fields.pod_annotations.texts
     figures = figures_of(pod.qos, fields.resources, fields.node_memory_bytes)
+    totals = pod_totals_of(pod.qos, fields.pod_resources, fields.resources, figures)
+    figures = with_own_request(figures, totals, fields.resources)
     sent = Sent(pod.qos, fields.resources, figures, fields.node_memory_bytes)
     exact = exact_figures(texts, container, sent)
     better = dict(exact.figures)
@@ -130,7 +137,8 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
         huge_pages=figures.huge_pages,
         preferences=parsed.preferences,
         affinities=parsed.affinities,
-        origins=_merged(parsed.origins, figures.origins, tuple((field, exact.key) for field in better)),
+        origins=_merged(parsed.origins, figures.origins, tuple((name, exact.key) for name in better)),
+        pod_totals=totals,
     )
     problems = parsed.problems
     if exact.problem:

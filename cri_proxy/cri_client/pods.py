@@ -87,6 +87,24 @@ def guaranteed(name: str, cpu_mcpu: int, *, memory_bytes: int = 32 << 20) -> Con
 
 
 @dataclass(frozen=True, slots=True)
+class PodAmounts:
+    """The resources of a pod as a whole (KEP-2837); 0 = not given.
+
+    As in the API, a request that is not given is the sum of those of the containers, or the limit without any.
+    """
+
+    cpu_request_mcpu: int = 0
+    cpu_limit_mcpu: int = 0
+    memory_request_bytes: int = 0
+    memory_limit_bytes: int = 0
+
+    @property
+    def are_given(self) -> bool:
+        """True when the pod has resources of its own."""
+        return self != PodAmounts()
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec:
     """A pod as a user writes it. ``uid`` '' = derived from namespace and name, so equal pods have equal uids.
 
@@ -103,6 +121,7 @@ class PodSpec:
     overhead_mcpu: int = 0
     overhead_bytes: int = 0
     host_network: bool = True
+    amounts: PodAmounts = PodAmounts()
 
     @property
     def pod_uid(self) -> str:
@@ -112,12 +131,38 @@ class PodSpec:
     @property
     def qos(self) -> QosClass:
         """The QoS class, by the rule of the Kubernetes documentation ("Pod Quality of Service Classes")."""
+        if self.amounts.are_given:
+            limits = self.amounts.cpu_limit_mcpu, self.amounts.memory_limit_bytes
+            is_guaranteed = all(limits) and limits == (self.cpu_request_mcpu, self.memory_request_bytes)
+            return QosClass.GUARANTEED if is_guaranteed else QosClass.BURSTABLE
         counted = [c for c in self.containers if c.role is not ContainerRole.EPHEMERAL]
         if all(c.requests_nothing for c in counted):
             return QosClass.BEST_EFFORT
         if all(c.requests_equal_limits for c in counted):
             return QosClass.GUARANTEED
         return QosClass.BURSTABLE
+
+    @property
+    def cpu_request_mcpu(self) -> int:
+        """The CPU request of the pod without its overhead, after the API's defaulting."""
+        asked = pod_sum(self, lambda c: c.effective_cpu_request_mcpu)
+        return self.amounts.cpu_request_mcpu or asked or self.amounts.cpu_limit_mcpu
+
+    @property
+    def cpu_limit_mcpu(self) -> int:
+        """The CPU limit of the pod without its overhead; 0 = no container gives one."""
+        return self.amounts.cpu_limit_mcpu or pod_sum(self, lambda c: c.cpu_limit_mcpu)
+
+    @property
+    def memory_request_bytes(self) -> int:
+        """The memory request of the pod without its overhead, after the API's defaulting."""
+        asked = pod_sum(self, lambda c: c.effective_memory_request_bytes)
+        return self.amounts.memory_request_bytes or asked or self.amounts.memory_limit_bytes
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The memory limit of the pod without its overhead; 0 = no container gives one."""
+        return self.amounts.memory_limit_bytes or pod_sum(self, lambda c: c.memory_limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +235,32 @@ def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int)
 
 def container_score(pod: PodSpec, container: ContainerSpec, capacity_bytes: int) -> int:
     """Return a container's oom_score_adj; a sidecar of a Burstable pod is not killed before a regular container."""
-    score = oom_score_adj(pod.qos, container.effective_memory_request_bytes, capacity_bytes)
+    left = _unrequested_bytes(pod)
+    score = oom_score_adj(pod.qos, container.effective_memory_request_bytes + left, capacity_bytes)
     if container.role is not ContainerRole.SIDECAR or pod.qos is not QosClass.BURSTABLE:
         return score
     others = [c.effective_memory_request_bytes for c in pod.containers if c.role is ContainerRole.REGULAR]
-    return min(score, oom_score_adj(pod.qos, min(others, default=0), capacity_bytes))
+    return min(score, oom_score_adj(pod.qos, min(others, default=0) + left, capacity_bytes))
+
+
+def _unrequested_bytes(pod: PodSpec) -> int:
+    """Return each container's part of the pod's memory request that no container has (KEP-2837, OOM score)."""
+    if not pod.amounts.are_given:
+        return 0
+    lasting = [c for c in pod.containers if c.role in (ContainerRole.REGULAR, ContainerRole.SIDECAR)]
+    left = pod.memory_request_bytes - sum(c.effective_memory_request_bytes for c in lasting)
+    return max(0, left) // max(1, len(lasting))
 
 
 def resources(pod: PodSpec, container: ContainerSpec, node: KubeletNode) -> pb.LinuxContainerResources:
-    """Return the resources of one container, without a cpuset: a kubelet without CPU manager sets none."""
-    found = linux_resources(
-        container.effective_cpu_request_mcpu, container.cpu_limit_mcpu, container.memory_limit_bytes, node
-    )
+    """Return the resources of one container, without a cpuset: a kubelet without CPU manager sets none.
+
+    A limit that it lacks is the pod's, and a request that it lacks is its limit, wherever that is from (KEP-2837).
+    """
+    limit_mcpu = container.cpu_limit_mcpu or pod.amounts.cpu_limit_mcpu
+    request_mcpu = container.effective_cpu_request_mcpu or limit_mcpu
+    limit_bytes = container.memory_limit_bytes or pod.amounts.memory_limit_bytes
+    found = linux_resources(request_mcpu, limit_mcpu, limit_bytes, node)
     found.oom_score_adj = container_score(pod, container, node.memory_capacity_bytes)
     for size, limit in (dict.fromkeys(node.huge_page_sizes, 0) | dict(container.huge_pages)).items():
         found.hugepage_limits.add(page_size=size, limit=limit)
@@ -244,12 +303,7 @@ def sandbox_config(pod: PodSpec, node: KubeletNode, *, attempt: int = 0) -> pb.P
                 namespace_options=_namespaces(pod), seccomp=_seccomp(pb.SecurityProfile.RuntimeDefault)
             ),
             overhead=_overhead(pod, node),
-            resources=linux_resources(
-                pod_sum(pod, lambda c: c.effective_cpu_request_mcpu),
-                pod_sum(pod, lambda c: c.cpu_limit_mcpu),
-                pod_sum(pod, lambda c: c.memory_limit_bytes),
-                node,
-            ),
+            resources=linux_resources(pod.cpu_request_mcpu, pod.cpu_limit_mcpu, pod.memory_limit_bytes, node),
         ),
     )
 

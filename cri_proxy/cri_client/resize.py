@@ -19,7 +19,6 @@ from cri_proxy.cri_client.pods import (
     PodSpec,
     cpu_quota,
     cpu_shares,
-    pod_sum,
     resources,
 )
 from policies.base import QosClass
@@ -58,12 +57,12 @@ def pod_figures(pod: PodSpec) -> PodFigures:
     if pod.qos is QosClass.BEST_EFFORT:
         return PodFigures(cpu_shares(0), None, None)
     counted = [c for c in pod.containers if c.role is not ContainerRole.EPHEMERAL]
-    cpu_limit = pod_sum(pod, lambda c: c.cpu_limit_mcpu) + pod.overhead_mcpu
-    memory_limit = pod_sum(pod, lambda c: c.memory_limit_bytes) + pod.overhead_bytes
+    has_cpu_limit = pod.amounts.cpu_limit_mcpu or all(c.cpu_limit_mcpu for c in counted)
+    has_memory_limit = pod.amounts.memory_limit_bytes or all(c.memory_limit_bytes for c in counted)
     return PodFigures(
-        cpu_shares(pod_sum(pod, lambda c: c.effective_cpu_request_mcpu) + pod.overhead_mcpu),
-        cpu_quota(cpu_limit) if all(c.cpu_limit_mcpu for c in counted) else None,
-        memory_limit if all(c.memory_limit_bytes for c in counted) else None,
+        cpu_shares(pod.cpu_request_mcpu + pod.overhead_mcpu),
+        cpu_quota(pod.cpu_limit_mcpu + pod.overhead_mcpu) if has_cpu_limit else None,
+        pod.memory_limit_bytes + pod.overhead_bytes if has_memory_limit else None,
     )
 
 

@@ -110,8 +110,10 @@ class Rebalance:
         return self._regrant(same, NARROWED) | self._regrant(smaller, SMALLER)
 
     def _regrant(self, grants: Iterable[Grant], why: str) -> bool:
-        """Change the grants of those that no call is under way about."""
-        idle = [grant for grant in grants if self._is_idle(self._ledger.get(grant.container))]
+        """Change the grants of those that no call is under way about; of those that share a pod's CPUs all or none."""
+        wanted = tuple(grants)
+        busy = [grant for grant in wanted if not self._is_idle(self._ledger.get(grant.container))]
+        idle = [g for g in wanted if g not in busy and not any(g.shares_cpus_with(other) for other in busy)]
         return bool(self._coordinator.regrant(idle, why))
 
     def _waiting(self) -> list[Row]:
@@ -131,11 +133,16 @@ class Rebalance:
 
 
 def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> tuple[Grant, ...]:
-    """Return the grant of the first that gets all it asked for without moving others; () where there is none."""
+    """Return the grant of the first that gets all it asked for without moving others; () where there is none.
+
+    Containers that share the CPUs of their pod get theirs together.
+    """
     for row in waiting:
         decision = policy.decide(held, row.grant.request)
-        if isinstance(decision, Placed) and not decision.moved and not decision.grant.is_overcommitted:
-            return (decision.grant,)
+        if isinstance(decision, Placed) and not decision.grant.is_overcommitted:
+            grant = decision.grant
+            if all(other.shares_cpus_with(grant) for other in decision.moved):
+                return (grant, *decision.moved)
     return ()
 
 

@@ -15,7 +15,8 @@ class ContainerState:
     ``isolated``, ``reserved`` and ``shared``. A container that has ended holds nothing, whatever is recorded.
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
     ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
-    ``overcommitted``: it shares with no CPU time booked for what it asks for.
+    ``overcommitted``: it shares with no CPU time booked for what it asks for. ``pod_cpus``: its CPUs are its pod's,
+    shared by the pod's containers.
     """
 
     id: str
@@ -35,6 +36,7 @@ class ContainerState:
     cpu_quota: int = 0
     resource_variables: Mapping[str, str] = field(default_factory=dict)
     overcommitted: bool = False
+    pod_cpus: bool = False
 
     @property
     def owned(self) -> CpuSet:
@@ -50,7 +52,8 @@ class ContainerState:
         """Return the value of ``simulate -o json`` (docs/reference/scenarios.md, Answers)."""
         names = ("cpus", "mems", "exclusive", "isolated", "shared", "shared_mcpu", "reserved", "pool", "state")
         value: dict[str, object] = {name: encode(getattr(self, name)) for name in names}
-        return {**value, "overcommitted": True} if self.overcommitted else value
+        value |= {"overcommitted": True} if self.overcommitted else {}
+        return value | {"pod_cpus": True} if self.pod_cpus else value
 
 
 @dataclass(frozen=True, slots=True)

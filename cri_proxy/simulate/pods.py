@@ -49,11 +49,16 @@ class KnownPod:
         return next((a for a in self.attempts if a.spec.name == name), None)
 
     def with_attempt(self, attempt: Attempt) -> "KnownPod":
-        """Return the pod with this container, which replaces the one of its name."""
-        names = [a.spec.name for a in self.attempts]
-        if attempt.spec.name not in names:
-            return replace(self, attempts=(*self.attempts, attempt))
-        return replace(self, attempts=tuple(attempt if a.spec.name == attempt.spec.name else a for a in self.attempts))
+        """Return the pod with this container, which replaces the one of its name.
+
+        Its spec follows: the kubelet words the pod's sums at each create, with what was resized.
+        """
+        own = attempt.spec
+        spec = replace(self.spec, containers=tuple(own if c.name == own.name else c for c in self.spec.containers))
+        if self.attempt(own.name) is None:
+            return replace(self, spec=spec, attempts=(*self.attempts, attempt))
+        attempts = tuple(attempt if a.spec.name == own.name else a for a in self.attempts)
+        return replace(self, spec=spec, attempts=attempts)
 
     def running(self) -> RunningPod:
         """Return the pod as the kubelet runs it: its containers as they were created or resized last."""
@@ -144,6 +149,8 @@ class Pods:
         """Return the pod as this step defines it: a new one, or the known one with more containers."""
         known = self.existing(create)
         qos = create.qos if known is None else known.spec.qos
+        if known is not None and known.spec.amounts.are_given:
+            qos = None  # the class is the pod's, its containers ask for what they like
         added = tuple(_spec(container, qos) for container in create.containers)
         if known is None:
             namespace = create.namespace or "default"
@@ -168,7 +175,7 @@ def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: 
 
     ``made_before``: how many pods of this name there were; each has its own uid, unless the pod is static.
     """
-    plain = PodSpec(create.pod, containers)
+    plain = PodSpec(create.pod, containers, amounts=create.amounts)
     namespace = create.namespace or "default"
     return DeclaredPod(
         create.pod,
@@ -179,6 +186,7 @@ def new_pod(create: Create, containers: tuple[ContainerSpec, ...], made_before: 
         uid=_uid(f"{namespace}/{create.pod}", made_before, is_static=create.is_static),
         declared_qos=create.qos or plain.qos,
         is_static=create.is_static,
+        amounts=create.amounts,
     )
 
 

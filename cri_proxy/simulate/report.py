@@ -120,7 +120,7 @@ def _cpus(seen: ContainerState) -> str:
         return "CPUs not pinned"  # under PinCPU false other containers may use the CPUs booked for it
     kinds = (
         (seen.isolated & seen.cpus, "isolated"),
-        (seen.exclusive & seen.cpus, "exclusive"),
+        (seen.exclusive & seen.cpus, "exclusive to its pod" if seen.pod_cpus else "exclusive"),
         ((seen.isolated | seen.exclusive) - seen.cpus, "hidden"),
         (seen.reserved, "reserved"),
     )

@@ -56,6 +56,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
         cpu_shares=record.cpu_shares,
         cpu_quota=max(0, record.cpu_quota),
         overcommitted=grant is not None and grant.is_overcommitted,
+        pod_cpus=grant is not None and grant.shares_cpus,
         resource_variables=_resource_variables(container.config.mounts),
     )
 

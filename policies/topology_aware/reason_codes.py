@@ -15,6 +15,7 @@ class ReasonCode(StrEnum):
     ISOLATED_SHORT = "isolated-short"
     NO_WHOLE_CORES = "no-whole-cores"
     CPUS_PICKED = "cpus-picked"
+    POD_SHARED = "pod-shared"
     EMPTIED = "shared-emptied"
     LIFTED = "lifted"
     DISPLACED = "displaced"

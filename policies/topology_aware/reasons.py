@@ -1,6 +1,8 @@
 """Reasons of CPU and pool decisions, refusals and moves: one function per sentence, with its code."""
 
 from policies.base import Grant, Previous, Reason
+from policies.pod_share import PodShare
+from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.score import WHY_WORSE
 from policies.topology_aware.supply.demand import Demand, Isolation
@@ -102,6 +104,19 @@ def no_whole_cores(wanted: int) -> Reason:
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
     """Which CPUs the container owns, and how they were picked."""
     return Reason(ReasonCode.CPUS_PICKED, f"{_cpus(cpus)}: {how}")
+
+
+def pod_shared(grant: Grant, names: tuple[str, ...]) -> Reason:
+    """The container shares CPUs, memory or both with others of its pod, by ``names``; they are booked once."""
+    share = grant.share or PodShare()
+    figures = [] if share.cpu_mcpu is None else [f"{share.cpu_mcpu}m of CPU"]
+    if share.memory_bytes is not None:
+        figures.append(f"{amount_text(share.memory_bytes)} of memory")
+    whose = (
+        f"{_cpus_are(grant.owned)} its pod's" if grant.owned and grant.shares_cpus else "it uses what its pod requests"
+    )
+    with_others = f", shared by its containers {', '.join(names)}" if len(names) > 1 else ""
+    return Reason(ReasonCode.POD_SHARED, f"{whose}{with_others}: {' and '.join(figures)} booked once for all of them")
 
 
 def emptied(pools: tuple[str, ...]) -> Reason:

@@ -34,6 +34,9 @@ _CROWD: Final = 14
 # Machines that differ in what a policy looks at: levels, isolated and offline CPUs, kinds of memory, threads.
 MACHINES: Final = ("1s1n-nosmt", "1s2n-l3", "2s-pmem", "2s2n-offline", "2s3n-movable", "2s4n-hbm", "2s4n-isol", "4s4n")
 
+# Fields of later versions, as a value shows them where they say nothing: a mark is the same with and without them.
+ADDED_SINCE: Final = ("pod_totals=None", "share=None")
+
 
 def told(name: str) -> str:
     """The history of this machine, one line for each step."""
@@ -93,8 +96,11 @@ def _place(grant: Grant) -> str:
 
 
 def _mark(step: Step) -> str:
-    """Eight digits that stand for all that the policy says of this step."""
-    return hashlib.sha256("\n".join(map(repr, _everything(step, step.after))).encode()).hexdigest()[:8]
+    """Eight digits that stand for all that the policy says of this step; fields that were added since count if set."""
+    told = "\n".join(map(repr, _everything(step, step.after)))
+    for unset in ADDED_SINCE:
+        told = told.replace(f", {unset}", "")
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
 def _everything(step: Step, world: World) -> Iterator[object]:

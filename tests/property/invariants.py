@@ -51,9 +51,15 @@ def scene_of(world: World) -> Scene:
 
 def check_owners(world: World, scene: Scene) -> None:
     """Nobody owns what another owns, and what is owned is there to be owned, of its kind and inside its pool."""
-    owned = CpuSet()
+    owned, fellow = CpuSet(), None
     for grant in world.held.grants:
-        assert owned.isdisjoint(grant.owned), f"{grant.container} owns CPUs of another: {grant.owned & owned}"
+        if grant.shares_cpus:  # the containers of a pod that share its CPUs are one owner
+            fellow = fellow if fellow is not None and grant.shares_cpus_with(fellow) else None
+        if grant.shares_cpus and fellow is not None:
+            assert (grant.owned, grant.pool, grant.mems) == (fellow.owned, fellow.pool, fellow.mems), grant.container
+        else:
+            assert owned.isdisjoint(grant.owned), f"{grant.container} owns CPUs of another: {grant.owned & owned}"
+        fellow = grant if grant.shares_cpus else fellow
         owned = owned | grant.owned
         assert frozenset(grant.exclusive) <= scene.kinds.sharable, grant.container
         assert frozenset(grant.isolated) <= scene.kinds.isolated, grant.container

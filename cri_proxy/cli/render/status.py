@@ -16,6 +16,7 @@ _OTHER = "in no pool"
 _NOTE = 1  # the cells of a row that is a note
 WIDE = "+"
 COLD = "cold"
+POD_CPUS = "pod's CPUs"
 OVERCOMMITTED = "overcommitted"
 
 
@@ -64,6 +65,7 @@ def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
     owns = "green" if container.exclusive or container.isolated else ""
     words = [container.state] if container.state != "running" else []
     words += [COLD] if container.is_cold else []
+    words += [POD_CPUS] if container.shares_pod_cpus else []
     texts = (container_name(container), cpus, use_text(container), mems, memory, ", ".join(words))
     return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)
 
@@ -171,6 +173,8 @@ def _tree(view: StatusView, colours: bool, width: int) -> list[str]:
             lines += [paint(line, "yellow", colours=colours) for line in note]
     if any(is_wide(container) for container in view.containers):
         lines += paragraph(f"{WIDE} uses memory nodes beyond its pool's", "  ", width=width)
+    if any(container.shares_pod_cpus for container in view.containers):
+        lines += paragraph(f"{POD_CPUS}: shared by its containers, counted once", "  ", width=width)
     return lines
 
 

@@ -173,4 +173,6 @@ def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Itera
 def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
     for after in grants:
         before = held.get(after.container) or after
+        if (before.pool, before.mems) == (after.pool, after.mems) and after.share is not None:
+            continue  # what its pod's containers share has changed, not where they are
         yield GrantMove(name_of(after.request), before.pool, after.pool, before.mems, after.mems)

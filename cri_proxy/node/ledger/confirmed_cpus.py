@@ -18,12 +18,14 @@ class ConfirmedCpus:
     def __init__(self) -> None:
         self._exclusive: dict[ContainerKey, CpuSet] = {}
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
+        self._sharing: set[ContainerKey] = set()  # containers whose CPUs are their pod's
         self._all: CpuSet | None = None
 
     def copy(self) -> "ConfirmedCpus":
         """Return the same state, to be changed apart from this."""
         other = ConfirmedCpus()
         other._exclusive, other._contested, other._all = dict(self._exclusive), dict(self._contested), self._all
+        other._sharing = set(self._sharing)
         return other
 
     def of(self, key: ContainerKey) -> CpuSet:
@@ -31,10 +33,18 @@ class ConfirmedCpus:
         return self._exclusive.get(key, CpuSet())
 
     def of_others(self, key: ContainerKey) -> CpuSet:
-        """Return what all others have exclusively."""
+        """Return what all others have exclusively; containers that share their pod's CPUs are no others there."""
         if self._all is None:
             self._all = CpuSet.of_masks(cpus.mask for cpus in self._exclusive.values())
-        return CpuSet(self._all.mask & ~self.of(key).mask)
+        own = self.of(key).mask
+        for other in self._sharing if key in self._sharing else ():
+            if self._are_fellows(key, other):
+                own |= self.of(other).mask
+        return CpuSet(self._all.mask & ~own)
+
+    def _are_fellows(self, one: ContainerKey, other: ContainerKey) -> bool:
+        """Return whether both share the CPUs of their pod."""
+        return one.pod_uid == other.pod_uid and one in self._sharing and other in self._sharing
 
     def holders_of(self, cpus: CpuSet) -> set[ContainerKey]:
         """Return the containers that have some of these exclusively."""
@@ -46,6 +56,10 @@ class ConfirmedCpus:
 
     def forget(self, key: ContainerKey) -> None:
         """Drop the container: it has nothing exclusively any more."""
+        self._sharing.discard(key)
+        self._clear(key)
+
+    def _clear(self, key: ContainerKey) -> None:
         self._exclusive.pop(key, None)
         self._contested.pop(key, None)
         self._all = None
@@ -53,6 +67,10 @@ class ConfirmedCpus:
     def note_grant(self, row: Row) -> None:
         """Record a changed grant: contested CPUs that it no longer names will not become exclusive."""
         key = row.grant.container
+        if row.grant.shares_cpus:
+            self._sharing.add(key)
+        else:
+            self._sharing.discard(key)
         if key in self._contested:
             self._contested[key] = self._contested[key] & row.grant.owned
 
@@ -67,8 +85,8 @@ class ConfirmedCpus:
         key = row.grant.container
         before = (known.cpus if known is not None and row.state == "running" else None) or CpuSet()
         if contested := (row.grant.owned & before) - self.of(key):
-            contested = contested & _used_by_others(others, key)
-        self.forget(key)
+            contested = contested & self._used_by_others(others, key)
+        self._clear(key)
         self._exclusive[key] = (row.grant.owned & on) - contested
         if contested:
             self._contested[key] = contested & on
@@ -79,15 +97,14 @@ class ConfirmedCpus:
             return
         present = tuple(rows)
         for key, cpus in list(self._contested.items()):
-            left = cpus & _used_by_others(present, key)
+            left = cpus & self._used_by_others(present, key)
             self._exclusive[key] = self.of(key) | (cpus - left)
             self._contested[key] = left
             if not left:
                 del self._contested[key]
         self._all = None
 
-
-def _used_by_others(rows: Iterable[Row], key: ContainerKey) -> CpuSet:
-    """Return the CPUs that the runtime has the others on."""
-    known = (row.acknowledged for row in rows if row.key != key)
-    return CpuSet.of_masks(pinning.cpus.mask for pinning in known if pinning is not None and pinning.cpus)
+    def _used_by_others(self, rows: Iterable[Row], key: ContainerKey) -> CpuSet:
+        """Return the CPUs that the runtime has the others on; those that share the pod's CPUs with it are none."""
+        known = (row.acknowledged for row in rows if row.key != key and not self._are_fellows(key, row.key))
+        return CpuSet.of_masks(pinning.cpus.mask for pinning in known if pinning is not None and pinning.cpus)

@@ -111,9 +111,10 @@ class Ledger:
                 self._keys_by_id.pop(old.container_id, None)
             if row.container_id:
                 self._keys_by_id[row.container_id] = key
-            self._confirmed.note_grant(row)
             if row.state not in ACTIVE or row.acknowledged is None:
                 self._confirmed.forget(key)
+            if row.state in ACTIVE:
+                self._confirmed.note_grant(row)
             if row.state not in ACTIVE:
                 self._aside.discard(key)
                 self._left_to_others.pop(row.container_id, None)
@@ -256,7 +257,7 @@ class Ledger:
         missing = wanted - (row.known.cpus or CpuSet()) if row.state == "running" else wanted
         alone = self._confirmed.holders_of(missing)
         occupants = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
-        return frozenset((alone | occupants) - {row.key})
+        return frozenset((alone | occupants) - {row.key} - self._rows.fellows(row))
 
     def blocked_cpus(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Return those of ``cpus`` that this row may not use yet: exclusive to others, or owned but still in use."""
@@ -281,14 +282,20 @@ class Ledger:
         owned, key = row.grant.owned.mask, row.grant.container
         if not owned or self._wanted_cpus(key) is None:
             return ()
+        fellows = self._rows.fellows(row)
         found = []
         for other in self.active():
             known = other.acknowledged
             if known is not None and (known.cpus is None or not known.cpus.mask & owned):
                 continue
-            if other.container_id and other.grant.container != key and self._wanted_cpus(other.key) is not None:
+            if other.grant.container == key or other.grant.container in fellows:
+                continue
+            if other.container_id and self._wanted_cpus(other.key) is not None:
                 found.append(other)
-        return (*found, *(other for other in self.remnants() if other.key != key and self.occupied_by(row, other)))
+        others = (
+            other for other in self.remnants() if other.key != key and not other.grant.shares_cpus_with(row.grant)
+        )
+        return (*found, *(other for other in others if self.occupied_by(row, other)))
 
     def remnants(self) -> tuple[Row, ...]:
         """Return containers that were released or replaced while their start was under way, as they were then.

@@ -70,3 +70,10 @@ class OrderedRows:
         if self._active is None:
             self._active = tuple([row for row in self._rows if row.state in ACTIVE])
         return self._active
+
+    def fellows(self, row: Row) -> frozenset[ContainerKey]:
+        """Return the other containers that share the CPUs of its pod with this one: they need not leave them."""
+        if not row.grant.shares_cpus:
+            return frozenset()
+        active = (other for other in self.active() if other.grant.shares_cpus_with(row.grant))
+        return frozenset(other.key for other in active if other.key != row.key)

@@ -29,14 +29,20 @@ ANYWHERE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A container and the CPUs it may use, as a mask. ``key`` is None for those known by name only."""
+    """A container and the CPUs it may use, as a mask.
+
+    ``key`` is None for those known by name only. ``shares_cpus``: it may be on its pod's CPUs.
+    """
 
     name: str
     mask: int
     key: ContainerKey | None = None
+    shares_cpus: bool = False
 
     def is_of(self, row: Row) -> bool:
-        """Return whether this is the same container."""
+        """Return whether this is the same container, or one that shares its pod's CPUs with it."""
+        if self.shares_cpus and row.grant.shares_cpus and self.key is not None and self.key.pod_uid == row.key.pod_uid:
+            return True
         return self.key == row.key if self.key is not None else self.name == str(name_of(row.grant.request))
 
 
@@ -94,7 +100,7 @@ def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
         wanted, known = desired.get(row.key), row.acknowledged
         if wanted is not None and wanted.cpus is not None:
             cpus = ANYWHERE if known is None else known.cpus.mask if known.cpus is not None else 0
-            found.append(Other(str(name_of(row.grant.request)), cpus, row.key))
+            found.append(Other(str(name_of(row.grant.request)), cpus, row.key, row.grant.shares_cpus))
     return tuple(found)
 
 
@@ -133,7 +139,7 @@ class Moment:
 def container_view(row: Row, moment: Moment) -> ContainerView:
     """Return what a row holds, what it should be on, what the runtime has confirmed, and which others use its CPUs."""
     grant, request, ledger = row.grant, row.grant.request, moment.ledger
-    wanted = ledger.desired().get(row.key, Pinning())
+    wanted, share = ledger.desired().get(row.key, Pinning()), grant.share
     waits_for, reachable = moment.late.on(row), moment.unheld.on(row)
     return ContainerView(
         namespace=request.pod.namespace,
@@ -155,12 +161,13 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         acknowledged_cpus=row.known.cpus,
         acknowledged_mems=row.known.mems,
         home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()),
-        memory_bytes=promised_bytes(request),
+        memory_bytes=promised_bytes(request) if share is None or share.memory_bytes is None else share.memory_bytes,
         is_cold=grant.is_cold,
         warm_at_seconds=row.warm_at_seconds,
         waits_for=waits_for,
         reachable_by=reachable,
         is_overcommitted=grant.is_overcommitted,
+        shares_pod_cpus=grant.shares_cpus,
     )
 
 
@@ -176,7 +183,7 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if waits_for:
         notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
     if row.grant.is_overcommitted:
-        notes.append(f"overcommitted: no CPU time is booked for the {row.grant.request.cpu_request_mcpu}m it asks for")
+        notes.append(f"overcommitted: no CPU time is booked for the {row.grant.booked_for_mcpu}m it asks for")
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:
@@ -219,8 +226,13 @@ def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeV
     """Return the nodes that have memory, ascending, with what is promised to containers."""
     zones = Counter(grant.mems.mask for grant in grants)  # by the mask of their nodes
     memory, pages = Counter[int](), Counter[tuple[int, int]]()
+    pods: set[str] = set()
     for grant in grants:
-        memory[grant.mems.mask] += promised_bytes(grant.request)
+        promised, share = promised_bytes(grant.request), grant.share
+        if share is not None and share.memory_bytes is not None:  # once for the containers of a pod
+            promised = share.memory_bytes if grant.container.pod_uid not in pods else 0
+            pods.add(grant.container.pod_uid)
+        memory[grant.mems.mask] += promised
         for wanted in grant.request.huge_pages:
             pages[wanted.page_bytes, grant.mems.mask] += wanted.limit_bytes
     views = []

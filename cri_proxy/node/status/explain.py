@@ -209,6 +209,8 @@ def differences(granted: Granted | None, held: ContainerView | None) -> Iterator
     ):
         if now != then:
             yield f"its {what} are {now or 'none'}; {then or 'none'} were decided"
+    if held.shares_pod_cpus:
+        yield "its CPUs are its pod's, shared by its containers"
     cpus, mems = granted.pinning.cpus, granted.pinning.mems
     if cpus is not None and held.cpus is not None:
         now, then = (c - owner.exclusive - owner.isolated for c, owner in ((held.cpus, held), (cpus, granted)))

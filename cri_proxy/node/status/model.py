@@ -56,7 +56,7 @@ class ContainerView:
     containers that are still on its CPUs, ``reachable_by`` those that can run on CPUs it owns and are not pinned by
     cri-proxy. ``notes`` are sentences: an update that waits or failed, an unknown outcome, and the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
-    booked for what it asks for.
+    booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
     """
 
     namespace: str
@@ -84,6 +84,7 @@ class ContainerView:
     waits_for: tuple[str, ...] = ()
     reachable_by: tuple[str, ...] = ()
     is_overcommitted: bool = False
+    shares_pod_cpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)

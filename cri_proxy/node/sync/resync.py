@@ -377,5 +377,6 @@ class Resync:
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:
-    """Return whether no other container owns these CPUs: the present owner keeps them."""
-    return all(g.owned.isdisjoint(grant.owned) for g in held.grants if g.container != grant.container)
+    """Return whether no other container owns these CPUs: the present owner keeps them; a pod's may share its CPUs."""
+    others = (g for g in held.grants if g.container != grant.container and not g.shares_cpus_with(grant))
+    return all(g.owned.isdisjoint(grant.owned) for g in others)

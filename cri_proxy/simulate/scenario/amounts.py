@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.amounts import page_bytes_of
-from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
+from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
@@ -88,6 +88,14 @@ def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> Contain
         memory_request_bytes=amounts.memory_request_bytes or memory or 0,
         memory_limit_bytes=amounts.memory_limit_bytes or (memory if as_limit else 0) or 0,
         huge_pages=amounts.huge_pages,
+    )
+
+
+def pod_amounts(amounts: Amounts) -> PodAmounts:
+    """Return the resources of a pod as a whole; ``cpu`` and ``memory`` are request and limit alike."""
+    asked = container_spec("", amounts, None)
+    return PodAmounts(
+        asked.cpu_request_mcpu, asked.cpu_limit_mcpu, asked.memory_request_bytes, asked.memory_limit_bytes
     )
 
 

@@ -1,10 +1,10 @@
 """Scenarios as frozen values: a machine, a configuration, and one dataclass for each kind of step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from cri_proxy.cri_client.pods import ContainerRole
+from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -61,7 +61,8 @@ class Create:
     """Create a pod with containers, or more containers of a pod that exists.
 
     ``namespace`` None: the pod's, or ``default``. ``qos`` None: what follows from the containers, or the pod's.
-    ``is_static``: its manifest is a file of the node, so it has the same uid whenever it is created.
+    ``is_static``: its manifest is a file of the node, so it has the same uid whenever it is created. ``amounts`` are
+    the resources of the pod as a whole, from which its QoS class follows.
     """
 
     pod: str
@@ -71,6 +72,7 @@ class Create:
     labels: Labels
     containers: tuple[NewContainer, ...]
     is_static: bool = False
+    amounts: PodAmounts = field(default_factory=PodAmounts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
-from cri_proxy.cri_client.pods import ContainerRole
+from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from cri_proxy.simulate.expect.expressions import check
-from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, RESIZE_KEYS, amounts_of
+from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, RESIZE_KEYS, amounts_of, pod_amounts
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import (
@@ -29,7 +29,7 @@ from cri_proxy.simulate.scenario.model import (
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 
-CREATE_KEYS = ("pod", "namespace", "qos", "static", "annotations", "labels", "containers")
+CREATE_KEYS = ("pod", "namespace", "qos", "static", "annotations", "labels", "resources", "containers")
 ROLE_KEYS = ("init", "sidecar", "ephemeral")
 CONTAINER_KEYS = ("name", "devices", "mounts", "cpuset_cpus", *AMOUNT_KEYS, *ROLE_KEYS)
 UPDATE_KEYS = ("container", "cpuset_cpus", *RESIZE_KEYS)
@@ -52,6 +52,9 @@ def _create(value: Field) -> Create:
         if key not in fields:
             raise value.refuse(f"create: {key} is missing")
     qos = _qos(fields.get("qos"))
+    amounts = _pod_amounts(fields["resources"]) if "resources" in fields else PodAmounts()
+    if amounts.are_given and qos is not None:
+        raise value.refuse("create: the QoS class follows from the resources of the pod; leave qos out")
     containers = tuple(_container(item, qos) for item in fields["containers"].items("containers"))
     names = [container.name for container in containers]
     doubled = sorted({name for name in names if names.count(name) > 1})
@@ -66,7 +69,14 @@ def _create(value: Field) -> Create:
         labels=_pairs(fields.get("labels"), "labels"),
         containers=containers,
         is_static="static" in fields and fields["static"].truth("static"),
+        amounts=amounts,
     )
+
+
+def _pod_amounts(value: Field) -> PodAmounts:
+    """Read the resources of a pod as a whole."""
+    amounts = amounts_of(value, value.mapping(RESIZE_KEYS, "resources"), None)
+    return pod_amounts(amounts)
 
 
 def _check_order(part: Field, containers: Sequence[NewContainer]) -> None:

@@ -3,7 +3,8 @@ from dataclasses import replace
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
-from policies.base import Pinning
+from policies.base import ContainerKey, Pinning
+from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, row
 
@@ -115,3 +116,25 @@ def test_who_is_not_pinned_to_cpus_contests_none() -> None:
     one, memory_only = row("a", owned="2-3", acknowledged="2-3"), row("b")
     others = (replace(memory_only, acknowledged=Pinning(None, NODES)), row("c"))
     assert str(claims(one, *others, known=ON_2_3).of(one.key)) == "2-3"
+
+
+def sharing(name: str, acknowledged: str) -> Row:
+    """A container of pod p that shares the pod's CPUs 2-3."""
+    one = row("a", owned="2-3", acknowledged=acknowledged)
+    request = replace(one.grant.request, container=ContainerKey("p", name))
+    return replace(one, grant=replace(one.grant, request=request, share=PodShare(2000)))
+
+
+def test_containers_that_share_their_pods_cpus_have_them_alone_together() -> None:
+    one, fellow = sharing("a", "2-3"), sharing("b", "2-3")
+    made = ConfirmedCpus()
+    made.note_grant(one)
+    made.note_grant(fellow)
+    for each in (one, fellow):
+        made.note_confirmed(each, ON_2_3, (one, fellow))
+    assert (str(made.of(one.key)), str(made.of(fellow.key))) == ("2-3", "2-3")
+    assert (str(made.of_others(one.key)), str(made.of_others(row("x").key))) == ("", "2-3")
+    made.forget(one.key)
+    assert str(made.of_others(row("x").key)) == "2-3"
+    made.forget(fellow.key)
+    assert str(made.of_others(row("x").key)) == ""

@@ -1,0 +1,275 @@
+"""``PodSharing``: the topology-aware policy for pods with resources of their own, whose containers share one grant."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Default,
+    Grant,
+    Pinning,
+    Pinnings,
+    Placed,
+    PoolView,
+    Reason,
+    Reinstated,
+    Rejected,
+    Request,
+    Update,
+)
+from policies.pod_share import PodShare
+from policies.policy import Policy
+from policies.topology_aware import reasons
+from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.pod_request import Arrival, arrival_of
+from policies.topology_aware.pod_view import PodView, booked, pod_view
+from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.supply.memory_account import promised_bytes
+from sysfs.model import Machine
+
+_Decide = Callable[[Allocations, Request], Decision]
+
+
+class PodSharing(Policy):
+    """Placement that sees one grant for each pod whose containers share (KEP-2837); others pass through unchanged.
+
+    Each of these containers has a copy of that grant: it stays while one of them lives, whichever that is.
+    """
+
+    name = TopologyAware.name
+
+    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
+        """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
+        super().__init__(machine, options)
+        self._inner = TopologyAware(machine, options)
+        empty = Allocations()
+        self._last = PodView(empty, empty)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each hardware level that does not nest, and one where ordinary CPUs are missing."""
+        return self._inner.notes
+
+    def _view(self, held: Allocations) -> PodView:
+        last = self._last
+        if last.held is held:
+            return last
+        self._last = view = pod_view(held, last)
+        return view
+
+    def defaults(self, request: Request) -> tuple[Default, ...]:
+        """Return the options that decide the parts of this request that its annotations leave open."""
+        return self._inner.defaults(request)
+
+    def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
+        """Return a sentence for each container that attracts or repels this one by affinity, strongest first."""
+        return self._inner.affinity_reasons(self._view(held).owners, request)
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Decide where this container goes: with its pod's others, or to a place of its own."""
+        return self._decide(held, arrival_of(held, request), self._inner.decide)
+
+    def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
+        """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
+
+        def decide(owners: Allocations, asked: Request) -> Decision:
+            return self._inner.overcommitted(owners, asked, refused)
+
+        return self._decide(held, arrival_of(held, request), decide)
+
+    def _decide(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
+        if arrival.is_plain:
+            return self._alone(held, arrival, decide)
+        present = {grant.container: grant for grant in held.grants}
+        if arrival.is_again:
+            return self._again(held, replace(present[arrival.request.container], request=arrival.request), decide)
+        shared = held.with_grants(*(replace(present[key], share=share) for key, share in arrival.shares.items()))
+        if arrival.joins:
+            fellow = present[arrival.fellows[0].container]
+            shared = shared.with_grants(replace(fellow, request=arrival.request, share=arrival.share))
+            return self._placed(held, self._refitted(held, shared, arrival), arrival.request.container)
+        after = self._refitted(held, shared, arrival)
+        decision = self._alone(after, arrival, decide)
+        if isinstance(decision, Rejected):
+            return decision
+        after = after.with_grants(*decision.moved, decision.grant)
+        return self._placed(held, after, arrival.request.container, decision)
+
+    def _alone(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
+        """Place the container by itself, with what its pod shares where it is the first that does."""
+        view = self._view(held)
+        decision = decide(view.owners, _asked(arrival))
+        if isinstance(decision, Rejected) or (arrival.is_plain and not view.members):
+            return decision
+        grant = replace(decision.grant, request=arrival.request, share=arrival.share)
+        updates = (Update(key, each.pinning) for each in decision.updates for key in view.containers(each.container))
+        return replace(
+            decision,
+            grant=grant,
+            moved=tuple(view.each(decision.moved)),
+            updates=tuple(sorted((u for u in updates if u.container != grant.container), key=lambda u: u.container)),
+            reasons=(*_why(held.with_grants(grant), grant), *decision.reasons),
+        )
+
+    def _again(self, held: Allocations, own: Grant, decide: _Decide) -> Decision:
+        """Place a container with a grant again, and with it all that share its CPUs."""
+        view = self._view(held.with_grants(own))
+        owner = _owner_in(view, own.container)
+        decision = decide(view.owners, replace(owner.request, previous=own.request.previous))
+        if isinstance(decision, Rejected):
+            return decision
+        after = view.held.with_grants(*view.each((*decision.moved, decision.grant)))
+        return self._placed(held, after, own.container, decision)
+
+    def _refitted(self, held: Allocations, shared: Allocations, arrival: Arrival) -> Allocations:
+        """Return the grants ``shared``, with those on the pod's CPUs at its new size.
+
+        Growth for which there is no room is left out, and so is a smaller size that cannot be had in place.
+        """
+        if not arrival.fellows:
+            return shared
+        key = arrival.fellows[0].container
+        was, view = _owner_in(self._view(held), key), self._view(shared)
+        owner = _owner_in(view, key)
+        mcpu = was.request.cpu_request_mcpu
+        grows_memory = promised_bytes(owner.request) > promised_bytes(was.request)
+        if (
+            owner.request.cpu_request_mcpu == mcpu
+            and owner.request.huge_pages == was.request.huge_pages
+            and not grows_memory
+        ):
+            return shared
+        decision = self._inner.decide(view.owners, replace(owner.request, previous=owner.as_previous))
+        if isinstance(decision, Placed):
+            return shared.with_grants(*view.each((*decision.moved, decision.grant)))
+        members = view.members[owner.container]
+        return shared.with_grants(*(replace(g, share=replace(g.share or PodShare(), cpu_mcpu=mcpu)) for g in members))
+
+    def _placed(
+        self, held: Allocations, after: Allocations, container: ContainerKey, decision: Placed | None = None
+    ) -> Placed:
+        """Return the placement that leads from ``held`` to ``after``."""
+        present = {grant.container: grant for grant in held.grants}
+        old, new = self.pinnings(held), self.pinnings(after)
+        others = [grant for grant in after.grants if grant.container != container]
+        grant = next(grant for grant in after.grants if grant.container == container)
+        return Placed(
+            grant,
+            pinning=new[container],
+            updates=tuple(
+                Update(g.container, new[g.container]) for g in others if new[g.container] != old[g.container]
+            ),
+            moved=tuple(g for g in others if g is not present[g.container] and g != present[g.container]),
+            # A placement by itself says so already.
+            reasons=decision.reasons if decision is not None else _why(after, grant),
+            ranking=decision.ranking if decision is not None else (),
+        )
+
+    def pinnings(self, held: Allocations) -> Pinnings:
+        """Return what every container should be pinned to now."""
+        view = self._view(held)
+        pinnings = self._inner.pinnings(view.owners)
+        if not view.members:
+            return pinnings
+        return {grant.container: pinnings[view.owner(grant.container)] for grant in held.grants}
+
+    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
+        """Return the updates of others that follow when this container's grant is released."""
+        view = self._view(held)
+        if len(view.containers(container)) > 1:
+            return ()  # the others of its pod keep the CPUs
+        updates = self._inner.release(view.owners, container)
+        if not view.members:
+            return updates
+        pairs = [(key, update.pinning) for update in updates for key in view.containers(update.container)]
+        return tuple(Update(key, pinning) for key, pinning in sorted(pairs, key=lambda pair: pair[0]))
+
+    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
+        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
+        view = self._view(held)
+        return tuple(view.each(self._inner.narrowed(view.owners)))
+
+    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
+        """Return the container's grant with DRAM, and those of the containers that share it; nothing without one."""
+        view = self._view(held)
+        return tuple(view.each(self._inner.after_cold_start(view.owners, view.owner(container))))
+
+    def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
+        """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing.
+
+        Containers that share are kept or placed again together. A grant of the policy none has its pod's totals still.
+        """
+        late = [replace(g.request, previous=None) for g in held.grants if g.request.pod_totals is not None]
+        kept = held
+        for request in late:
+            kept = kept.without(request.container)
+        requests = (*late, *requests)
+        one_by_one = any(request.pod_totals is not None for request in requests)
+        done = self._each_of(kept, () if one_by_one else requests)
+        return self._added(done, requests) if one_by_one else done
+
+    def _each_of(self, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+        view = self._view(held)
+        result = self._inner.reinstate(view.owners, requests)
+        if not view.members:
+            return result
+        owners = result.allocations
+        return Reinstated.of(
+            replace(owners, grants=tuple(sorted(view.each(owners.grants), key=lambda grant: grant.container))),
+            _of_each(view, result.replaced),
+            _of_each(view, result.unplaced),
+        )
+
+    def _added(self, done: Reinstated, requests: Sequence[Request]) -> Reinstated:
+        """Place the requests one by one: which of them share shows with each."""
+        held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
+        for request in requests:
+            decision = self.decide(held, request)
+            if isinstance(decision, Placed):
+                held = held.with_grants(*decision.moved, decision.grant)
+                replaced[request.container] = reasons.ADDED
+            else:
+                shared = self._each_of(held, (replace(request, pod_totals=None),))
+                held = shared.allocations
+                unplaced.update(shared.unplaced)
+        return Reinstated.of(held, replaced, unplaced)
+
+    def fallback(self, held: Allocations) -> Pinning:
+        """Return the root's shared set, else the reserved CPUs (None if every CPU is owned), and its nodes but HBM."""
+        return self._inner.fallback(self._view(held).owners)
+
+    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
+        """Return the pool tree, parents before children."""
+        return self._inner.pools(self._view(held).owners)
+
+
+def _asked(arrival: Arrival) -> Request:
+    """Return the request of a container by itself; of what its pod shares, what is booked with it."""
+    request, share = arrival.request, arrival.share
+    if share is None:
+        return request
+    mcpu = request.cpu_request_mcpu if share.cpu_mcpu is None else share.cpu_mcpu
+    if share.memory_bytes is None:
+        return booked(request, mcpu, promised_bytes(request))
+    is_with_another = any(its.memory_bytes is not None for its in arrival.shares.values())
+    return booked(request, mcpu, 0 if is_with_another else share.memory_bytes)
+
+
+def _owner_in(view: PodView, container: ContainerKey) -> Grant:
+    """Return the grant that stands for this container's."""
+    key = view.owner(container)
+    return next(grant for grant in view.owners.grants if grant.container == key)
+
+
+def _of_each(view: PodView, found: Iterable[tuple[ContainerKey, Reason]]) -> dict[ContainerKey, Reason]:
+    return {key: reason for owner, reason in found for key in view.containers(owner)}
+
+
+def _why(held: Allocations, grant: Grant) -> tuple[Reason, ...]:
+    """Return the sentence about what a container shares with its pod; none for one that does not."""
+    if grant.share is None:
+        return ()
+    names = tuple(g.container.name for g in held.grants if g.shares_cpus_with(grant))
+    return (reasons.pod_shared(grant, names),)
