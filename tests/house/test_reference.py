@@ -8,7 +8,7 @@ import pytest
 from cri_proxy.config.model import known_options
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.read import DOMAINS
-from cri_proxy.cri.annotations.table import OF_PEERS
+from cri_proxy.cri.annotations.table import OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
 from cri_proxy.doctor.catalog import CODES
 from cri_proxy.metrics.catalog import TABLE as METRICS
@@ -40,4 +40,4 @@ def test_everything_has_its_row_of_as_many_cells_as_the_head(page: str, names: l
 
 def test_the_page_of_annotations_names_domains_and_keys_without_a_row() -> None:
     page = (PAGES / "annotations.md").read_text()
-    assert [word for word in (*DOMAINS, *KEYS, *OF_PEERS) if f"`{word}`" not in page] == []
+    assert [word for word in (*DOMAINS, *KEYS, *OF_PEERS, *OF_OTHERS) if f"`{word}`" not in page] == []

@@ -57,7 +57,7 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
         ("changes of other containers", render_displaced(decision, width=width)),
         ("history", render_history(decision.history, width=width)),
         ("annotations ignored", _list(decision.problems, width, mark="!")),
-        ("annotations without effect", _list(explanation.without_effect, width)),
+        ("annotations known, without effect yet", _list(explanation.without_effect, width)),
     )
     return "\n\n".join(
         "\n".join([paint(title, "bold", colours=colours), *lines] if title else lines)

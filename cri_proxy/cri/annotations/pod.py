@@ -11,11 +11,14 @@ from typing import Final
 from cri_proxy.bounded_yaml import NodeCount
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
-from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
+from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
 
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.
 MAX_ANNOTATIONS: Final = 256
+
+# With the name of a container in the key: they are only named in explain, so those of the first ones are enough.
+MAX_CPU_SHARED: Final = 64
 
 _KNOWN: Final = frozenset(key for row in TABLE for key in row.keys)
 _PARSED: Final = _KNOWN | OF_PEERS
@@ -27,7 +30,7 @@ _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from to
 
 @dataclass(frozen=True, slots=True)
 class PodAnnotations:
-    """The texts by full key, sorted; without those of other domains.
+    """The texts by full key, sorted; without those of other domains, but for the keys of ``OF_OTHERS`` with '' as text.
 
     ``problems`` are misspelt keys. Where the annotations are beyond a bound together, that is the one problem, and
     there are no texts.
@@ -42,7 +45,8 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
 
     Foreign annotations cost a search in the text of all keys: a pod may have tens of thousands.
     """
-    found = _in_domains(annotations, domains)
+    all_keys = "\n".join(annotations)
+    found = _in_domains(all_keys, domains)
     if len(found) > MAX_ANNOTATIONS:
         return AnnotationProblem(min(found), "", _excess(f"{len(found)} annotations", MAX_ANNOTATIONS))
     # Kubernetes accepts no key with a line's end in it.
@@ -54,7 +58,8 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
     if size <= MAX_BYTES:
         size = sum(len(part.encode(errors="surrogatepass")) for pair in chosen.items() for part in pair)
     if size <= MAX_BYTES:
-        return chosen
+        # Their texts say nothing here, may be long, and do not count.
+        return chosen | dict.fromkeys(_of_others(annotations, all_keys), "")
     longest = max(chosen, key=lambda key: (len(chosen[key]), key))
     return AnnotationProblem(longest, cut(chosen[longest]), _excess(f"{size} bytes", MAX_BYTES))
 
@@ -63,9 +68,14 @@ def _excess(size: str, bound: int) -> str:
     return f"the pod has {size} for cri-proxy, more than {bound}: {_NONE_COUNTS}"
 
 
-def _in_domains(annotations: Mapping[str, str], domains: Sequence[str]) -> list[str]:
-    """Return the keys that are in one of the domains."""
-    all_keys = "\n".join(annotations)
+def _of_others(annotations: Mapping[str, str], all_keys: str) -> list[str]:
+    """Return the full keys that are known and have no effect, sorted."""
+    shared = (key for key in annotations if key.startswith(CPU_SHARED)) if CPU_SHARED in all_keys else ()
+    return [*(key for key in sorted(OF_OTHERS) if key in annotations), *sorted(shared)[:MAX_CPU_SHARED]]
+
+
+def _in_domains(all_keys: str, domains: Sequence[str]) -> list[str]:
+    """Return the keys that are in one of the domains; ``all_keys`` has one a line."""
     if not any(domain in all_keys for domain in domains):  # one search instead of tens of thousands
         return []
     return _keys_of(tuple(domains)).findall(all_keys)

@@ -162,5 +162,6 @@ def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 def _without_effect(texts: Mapping[str, ReadText], container: str, domains: Sequence[str]) -> Iterator[tuple[str, str]]:
     for full_key, read in texts.items():
-        if key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, read, container):
+        of_peers = key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, read, container)
+        if of_peers or full_key in rows.OF_OTHERS or full_key == rows.CPU_SHARED + container:
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

@@ -302,3 +302,13 @@ TABLE: tuple[Annotation[object], ...] = tuple(row for row in tuple(globals().val
 # classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
 # several resource managers, so they are no problems.
 OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
+
+# The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
+# acts, and the cpuset that koordinator's scheduler chose.
+OF_OTHERS = frozenset(
+    {
+        *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),
+        *("irq-load-balancing.crio.io", "scheduling.koordinator.sh/resource-status"),
+    }
+)
+CPU_SHARED = "cpu-shared.crio.io/"  # CRI-O's too; the name of a container follows

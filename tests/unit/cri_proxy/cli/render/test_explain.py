@@ -105,7 +105,7 @@ def test_what_happened_since_and_what_is_different_now_is_told() -> None:
 
 def test_an_annotation_without_effect_is_named_apart_from_those_not_understood() -> None:
     text = render_explanation(replace(explanation(problems=()), without_effect=("cri-proxy.io/rdtclass",)))
-    assert text.endswith("annotations without effect\n  - cri-proxy.io/rdtclass")
+    assert text.endswith("annotations known, without effect yet\n  - cri-proxy.io/rdtclass")
     assert "annotations ignored" not in text
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem
-from cri_proxy.cri.annotations.pod import MAX_ANNOTATIONS, PodAnnotations, parse_pod, select
+from cri_proxy.cri.annotations.pod import MAX_ANNOTATIONS, MAX_CPU_SHARED, PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
-from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.cri.annotations.table import CPU_SHARED, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES
 
 OURS, NRI, _ = DOMAINS
@@ -31,6 +31,14 @@ def test_the_annotations_of_other_domains_are_left_out() -> None:
     others = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 200_000, "cri-proxy.iox/affinity": "x"}
     pod = read({**own, **others})
     assert {key: text.text for key, text in pod.texts.items()} == own
+
+
+def test_annotations_of_other_managers_are_kept_by_name_and_take_nothing_from_the_bounds() -> None:
+    own = {f"memory-type.{NRI}/pod": "dram"}
+    others = {"cpu-quota.crio.io": "disable", "scheduling.koordinator.sh/resource-status": "{" * 200_000}
+    shared = {f"{CPU_SHARED}c{number}": "enable" for number in range(1000)}
+    texts = {key: text.text for key, text in read({**own, **others, **shared}).texts.items()}
+    assert texts == own | dict.fromkeys(others, "") | dict.fromkeys(sorted(shared)[:MAX_CPU_SHARED], "")
 
 
 def test_all_annotations_of_a_pod_together_have_one_bound() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
-from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
+from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
 from policies.base import Affinity, BurstLevel, CpuPriority, Expression, Preferences, Threads
 from sysfs.model import MemoryKind
 
@@ -50,6 +50,22 @@ def test_a_known_key_without_effect_is_told_and_is_no_problem(key: str, form: st
     full_key = form.format(k=key, d=NRI)
     parsed = parse_annotations({full_key: "gold", f"{OURS}/prefer-shared-cpus": "true"}, "c0")
     assert without_effect(parsed.origins) == ((full_key,) if is_told else ())
+    assert (parsed.problems, parsed.preferences.prefer_shared) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_told"),
+    [
+        *((key, True) for key in sorted(OF_OTHERS)),
+        (f"{CPU_SHARED}c0", True),
+        (f"{CPU_SHARED}c1", False),
+        ("userns-mode.crio.io", False),
+    ],
+)
+@pytest.mark.parametrize("value", ["disable", '{"cpuset": "0-3"}', "{", ""])
+def test_a_known_annotation_of_another_manager_is_told_whatever_it_says(key: str, is_told: bool, value: str) -> None:
+    parsed = parse_annotations({key: value, f"{OURS}/prefer-shared-cpus": "true"}, "c0")
+    assert without_effect(parsed.origins) == ((key,) if is_told else ())
     assert (parsed.problems, parsed.preferences.prefer_shared) == ((), True)
 
 
