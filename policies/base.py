@@ -63,6 +63,14 @@ class BurstLevel(StrEnum):
     L3_CACHE = "l3cache"
 
 
+class ThreadCounts(StrEnum):
+    """What the thread counts in a container's environment follow."""
+
+    NONE = "none"  # they are not set
+    OWNED = "owned"  # the CPUs that it has alone
+    REQUEST = "request"  # its CPU request, rounded up
+
+
 class HugePageNodes(StrEnum):
     """Which NUMA nodes a container's huge pages should be on."""
 
@@ -149,6 +157,7 @@ class Preferences:
     spread_by_hints: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
     cold_start_seconds: int = 0  # PMEM only for this time, then DRAM too; 0 = no cold start
     resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
+    thread_counts: ThreadCounts | None = None  # variables such as GOMAXPROCS, set when it is created
     notify: tuple[str, ...] = ()  # command run in the container when they change
 
 

@@ -13,6 +13,8 @@ from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, optional_period_seconds, options_of
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
+from cri_proxy.cri.thread_count import MAX_VARIABLES, VARIABLES, variable_name
+from policies.base import ThreadCounts
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
 
@@ -64,6 +66,29 @@ class CpuReserve:
             read=parse_reserved,
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCountOptions:
+    """Variables with a thread count in the environment of new containers."""
+
+    source: Annotated[
+        ThreadCounts,
+        Option(
+            "from",
+            "Set thread counts in the environment of new containers, unless an annotation says. owned: to the number "
+            "of exclusive CPUs, where there are any; request: to the CPU request, rounded up; none: set none",
+        ),
+    ] = ThreadCounts.NONE
+    variables: Annotated[
+        tuple[str, ...],
+        Option(
+            "variables",
+            "The variables to set. One that the pod sets itself stays; one of the image is replaced",
+            values=f"a list of at most {MAX_VARIABLES} names",
+            read=variable_name,
+        ),
+    ] = VARIABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +163,7 @@ class Config:
             was=("tellContainers",),
         ),
     ] = "auto"
+    thread_counts: Annotated[ThreadCountOptions, Option("threadCounts", "")] = ThreadCountOptions()
     drift_check_seconds: Annotated[
         float,
         Option(

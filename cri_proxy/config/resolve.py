@@ -7,6 +7,7 @@ from pathlib import Path
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
+from cri_proxy.cri.thread_count import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
@@ -20,6 +21,7 @@ from sysfs.model import Machine
 _AVAILABLE = "availableResources.cpu"
 _RESERVED = "reservedResources.cpu"
 _KINDS = "memoryKinds"
+_VARIABLES = "threadCounts.variables"
 # Where the cpuset hierarchy is mounted: cgroup v2, then v1 on its own (cgroups(7)).
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
 # v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
@@ -43,8 +45,11 @@ class Resolved:
 def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> Resolved:
     """Resolve this configuration on this machine; cgroup files are read below ``root``.
 
-    Raises ConfigError (without a line) for CPUs that do not exist, and for reserved ones that are not available.
+    Raises ConfigError (without a line) for CPUs that do not exist, for reserved ones that are not available, and for
+    more thread counts than are set.
     """
+    if len(config.thread_counts.variables) > MAX_VARIABLES:
+        raise _fail(_VARIABLES, f"expected at most {MAX_VARIABLES} names, got {len(config.thread_counts.variables)}")
     available, notes = _available(config.available.cpu, machine, root)
     reserved = _reserved(config.reserved.cpu, machine, available)
     warnings = list(notes)

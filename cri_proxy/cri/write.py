@@ -1,4 +1,4 @@
-"""Write pinning, grant annotation, resource-file mount and CPU time into create and update bytes; own updates. Pure.
+"""Write pinning, grant annotation, mount, variables and CPU time into create and update bytes; own updates. Pure.
 
 Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
 ``Pinning`` field of None leaves the caller's own value unchanged.
@@ -31,11 +31,13 @@ class Created:
     """What goes into a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
+    ``variables`` are added to its environment, which has none of them.
     """
 
     grant_text: str | None = None
     cpu_time: CpuTime = CpuTime()
     files_directory: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
@@ -75,6 +77,8 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
             readonly=True,
             selinux_relabel=True,
         )
+    for name, value in created.variables:
+        request.config.envs.add(key=name, value=value.encode())
     return request.SerializeToString()
 
 

@@ -6,6 +6,7 @@ from typing import assert_never
 from cri_proxy import events
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
@@ -54,7 +55,18 @@ class CreateCalls:
         else:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
-        return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory))
+        variables = self._variables(request, reservation)
+        return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory, variables))
+
+    def _variables(self, request: pb.CreateContainerRequest, reservation: Reservation) -> tuple[tuple[str, str], ...]:
+        """Return the thread counts that the container gets, and note them."""
+        grant, chosen = reservation.decision.grant, self._coordinator.rules.thread_counts
+        source = grant.request.preferences.thread_counts or chosen.source
+        count = thread_count(grant, reservation.decision.pinning, source)
+        variables = variables_to_set(request.config.envs, chosen.variables, count)
+        if variables:
+            self._context.journal.variables_set(reservation.row, variables)
+        return variables
 
     def _finish(self, request: pb.CreateContainerRequest, reservation: Reservation, outcome: Outcome) -> None:
         match outcome:

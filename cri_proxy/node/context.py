@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.model import Config
+from cri_proxy.config.model import Config, ThreadCountOptions
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.node.decision_log.journal import Journal
@@ -30,6 +30,7 @@ class NodeRules:
     resource_files: Literal["auto", "always", "never"] = "auto"
     lift_quota: bool = False
     fraction_shares: bool = False
+    thread_counts: ThreadCountOptions = ThreadCountOptions()  # noqa: RUF009 - frozen
     annotations: AnnotationRules = AnnotationRules()  # noqa: RUF009 - frozen
     drift_check_seconds: float = 60.0  # 0 = never
 
@@ -46,6 +47,7 @@ class NodeRules:
             resource_files=config.resource_files,
             lift_quota=enacted.lift_quota,
             fraction_shares=enacted.fraction_shares,
+            thread_counts=config.thread_counts,
             annotations=AnnotationRules(config.annotation_domains, config.restricted_annotations),
             drift_check_seconds=config.drift_check_seconds,
         )

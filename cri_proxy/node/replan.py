@@ -62,7 +62,9 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
 def _is_placed_alike(request: Request, other: Request) -> bool:
     """Whether two requests differ in nothing that decides about a place."""
     one, two = (
-        replace(each, origins=(), preferences=replace(each.preferences, notify=(), resource_files=None))
+        replace(
+            each, origins=(), preferences=replace(each.preferences, notify=(), resource_files=None, thread_counts=None)
+        )
         for each in (request, other)
     )
     return one == two

@@ -1,4 +1,4 @@
-"""Quota and shares under ``liftQuota`` and ``fractionShares``, as a real runtime records and runc takes them."""
+"""Quota, shares and thread counts under the options that set them, as a real runtime records and runc takes them."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus
 
-CONFIG = "topologyAware: {LiftQuota: true, FractionShares: true}\n"
+CONFIG = "topologyAware: {LiftQuota: true, FractionShares: true}\nthreadCounts: {from: owned}\n"
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,15 @@ async def test_a_container_with_cpus_of_its_own_has_no_quota(stage: Stage) -> No
     alone = await stage.run("alone", guaranteed("c0", 1000))
     assert await recorded(stage, alone) == (-1, 1024)
     assert await enforced(stage, alone) in ("-1", "max")
+
+
+async def test_a_container_with_cpus_of_its_own_finds_its_thread_counts(stage: Stage) -> None:
+    alone = await stage.run("threads", guaranteed("c0", 1000))
+    script = "echo ${GOMAXPROCS-} ${OMP_NUM_THREADS-}"
+    assert await stage.direct.execute(alone.container_id("c0"), "/bin/sh", "-euc", script) == "1 1\n"
+    shared = await stage.run("shared-threads", ContainerSpec("c0", cpu_request_mcpu=100))
+    script = "echo ${GOMAXPROCS-none}"
+    assert await stage.direct.execute(shared.container_id("c0"), "/bin/sh", "-euc", script) == "none\n"
 
 
 async def test_a_mixed_container_keeps_its_quota_and_weighs_what_it_shares(stage: Stage) -> None:

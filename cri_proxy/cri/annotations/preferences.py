@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.base import BurstLevel, CpuPriority, HugePageNodes, Threads
+from policies.base import BurstLevel, CpuPriority, HugePageNodes, ThreadCounts, Threads
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600
@@ -56,10 +56,11 @@ def _choice(kind: type[E], value: object, *, also: str = "") -> E:
     raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
 
 
-# How thread siblings are used, how wide a pool should be, and on which nodes huge pages.
+# How thread siblings are used, how wide a pool should be, on which nodes huge pages, and what thread counts follow.
 threads = partial(_choice, Threads)
 burst_level = partial(_choice, BurstLevel)
 huge_pages = partial(_choice, HugePageNodes)
+thread_counts = partial(_choice, ThreadCounts)
 
 
 def hidden_threads(value: object) -> Threads:

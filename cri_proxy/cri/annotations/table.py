@@ -262,6 +262,19 @@ RESOURCE_FILES = Annotation(
     label="resource files",
     shown=lambda asked: _chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
 )
+THREAD_COUNTS = Annotation(
+    "thread-counts",
+    preferences.thread_counts,
+    ("thread_counts",),
+    "Set GOMAXPROCS, OMP_NUM_THREADS and the like (the option threadCounts.variables) when the container is created, "
+    "but for those that the pod sets itself. owned: to the number of its exclusive CPUs, if it has any; request: to "
+    "its CPU request, rounded up; none: set none.",
+    ("owned", "request", "none", "{c0: owned}"),
+    "4",
+    NOTHING_OF_OTHERS,
+    label="thread counts",
+    shown=lambda asked: asked.thread_counts or "",
+)
 NOTIFY_EXEC = Annotation(
     "notify-exec",
     preferences.command,

@@ -203,6 +203,11 @@ class Journal:
         self.noted_of(row, events.HINT_MISSING, reason=problem)
         self.records.happened(row, "hint-missing", problem)
 
+    def variables_set(self, row: Row, variables: Sequence[tuple[str, str]]) -> None:
+        """Keep which thread counts a container's environment begins with: no later change of its CPUs changes them."""
+        named = ", ".join(f"{name}={value}" for name, value in variables)
+        self.records.happened(row, "environment", f"{named} set; a resize does not change them")
+
     def misread(self, row: Row, text: str) -> None:
         """Count and keep that systemd wrote a cpuset with reversed bytes: the log gets one line about all of them."""
         self.counters.add(catalog.DRIFTS, "put_back", "runc_masks")

@@ -27,6 +27,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "memoryKinds": ("2-3=pmem", "0=hbm", "1=dram"),
     "driftCheckSeconds": ("0", "2.5", "86400", "1.000000001"),
     "annotationDomains": ("cri-proxy.io", "a.b"),
+    "threadCounts.variables": ("GOMAXPROCS", "_a1"),
     "restrictedAnnotations": ("keys=cpu.preserve namespaces=", "keys=hyperthreads,notify-exec namespaces=a,b-*"),
     "listen": ("/run/x.sock",),
     "runtimeEndpoint": ("embedded", "unix:///run/crio/crio.sock"),

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import Resolved, available_now, policy_options
+from cri_proxy.cri.thread_count import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
-from policies.base import BurstLevel, CpuPriority, Threads
+from policies.base import BurstLevel, CpuPriority, ThreadCounts, Threads
 from policies.options import PolicyOptions
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -212,3 +213,11 @@ def test_what_can_make_a_kubelet_resize_again_and_again_is_warned_of(key: str) -
     config = parse_config(f"reservedResources: {{cpu: 1}}\ntopologyAware: {{{key}: true}}")
     (warning,) = policy_options(config, small_machine()).warnings
     assert warning.startswith(f"topologyAware.{key} is on: ")
+
+
+def test_thread_counts_have_a_bound_and_a_sensible_default() -> None:
+    config = parse_config("threadCounts: {from: request}")
+    assert (config.thread_counts.source, config.thread_counts.variables[0]) == (ThreadCounts.REQUEST, "GOMAXPROCS")
+    names = ", ".join(f"N{number}" for number in range(MAX_VARIABLES + 1))
+    with pytest.raises(ConfigError, match="expected at most 32 names, got 33"):
+        policy_options(parse_config(f"threadCounts: {{variables: [{names}]}}"), small_machine())

@@ -37,6 +37,13 @@ def test_a_create_gets_our_sets_and_keeps_the_rest() -> None:
     assert created(before.SerializeToString(), BOTH) == expected
 
 
+def test_variables_are_added_to_those_of_the_pod() -> None:
+    before = pb.CreateContainerRequest(config=pb.ContainerConfig(envs=[pb.KeyValue(key="A", value=b"1")]))
+    after = write_create(before.SerializeToString(), NOTHING, Created(variables=(("B", "2"),)))
+    envs = pb.CreateContainerRequest.FromString(after).config.envs
+    assert [(env.key, env.value) for env in envs] == [("A", b"1"), ("B", b"2")]
+
+
 def test_missing_parts_of_a_create_are_made() -> None:
     resources = created(b"", BOTH).config.linux.resources
     assert (resources.cpuset_cpus, resources.cpuset_mems) == ("2-3", "1")

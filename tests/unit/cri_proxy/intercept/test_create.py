@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
+from cri_proxy.config.model import ThreadCountOptions
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.thread_count import VARIABLES
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.containers import Others, unpinned
+from policies.base import ThreadCounts
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -310,3 +313,49 @@ async def test_strict_annotations_refuse_a_pod_with_too_long_ones() -> None:
     async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
         with pytest.raises(CallFailed, match=r"more than 16384: none of them counts"):
             await site.run("a", OWNS_2, **{"cri-proxy.io/affinity": "x" * (240 << 10)})
+
+
+def thread_counts(site: Site, pod: RunningPod) -> dict[str, str]:
+    envs = site.runtime.node.containers[pod.container_id("c")].config.envs
+    return {env.key: env.value.decode() for env in envs if not env.key.startswith("KUBERNETES_")}
+
+
+def noted_environment(site: Site, pod: RunningPod) -> list[str]:
+    record = site.journal.records.get(site.row(pod.container_id("c")).key)
+    return [entry.text for entry in record.history if entry.what == "environment"] if record is not None else []
+
+
+async def test_by_default_no_thread_count_is_set(site: Site) -> None:
+    pod = await site.run("a", OWNS_2)
+    assert (thread_counts(site, pod), noted_environment(site, pod)) == ({}, [])
+
+
+async def test_an_owner_is_told_how_many_threads_fit_and_explain_says_so_after_a_restart_too() -> None:
+    names = ("GOMAXPROCS", "OMP_NUM_THREADS")
+    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, names))
+    async with opened(Site(rules=rules)) as site:
+        owner, sharer = await site.run("a", OWNS_2), await site.run("s", SHARES)
+        assert (thread_counts(site, owner), thread_counts(site, sharer)) == (dict.fromkeys(names, "2"), {})
+        said = ["GOMAXPROCS=2, OMP_NUM_THREADS=2 set; a resize does not change them"]
+        assert noted_environment(site, owner) == said
+        await resize(site, owner, 3)
+        await site.open()
+        assert (thread_counts(site, owner), noted_environment(site, owner)) == (dict.fromkeys(names, "2"), said)
+
+
+async def test_an_annotation_says_from_what_thread_counts_follow() -> None:
+    async with opened(Site()) as site:
+        pod = await site.run("s", SHARES, **{"cri-proxy.io/thread-counts": "request"})
+        assert thread_counts(site, pod) == dict.fromkeys(VARIABLES, "1")
+    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED))
+    async with opened(Site(rules=rules)) as site:
+        assert thread_counts(site, await site.run("a", OWNS_2, **{"cri-proxy.io/thread-counts": "none"})) == {}
+
+
+async def test_a_thread_count_that_the_pod_sets_stays() -> None:
+    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, ("KUBERNETES_SERVICE_PORT", "GOMAXPROCS")))
+    async with opened(Site(rules=rules)) as site:
+        pod = await site.run("a", OWNS_2)
+        envs = site.runtime.node.containers[pod.container_id("c")].config.envs
+        assert [env.value for env in envs if env.key == "KUBERNETES_SERVICE_PORT"] == [b"443"]
+        assert noted_environment(site, pod) == ["GOMAXPROCS=2 set; a resize does not change them"]

@@ -12,6 +12,7 @@ adopt: leave
 strictAnnotations: true
 resourceFiles: never
 topologyAware: {LiftQuota: true, FractionShares: true}
+threadCounts: {from: owned}
 annotationDomains: [example.com]
 driftCheckSeconds: 0
 """
