@@ -10,6 +10,7 @@ from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 
 COLOCATION_WEIGHT = 10
+_ADDED = "added without resources to a pod with some"
 MAX_WEIGHT = 1000
 DISTANCE_FACTOR = 0.75  # per link between two pools
 MAX_PULLS = 16
@@ -49,6 +50,9 @@ def affinity_scores(
     for grant in there:
         if grant.request.affinities:
             weights[tree.named(grant.pool).index] += affinity_weight(grant.request.affinities, grant.request, me)
+    if not any(weights):
+        for grant in _of_its_pod(request, there):
+            weights[tree.named(grant.pool).index] += COLOCATION_WEIGHT
     return _spread(tree, weights)
 
 
@@ -80,7 +84,21 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
         met = [(affinity, words) for affinity, words, mask in own if mask >> i & 1]
         met += [(affinity, "the other's {}") for affinity, _ in theirs]
         found.append(_pull(tree, there[i], weights[i], met))
+    if not found:
+        near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
+        found = [_pull(tree, grant, COLOCATION_WEIGHT, [(beside, _ADDED)]) for grant in near]
     return tuple(found)
+
+
+def _of_its_pod(request: Request, others: Sequence[Grant]) -> list[Grant]:
+    """Return the containers of its pod that have CPU time, where it was added without resources of its own.
+
+    That is an ephemeral container, as for debugging: Kubernetes allows these no resources, and CRI does not mark them.
+    """
+    figures = (request.cpu_request_mcpu, request.memory_request_bytes)
+    if any(figures) or (request.cpu_limit_mcpu, request.memory_limit_bytes) != (None, None):
+        return []
+    return [g for g in others if g.container.pod_uid == request.container.pod_uid and (g.owned or g.shared_mcpu)]
 
 
 def _weight_of_each(met: Sequence[tuple[Affinity, int]], count: int) -> list[int]:

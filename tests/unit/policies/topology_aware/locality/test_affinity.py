@@ -13,6 +13,7 @@ from policies.topology_aware.locality.affinity import (
     implied,
     pulls,
 )
+from sysfs.cpuset import CpuSet
 from tests.fakes.reference import reference_seconds
 from tests.unit.policies.build import BURSTABLE, four_nodes, options, request, tree_of, wish_for
 
@@ -218,3 +219,31 @@ def test_whoever_matches_nobody_has_no_company() -> None:
 def test_its_own_earlier_grant_draws_nobody() -> None:
     own = sits("p/app", "socket #1", wanted=request("p/app", affinities=wish_for("app", 3)))
     assert texts(own.request, own) == []
+
+
+def owns(name: str, pool: str) -> Grant:
+    return Grant(request(name, 2000), pool, CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4-5"))
+
+
+def test_a_container_added_without_resources_is_drawn_to_its_pod() -> None:
+    there = owns("p/b", "NUMA node #1")
+    assert scores(request("p/debugger"), there) == {"NUMA node #1": 10, "socket #0": 7.5, "root": 5.625}
+    ((pool, weight, why),) = pulled(request("p/debugger"), there)
+    assert (pool, weight) == ("NUMA node #1", 10)
+    assert why.startswith("added without resources to a pod with some")
+    assert scores(request("q/debugger"), there) == {}
+    assert scores(request("p/debugger"), sits("p/b", "NUMA node #1")) == {}
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [{"mcpu": 100}, {"cpu_limit_mcpu": 1000}, {"memory_request_bytes": 1 << 20}, {"memory_limit_bytes": 1 << 20}],
+)
+def test_a_container_with_resources_is_not_drawn_to_its_pod_by_itself(resources: dict[str, int]) -> None:
+    wanted = request("p/sidecar", **resources)  # type: ignore[arg-type]  # fields by name
+    assert scores(wanted, owns("p/b", "NUMA node #1")) == {}
+
+
+def test_what_an_affinity_says_counts_before_what_a_container_without_resources_is_drawn_to() -> None:
+    away = request("p/debugger", affinities=wish_for("b", -1))
+    assert scores(away, owns("p/b", "NUMA node #1"))["NUMA node #1"] == -1
