@@ -147,6 +147,7 @@ class Preferences:
     preserve_cpu: bool = False
     preserve_memory: bool = False
     threads: Threads | None = None
+    strict_threads: bool | None = None  # refuse rather than do without the cores that ``threads`` asks for
     priority: CpuPriority | None = None
     burst_level: BurstLevel | None = None
     memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM

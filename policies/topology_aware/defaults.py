@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from policies.base import CpuPriority, Default, QosClass, Request
+from policies.base import CpuPriority, Default, QosClass, Request, Threads
 from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 from policies.topology_aware.supply.demand import demand_of
 
@@ -42,6 +42,9 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
         yield _default("prefer_shared", value, "PreferSharedCPUs", options.prefer_shared)
     if preferences.threads is None and demand.whole:
         yield _default("threads", options.threads.value, "Hyperthreads", options.threads.value)
+    wants_cores = demand.hides or demand.threads is not Threads.ANY
+    if preferences.strict_threads is None and options.strict_threads and wants_cores:
+        yield _default("strict_threads", "required: refused without such cores", "StrictHyperthreads", True)
     if preferences.priority is None and options.cpu_priority is not CpuPriority.NONE:
         yield _default("priority", options.cpu_priority.value, "DefaultCPUPriority", options.cpu_priority.value)
     if preferences.burst_level is None and demand.burst_level is not None:

@@ -7,13 +7,13 @@ from policies.base import Grant, Ranked, Reason, Rejected, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
-from policies.topology_aware.cpus.offer import Offer, offers_of
+from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
 from policies.topology_aware.locality.devices import ANYWHERE, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import deciding_field, ranked
 from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import CpuSet
 
@@ -96,6 +96,8 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
     if far:
         return far
     free = max(0, ranking.room.free_mcpu[pool])
+    if context.demand.hides and free >= context.demand.shared_mcpu:
+        return f"too few cores for one thread of each: {shared_cores(context, context.tree.pools[pool])}"
     if context.demand.threads is not Threads.ANY and free >= 1000 * context.demand.whole + context.demand.shared_mcpu:
         return "too few CPUs on cores that are wholly free"
     return reasons.too_small(free, ranking.room.give[pool])
@@ -107,7 +109,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
         reason = reasons.isolated_missing(demand, free_isolated, exist=bool(context.tree.root.isolated))
-    elif (unmet := hints_unmet(context, ranking.room)) is not None:
+    elif (unmet := hints_unmet(context, ranking.room) or _cores_unmet(context, ranking.room)) is not None:
         reason = unmet
     elif demand.is_zero:
         reason = reasons.NOTHING_SHARED
@@ -134,6 +136,19 @@ def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
     free = [(max(0, room.free_mcpu[pool.index]), pool.name) for pool in pools]
     mcpu, home = max(free, key=itemgetter(0), default=(-1, ""))
     return reasons.hints_unmet(context.demand, tuple(near), home, mcpu)
+
+
+def _cores_unmet(context: PlacementContext, room: Room) -> Reason | None:
+    """Return the refusal if only a strict preference for whole cores, or a core per CPU, leaves no place; else None."""
+    demand = context.demand
+    if not demand.strict_threads or not (demand.hides or demand.threads is not Threads.ANY):
+        return None
+    lenient = replace(context, demand=replace(without_whole_cores(demand), hides=False))
+    if not any(offer.fits for offer in offers_of(lenient, room, room)):
+        return None
+    free = on_whole_cores(context, room) if demand.whole else [shared_cores(context, p) for p in context.tree.pools]
+    best = max(range(1, len(free)), key=lambda i: (free[i], -i), default=0)
+    return reasons.cores_missing(demand, free[0], context.tree.pools[best].name, free[best])
 
 
 def why_not_near(context: PlacementContext, pool: Pool) -> str:

@@ -66,6 +66,13 @@ class TopologyAwareOptions(PolicyOptions):
             "are whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
         ),
     ] = Threads.ANY
+    strict_threads: Annotated[
+        bool,
+        Option(
+            "StrictHyperthreads",
+            "Refuse a container rather than do without the cores that Hyperthreads, or its annotation, asks for",
+        ),
+    ] = False
     cpu_priority: Annotated[
         CpuPriority,
         Option(

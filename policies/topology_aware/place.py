@@ -22,7 +22,7 @@ from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.demand import Isolation, without_whole_cores
+from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Supply, room_of
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -86,23 +86,43 @@ def _place_reserved(context: PlacementContext) -> Decision:
 
 
 def _place_in_pool(context: PlacementContext) -> Decision:
-    """Place on whole cores if they are preferred and there are enough, else on threads of any core."""
-    if context.demand.threads is Threads.ANY:
-        return _search(context)
-    demand = without_whole_cores(context.demand, context.request)
+    """Place as asked, else without what is only preferred. A container that runs keeps its CPUs before it gets more."""
     previous = context.request.previous
-    if previous is not None and len(previous.owned) == demand.whole != context.demand.whole:
+    plain = without_whole_cores(context.demand)
+    if previous is not None and len(previous.owned) == plain.whole != context.demand.whole:
         # It had no whole cores so far: it keeps exactly what it had.
-        again = _search(replace(context, demand=demand))
+        again = _search(replace(context, demand=plain))
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
-    placement = _search(context)
-    if isinstance(placement, Placed):
-        return placement
-    instead = _search(replace(context, demand=demand))
-    if isinstance(instead, Rejected):
-        return placement
-    return replace(instead, reasons=(reasons.no_whole_cores(demand.whole), *instead.reasons))
+    moving: Placed | None = None
+    for demand, why in _ways(context.demand):
+        placement = _search(replace(context, demand=demand))
+        if isinstance(placement, Rejected):
+            continue
+        placement = replace(placement, reasons=(*why, *placement.reasons)) if why else placement
+        if _keeps_cpus(context, placement.grant):
+            return placement
+        moving = moving or placement
+    # The last refusal is of the least that would do.
+    return moving or placement
+
+
+def _ways(demand: Demand) -> Iterator[tuple[Demand, tuple[Reason, ...]]]:
+    """Yield the demand, then what does instead, with the reason for each."""
+    yield demand, ()
+    if demand.strict_threads:
+        return
+    if demand.threads is not Threads.ANY:
+        yield without_whole_cores(demand), (reasons.no_whole_cores(demand.asked),)
+    elif demand.hides and demand.shared_mcpu:
+        yield replace(demand, hides=False), (reasons.too_few_cores(demand.shared_mcpu),)
+
+
+def _keeps_cpus(context: PlacementContext, grant: Grant) -> bool:
+    """Return whether a running container stays on its own CPUs: with more of them, or with some of them."""
+    if context.own is None or not context.own.owned or not grant.owned:
+        return True
+    return grant.owned <= context.own.owned or context.own.owned <= grant.owned
 
 
 def _search(context: PlacementContext) -> Decision:

@@ -1,5 +1,7 @@
 """Reasons of CPU and pool decisions, refusals and moves: one function per sentence, with its code."""
 
+from dataclasses import replace
+
 from policies.base import Grant, Previous, Reason
 from policies.pod_share import PodShare
 from policies.topology_aware.memory.reasons import amount_text
@@ -40,7 +42,8 @@ def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
 def wanted_text(demand: Demand) -> str:
     """Return what is requested in words."""
     strict = demand.isolation is Isolation.REQUIRE
-    return given_text(0 if strict else demand.whole, demand.whole if strict else 0, demand.shared_mcpu)
+    text = given_text(0 if strict else demand.asked, demand.asked if strict else 0, demand.shared_mcpu)
+    return f"{text} ({demand.whole} as whole cores)" if demand.rounded_up else text
 
 
 def preserved(*, wants_isolated: bool) -> Reason:
@@ -99,6 +102,24 @@ def no_whole_cores(wanted: int) -> Reason:
     """Whole cores are preferred, and no pool has enough of them."""
     text = f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings"
     return Reason(ReasonCode.NO_WHOLE_CORES, text)
+
+
+def too_few_cores(wanted_mcpu: int) -> Reason:
+    """The container runs on one thread of each core, and no pool has a core for each CPU that it asks for."""
+    text = f"no pool has cores for {wanted_mcpu}m of shared CPUs, one thread of each: it runs on fewer"
+    return Reason(ReasonCode.TOO_FEW_CORES, text)
+
+
+def cores_missing(demand: Demand, free: int, best: str, best_free: int) -> Reason:
+    """A strict preference for cores cannot be met; ``free`` is what the root has of them, in CPUs to own or cores."""
+    wanted = wanted_text(replace(demand, whole=demand.asked, rounded_up=0))
+    if demand.whole:
+        makes = f", which makes {demand.whole}" if demand.rounded_up else ""
+        text = f"wanted {wanted} on whole cores and no others{makes}; CPUs free on whole cores in root: {free}"
+    else:
+        text = f"wanted {wanted} on one thread of each core; cores to share in root: {free}"
+    most = "" if best == "root" or not best_free else f", most in {best}: {best_free}"
+    return Reason(ReasonCode.STRICT_CORES, text + most)
 
 
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:

@@ -12,9 +12,14 @@ def check(step: Step) -> None:
     if step.subject is None or step.decision is None:
         return
     scene = scene_of(without(step.before, step.subject))
+    need = scene.model.need(step.subject)
+    if need.hides and need.strict_cores and step.subject.previous is not None:
+        return  # it may stay where others have since left it fewer cores
     if step.refused is not None:
         refused = step.refused.reason
-        assert scene.must_be_refused(step.subject), f"refused though possible: {refused.code}: {refused.text}"
+        lifts = not (need.strict_cores and need.whole_cores)  # room is made for CPUs and not for whole cores
+        must = scene.must_be_refused(step.subject, lifts=lifts)
+        assert must, f"refused though possible: {refused.code}: {refused.text}"
         if step.before.admits and refused.code == ReasonCode.CPU_FULL:
             assert scene.model.need(step.subject).own, "refused though it only shares"
     elif step.placed is not None and step.placed.grant.is_overcommitted:

@@ -24,6 +24,8 @@ class Need:
     reserved_mcpu: int = 0
     isolated: str = "no"
     whole_cores: bool = False
+    hides: bool = False  # shares, on one thread of each core
+    strict_cores: bool = False
     near: tuple[Ids, ...] = ()  # strictly near each device: the CPUs that are local to it
     impossible: bool = False
 
@@ -65,14 +67,20 @@ class Model:
             shared_mcpu=mcpu - 1000 * own,
             isolated="required" if strict else "wanted" if own and self._wants_isolated(request) else "no",
             whole_cores=whole_cores,
+            hides=own == 0 and threads is Threads.HIDE,
+            strict_cores=self._or_option(preferences.strict_threads, self.options.strict_threads),
             near=self._local_cpus(request) if preferences.strict_hints else (),
             impossible=impossible,
         )
 
+    @staticmethod
+    def _or_option(asked: bool | None, option: bool) -> bool:
+        return option if asked is None else asked
+
     def without_whole_cores(self, need: Need, request: Request) -> Need:
-        """The wish for whole cores is done without when no pool has them."""
-        if not need.whole_cores:
-            return need
+        """The wish for cores is done without when no pool has them, unless it is strict."""
+        if need.strict_cores or not need.whole_cores:
+            return need if need.strict_cores else replace(need, hides=False)
         return replace(need, own=request.cpu_request_mcpu // 1000, whole_cores=False)
 
     def _owns(self, request: Request) -> bool:
@@ -190,6 +198,8 @@ class Scene:
         if need.is_nothing:
             has_any = bool(self.shared("root") or self.kinds.reserved)
             return bool(self.shared(pool)) or (has_any and not keep_busy)
+        if need.hides and 1000 * self._cores_with(self.shared(pool)) < need.shared_mcpu:
+            return False
         near = () if is_at_devices else need.near
         isolated = (usable & self.kinds.isolated) - self.owned - self.withheld
         if need.own and need.isolated != "no" and len(self._on_cores(isolated, need)) >= need.own:
@@ -202,6 +212,9 @@ class Scene:
             self._all_keep_what_they_owe(pool, need, taken, keep_busy=keep_busy)
             for taken in self._ways_to_take(ordinary, need, near)
         )
+
+    def _cores_with(self, cpus: Ids) -> int:
+        return sum(not cpus.isdisjoint(core.cpus) for core in self.model.machine.cores)
 
     def _on_cores(self, free: Ids, need: Need) -> Ids:
         """Those of the free CPUs that a container may own: with whole cores, of cores that are wholly free."""
@@ -248,8 +261,8 @@ class Scene:
                 return found
         return ()
 
-    def must_be_refused(self, request: Request) -> bool:
-        """Whether no pool is possible, not with idle pools emptied, all shares moved up, and threads of any core."""
+    def must_be_refused(self, request: Request, *, lifts: bool = True) -> bool:
+        """Whether no pool is possible, with idle pools emptied, shares moved up (``lifts``), any core's threads."""
         need = self.model.need(request)
         if need.impossible:
             return True
@@ -262,7 +275,7 @@ class Scene:
         # Others make room for CPUs that are owned; for a share the root is room enough, and near a device it has to do.
         return not any(
             scene.is_possible(pool, way, keep_busy=False)
-            for scene in ((self, self.lifted()) if need.own else (self,))
+            for scene in ((self, self.lifted()) if need.own and lifts else (self,))
             for way in (need, self.model.without_whole_cores(need, request))
             for pool in self.pools
         )

@@ -23,6 +23,7 @@ _OF_CPUS = (
     rows.PREFER_SHARED,
     rows.HYPERTHREADS,
     rows.HIDE_HYPERTHREADS,
+    rows.STRICT_HYPERTHREADS,
 )
 
 

@@ -117,6 +117,18 @@ HIDE_HYPERTHREADS = Annotation(
     "the same as with hyperthreads",
     spelling_of="hyperthreads",
 )
+STRICT_HYPERTHREADS = Annotation(
+    "strict.hyperthreads",
+    truth,
+    ("strict_threads",),
+    "Refuse the container rather than do without the cores that hyperthreads asks for: whole cores to own or, to share "
+    "with hide, a core for each CPU requested. false: do without them where they are lacking.",
+    ("true", "false", "{c0: true}"),
+    "own-core",
+    NOTHING_OF_OTHERS,
+    label="hyperthreads",
+    shown=lambda asked: _chosen(asked.strict_threads, "required: refused without such cores", "preferred"),
+)
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
     preferences.cpu_priority,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from policies.base import Threads
 from policies.hardware.pools import Pool
+from policies.hardware.siblings import one_thread_per_core
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
 from policies.topology_aware.cpus.retained import retained
 from policies.topology_aware.locality.devices import ANYWHERE, is_near_each, reach_in
@@ -68,6 +69,16 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
     return _Remaining(room, lenient, ordinary, isolated, inner, reach)
 
 
+def on_whole_cores(context: PlacementContext, room: Room) -> list[int]:
+    """Return per pool how many CPUs it could give on wholly free cores: isolated ones where these are required."""
+    strict = context.demand.isolation is Isolation.REQUIRE
+    free = context.supply.free_isolated(0) if strict else context.supply.shared[0] & ~context.supply.withheld
+    cores = on_free_cores(context.tree, free)
+    if strict:
+        return [(pool.isolated & cores).bit_count() for pool in context.tree.pools]
+    return [min(*pair) for pair in zip(inner_on_cores(context.tree, cores, room.give), room.give, strict=True)]
+
+
 def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offer:
     demand, reach = context.demand, remaining.reach[pool.index]
     previous, keep = retained(context, remaining.lenient, pool, reach)
@@ -91,11 +102,29 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
         return bool(context.supply.shared[i]) or (not room.keep_busy and context.supply.has_shared_cpus)
+    if demand.hides and not _hides_in(context, pool, is_back=keep is not None):
+        return False
     if sliced and (demand.isolation is Isolation.REQUIRE or min(room.spare[i], room.inner[i]) < sliced):
         return False
     if room.free_mcpu[i] < 1000 * sliced + demand.shared_mcpu:
         return False
     return not demand.whole or _has_such_cpus(context, remaining, pool, sliced, keep or 0)
+
+
+def _hides_in(context: PlacementContext, pool: Pool, *, is_back: bool) -> bool:
+    """Return whether the pool has a core for each CPU that is shared with one thread of each core.
+
+    ``is_back``: the container was here. It stays unless it runs and asks for more.
+    """
+    own, mcpu = context.own, context.demand.shared_mcpu
+    if is_back and (own is None or own.shared_mcpu >= mcpu):
+        return True
+    return 1000 * shared_cores(context, pool) >= mcpu
+
+
+def shared_cores(context: PlacementContext, pool: Pool) -> int:
+    """Return the cores that the shared set of the pool has threads of."""
+    return one_thread_per_core(context.tree.sibling_shifts, context.supply.shared[pool.index]).bit_count()
 
 
 def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: int, keep: int) -> bool:

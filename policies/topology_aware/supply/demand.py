@@ -23,7 +23,9 @@ class Demand:
     """What one container should get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
 
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
-    ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``), else as asked.
+    ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``): ``rounded_up`` CPUs more
+    than asked for. ``strict_threads``: refuse rather than do without the cores.
+    ``hides``: it only shares, and runs on one thread of each core, so that its pool needs a core per CPU asked for.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
     ``burst_level`` is how wide the pool should be for a container that may use all the CPU time it finds: Burstable
     without a limit, or best effort; None = no preference.
@@ -40,6 +42,9 @@ class Demand:
     conflict: str = ""
     burst_level: BurstLevel | None = None
     threads: Threads = Threads.ANY
+    strict_threads: bool = False
+    hides: bool = False
+    rounded_up: int = 0
     priority: CpuPriority = CpuPriority.NONE
     strict_hints: bool = False
 
@@ -47,6 +52,11 @@ class Demand:
     def is_zero(self) -> bool:
         """Return whether the container asks for no CPU time: it only needs some CPU to share."""
         return not self.whole and not self.shared_mcpu
+
+    @property
+    def asked(self) -> int:
+        """The CPUs to own that were asked for, before they were rounded up to whole cores."""
+        return self.whole - self.rounded_up
 
 
 def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
@@ -65,6 +75,7 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         return Demand(CpuKind.RESERVED, reserved_mcpu=mcpu, conflict=_conflict(request, mcpu, reserved=True))
     asked = mcpu // 1000 if _wants_exclusive(request, options) else 0
     threads = preferences.threads or options.threads
+    strict = preferences.strict_threads
     whole = asked if threads is Threads.ANY else -(-asked // threads_per_core) * threads_per_core
     qos = request.pod.qos
     return Demand(
@@ -77,14 +88,17 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         conflict=_conflict(request, mcpu, reserved=False),
         burst_level=None if whole or qos is QosClass.GUARANTEED else _burst_level(request, options),
         threads=threads if whole else Threads.ANY,
+        strict_threads=options.strict_threads if strict is None else strict,
+        hides=threads is Threads.HIDE and not whole,
+        rounded_up=whole - asked,
         priority=(preferences.priority or options.cpu_priority),
         strict_hints=preferences.strict_hints and bool(request.hints),
     )
 
 
-def without_whole_cores(demand: Demand, request: Request) -> Demand:
+def without_whole_cores(demand: Demand) -> Demand:
     """Return the demand for threads of any cores, for use if no pool has enough whole ones."""
-    return replace(demand, whole=request.cpu_request_mcpu // 1000, threads=Threads.ANY)
+    return replace(demand, whole=demand.asked, rounded_up=0, threads=Threads.ANY)
 
 
 def _burst_level(request: Request, options: TopologyAwareOptions) -> BurstLevel | None:

@@ -13,6 +13,7 @@ from policies.base import (
     Preferences,
     QosClass,
     Request,
+    Threads,
 )
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.options import TopologyAwareOptions
@@ -90,3 +91,10 @@ def test_colocation_is_a_default_of_containers_without_affinities_only() -> None
     told = [d.value for d in defaults_of(plain, options) if d.field == "affinities"]
     assert told == ["near the containers of its pod", "near the containers of its namespace"]
     assert "affinities" not in said(wished, options)
+
+
+def test_an_option_says_that_whole_cores_are_required_where_such_are_wanted() -> None:
+    strict = replace(OPTIONS, strict_threads=True)
+    assert "strict_threads" not in said(request(2000), strict)
+    assert said(request(2000, threads=Threads.OWN_CORE), strict)["strict_threads"].startswith("required")
+    assert "strict_threads" not in said(request(2000, threads=Threads.OWN_CORE, strict_threads=False), strict)

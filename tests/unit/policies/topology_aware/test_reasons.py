@@ -1,6 +1,6 @@
 import pytest
 
-from policies.base import CpuKind, Grant, Previous
+from policies.base import CpuKind, Grant, Previous, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
@@ -17,6 +17,7 @@ TWO = Demand(CpuKind.SHARED, whole=2, shared_mcpu=500)
         (Demand(CpuKind.SHARED, whole=1, isolation=Isolation.REQUIRE), "1 isolated CPU"),
         (Demand(CpuKind.SHARED, shared_mcpu=300), "300m shared"),
         (Demand(CpuKind.SHARED), "a CPU to share"),
+        (Demand(CpuKind.SHARED, whole=4, rounded_up=1), "3 exclusive CPUs (4 as whole cores)"),
     ],
 )
 def test_what_is_wanted_is_said_in_words(demand: Demand, text: str) -> None:
@@ -158,3 +159,15 @@ def test_owned_cpus_alone_are_wanted_near_each_of_several_devices(demand: Demand
 def test_the_best_pool_near_all_devices_matters_to_containers_that_share(demand: Demand, is_said: bool) -> None:
     text = reasons.hints_unmet(demand, (("/dev/0", "NUMA node #0", 1),), "NUMA node #0", 250).text
     assert text.endswith("; most shared capacity near all of them in NUMA node #0: 250m") is is_said
+
+
+def test_a_refusal_for_want_of_whole_cores_names_what_was_asked_for_and_what_was_free() -> None:
+    odd = Demand(CpuKind.SHARED, whole=4, rounded_up=1, threads=Threads.OWN_CORE)
+    assert reasons.cores_missing(odd, 2, "socket #1", 2).text == (
+        "wanted 3 exclusive CPUs on whole cores and no others, which makes 4; CPUs free on whole cores in root: 2, "
+        "most in socket #1: 2"
+    )
+    shares = Demand(CpuKind.SHARED, shared_mcpu=3000, hides=True)
+    assert reasons.cores_missing(shares, 2, "root", 2).text == (
+        "wanted 3000m shared on one thread of each core; cores to share in root: 2"
+    )

@@ -80,6 +80,7 @@ def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, i
         ("hyperthreads", "own-core", Preferences(threads=Threads.OWN_CORE)),
         ("hide-hyperthreads", "true", Preferences(threads=Threads.HIDE)),
         ("hide-hyperthreads", "false", Preferences(threads=Threads.ANY)),
+        ("strict.hyperthreads", "true", Preferences(strict_threads=True)),
         ("prefer-cpu-priority", "low", Preferences(priority=CpuPriority.LOW)),
         ("prefer-cpu-priority", "default", Preferences()),
         ("unlimited-burstable", "l3cache", Preferences(burst_level=BurstLevel.L3_CACHE)),
