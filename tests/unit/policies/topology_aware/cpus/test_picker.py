@@ -252,3 +252,13 @@ def test_all_that_a_pool_has_can_be_picked(machine: Machine, rng: random.Random)
     pool = rng.choice(tree.pools)
     free = pool.cpus & sum(1 << cpu for cpu in machine.online if rng.random() < 0.8)
     assert not free or pick_cpus(CandidateCpus(tree, free, [PLENTY] * len(tree.pools)), pool, free.bit_count()) == free
+
+
+def test_a_die_gives_no_more_than_it_may_where_several_nodes_are_taken_from() -> None:
+    """Two dies of two nodes of 4 CPUs; the first die keeps 7 of its 8 for those who share there."""
+    machine = small_machine(packages=1, dies=2, nodes=2, cores=2, threads=2)
+    tree = tree_of(machine)
+    limits = [1 if pool.name == "die #0/0" else PLENTY for pool in tree.pools]
+    cpus = pick_cpus(CandidateCpus(tree, machine.online.mask, limits), tree.root, 9)
+    assert cpus.bit_count() == 9
+    assert within_limits(tree, tree.root, cpus, limits)
