@@ -5,6 +5,7 @@
 
 import asyncio
 import random
+from operator import attrgetter
 
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -29,13 +30,16 @@ def tell_policies() -> None:
 
 
 async def tell_node() -> None:
-    """Every call that the runtime accepted, in order, and what it then has on record."""
+    """Every call that the runtime accepted, in order for each container, and what it then has on record.
+
+    Calls for different containers overlap: a change of the machine is planned in a thread, while memory is narrowed.
+    """
     machine = small_machine(packages=2, nodes=2, cores=4, isolated="3,9")
     world = World(machine, TopologyAwareOptions(machine.online, CpuSet.parse("0")), SEED)
     await world.open(world.check)
     while world.steps < NODE_STEPS:
         await world.step()
-        print(world.doing, world.runtime.updates, world.recorded())
+        print(world.doing, sorted(world.runtime.updates, key=attrgetter("container_id")), world.recorded())
 
 
 if __name__ == "__main__":
