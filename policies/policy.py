@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from policies.base import (
@@ -22,6 +23,17 @@ from policies.base import (
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class BetterPlaces:
+    """Running containers that a fresh decision would place better: their grants there, to be taken in this order.
+
+    ``last`` is the container that was looked at last, None when those that follow it are none: a round is over.
+    """
+
+    grants: tuple[Grant, ...] = ()
+    last: ContainerKey | None = None
 
 
 class Policy(ABC):
@@ -94,6 +106,13 @@ class Policy(ABC):
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
         return ()
+
+    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+        """Return few running containers that a fresh decision would place better, of those that follow ``after``.
+
+        Only containers that own no CPU move. Repeated without other changes, this ends.
+        """
+        return BetterPlaces()
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """Return the grants that change when this container's cold start ends; its own is one of them."""

@@ -295,17 +295,18 @@ class Coordinator:
         self._effects.schedule()
         self._context.signals.room_freed.send()
 
-    def regrant(self, grants: Iterable[Grant], why: str) -> tuple[Row, ...]:
+    def regrant(self, grants: Iterable[Grant], why: str, *, came_home: bool = False) -> tuple[Row, ...]:
         """Change the grants of live containers without a request of theirs; return the rows that changed.
 
-        The grants were computed from the ledger as it is: no ``await`` may lie between.
+        ``came_home``: to the place that a fresh decision would choose. The grants were computed from the ledger as it
+        is: no ``await`` may lie between.
         """
         changed = []
         for row in self._ledger.grants_with(grants):
             before = self._ledger.get(row.key)
             if before is not None and before.state in ACTIVE and before.grant != row.grant:
                 changed.append(row)
-                self._context.journal.changed(before.grant, row.grant, why)
+                self._context.journal.changed(before.grant, row.grant, why, came_home=came_home)
         if changed:
             self._ledger.put(*changed)
             self._context.persistence.save_later(changed)

@@ -117,6 +117,7 @@ class Node:
         await self.managers.look()
         self.cold_starts.look()
         await self.rebalance.improve_all()
+        await self.rebalance.come_home()
 
     def warnings(self) -> tuple[str, ...]:
         """Return what an operator should know of the kubelet's managers and of drift, a sentence each."""

@@ -1,6 +1,7 @@
 """Improve placements when room returns (narrower memory, the CPUs they asked for), and end cold starts that are due.
 
-Small steps, off the path of the call that freed the room: one after each release, all of them in the slow check.
+Small steps, off the path of the call that freed the room: one after each release, all of them in the slow check. Only
+the slow check moves containers that share and have all they asked for, a few at a time.
 A container whose own start, update or creation is under way is left alone.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
@@ -29,6 +31,9 @@ TICK_SECONDS = 1.0
 NARROWED = "there is room again for its memory"  # it was widened for lack of room
 SMALLER = "a narrower pool has all of its own CPUs"  # it was resized
 PLACED = "there is room for what it asked for again"  # it had to share
+BETTER = "a fresh decision would place it there"  # its place was full when it came, or it had to move
+
+T = TypeVar("T")
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
@@ -44,6 +49,10 @@ class Rebalance:
         self._is_due = False
         self._is_thorough = False
         self._busy: list[ContainerKey] = []
+        # The containers that share are looked at in turns: behind which of them to go on, in which state of the ledger
+        # this round began, and in which one a whole round found nothing.
+        self._looked_at: ContainerKey | None = None
+        self._round_version = self._settled_version = -1
         context.signals.room_freed.connect(self.soon)
 
     def soon(self, *, thoroughly: bool = False) -> None:
@@ -94,7 +103,24 @@ class Rebalance:
         placed = _first_place(self._ledger.policy, self._ledger.allocations, waiting)
         return self._regrant(placed, PLACED) or narrowed
 
-    async def _compute(self, look: Callable[[Policy, Allocations], tuple[Grant, ...]]) -> tuple[Grant, ...]:
+    async def come_home(self) -> None:
+        """Move the next few containers that share to better places; a node where nothing changes is looked at once."""
+        if self._looked_at is None:
+            if self._ledger.version == self._settled_version:
+                return
+            self._round_version = self._ledger.version
+        after = self._looked_at
+        found = await self._compute(lambda policy, held: policy.better_places(held, after))
+        self._looked_at = found.last
+        # Each place counts on the moves before it; those that share a pod's CPUs move together.
+        busy = [grant for grant in found.grants if not self._is_idle(self._ledger.get(grant.container))]
+        moves = found.grants[: found.grants.index(busy[0])] if busy else found.grants
+        together = [grant for grant in moves if not any(grant.shares_cpus_with(other) for other in busy)]
+        self._coordinator.regrant(together, BETTER, came_home=True)
+        if found.last is None and not found.grants and self._ledger.version == self._round_version:
+            self._settled_version = self._round_version
+
+    async def _compute(self, look: Callable[[Policy, Allocations], T]) -> T:
         """Compute this on a thread, again where the ledger has changed meanwhile."""
         return await off_loop(
             lambda: self._ledger.version, lambda: partial(look, self._ledger.policy, self._ledger.allocations)
@@ -107,14 +133,14 @@ class Rebalance:
         for grant in grants:
             row = self._ledger.get(grant.container)
             (smaller if row is not None and row.grant.pool != grant.pool else same).append(grant)
-        return self._regrant(same, NARROWED) | self._regrant(smaller, SMALLER)
+        return self._regrant(same, NARROWED) | self._regrant(smaller, SMALLER, came_home=True)
 
-    def _regrant(self, grants: Iterable[Grant], why: str) -> bool:
+    def _regrant(self, grants: Iterable[Grant], why: str, *, came_home: bool = False) -> bool:
         """Change the grants of those that no call is under way about; of those that share a pod's CPUs all or none."""
         wanted = tuple(grants)
         busy = [grant for grant in wanted if not self._is_idle(self._ledger.get(grant.container))]
         idle = [g for g in wanted if g not in busy and not any(g.shares_cpus_with(other) for other in busy)]
-        return bool(self._coordinator.regrant(idle, why))
+        return bool(self._coordinator.regrant(idle, why, came_home=came_home))
 
     def _waiting(self) -> list[Row]:
         """Return the containers that share for lack of room, the most urgent first."""

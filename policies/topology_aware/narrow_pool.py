@@ -1,4 +1,4 @@
-"""Find owners of CPUs whose pool is wider than their CPUs, as resizes leave it, and the pool that suits these CPUs.
+"""Find owners of CPUs whose pool is wider than their CPUs, as resizes and lifts leave it; and the one that suits them.
 
 The pool decides which memory nodes are home (docs/placement.md, Memory). Their CPUs stay as they are.
 """
@@ -6,7 +6,7 @@ The pool decides which memory nodes are home (docs/placement.md, Memory). Their 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from policies.base import Allocations, CpuPriority, Grant
+from policies.base import Allocations, CpuKind, CpuPriority, Grant
 from policies.hardware.pools import Pool
 from policies.topology_aware.memory.home import home_zone
 from policies.topology_aware.options import TopologyAwareOptions
@@ -23,9 +23,10 @@ RANKED = 8
 def in_narrower_pools(options: TopologyAwareOptions, held: Allocations, supply: Supply) -> tuple[Grant, ...]:
     """Return few grants in a narrower pool that has all of their own CPUs; their memory nodes are for the caller.
 
-    A container that was never resized or created again is in the pool that a fresh decision chose: it is not looked at.
+    A container that was never resized or created again, and shares no CPU with which it could have been lifted, is in
+    the pool that a fresh decision chose: it is not looked at.
     """
-    candidates = [g for g in held.grants if g.owned and g.request.previous is not None and _would_narrow(supply, g)]
+    candidates = [g for g in held.grants if g.owned and _may_be_elsewhere(g) and _would_narrow(supply, g)]
     candidates.sort(key=lambda g: (promised_bytes(g.request), g.container))
     found = []
     for grant in candidates[:RANKED]:
@@ -34,6 +35,10 @@ def in_narrower_pools(options: TopologyAwareOptions, held: Allocations, supply: 
             found.append(narrow)
             held, supply = held.with_grants(narrow), supply.minus(grant).plus(narrow)
     return tuple(found)
+
+
+def _may_be_elsewhere(grant: Grant) -> bool:
+    return grant.request.previous is not None or grant.kind is CpuKind.MIXED
 
 
 def _would_narrow(supply: Supply, grant: Grant) -> bool:

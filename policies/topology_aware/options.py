@@ -9,6 +9,19 @@ from policies.options import Option, PolicyOptions
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
 SYSTEM_NAMESPACE = "kube-system"
+# A move is a call to the runtime, and its memory is copied to other nodes: more of them at once are a disturbance.
+MOST_MOVES = 64
+
+
+def read_moves(text: str) -> int:
+    """Return a number of moves. Raises ValueError.
+
+    >>> read_moves("2")
+    2
+    """
+    if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_MOVES)) and int(text) <= MOST_MOVES:
+        return int(text)
+    raise ValueError(f"expected a whole number from 0 to {MOST_MOVES}, got {text!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,16 @@ class TopologyAwareOptions(PolicyOptions):
             "annotation says",
         ),
     ] = CpuPriority.NONE
+    moves_per_check: Annotated[
+        int,
+        Option(
+            "MovesPerCheck",
+            "How many containers that share CPUs may move at each slow check (every 30 seconds) to a place that a "
+            "fresh decision would choose; 0: none",
+            values="a whole number from 0 to 64",
+            read=read_moves,
+        ),
+    ] = 2
     # The next two do not change a decision: the daemon follows them when it writes a grant into the call.
     lift_quota: Annotated[
         bool,

@@ -20,7 +20,7 @@ from policies.base import (
     Update,
 )
 from policies.pod_share import PodShare
-from policies.policy import Policy
+from policies.policy import BetterPlaces, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of
@@ -190,6 +190,12 @@ class PodSharing(Policy):
         """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
         view = self._view(held)
         return tuple(view.each(self._inner.narrowed(view.owners)))
+
+    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+        """Return few sharers that a fresh decision would place better; containers that share a grant move together."""
+        view = self._view(held)
+        found = self._inner.better_places(view.owners, after)
+        return replace(found, grants=tuple(view.each(found.grants)))
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """Return the container's grant with DRAM, and those of the containers that share it; nothing without one."""

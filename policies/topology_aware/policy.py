@@ -19,7 +19,7 @@ from policies.base import (
     Update,
 )
 from policies.hardware.pools import build_pools
-from policies.policy import Policy
+from policies.policy import BetterPlaces, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
@@ -29,6 +29,7 @@ from policies.topology_aware.narrow_pool import in_narrower_pools
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
+from policies.topology_aware.rebalance import better_places
 from policies.topology_aware.reinstate import reinstate
 from policies.topology_aware.supply.context import PlacementContext, context_of
 from policies.topology_aware.supply.memory_packing import promised_inside
@@ -125,6 +126,10 @@ class TopologyAware(Policy):
             return narrowed(supply, held.grants)
         after = held.with_grants(*in_narrower_pools(self._options, held, supply))
         return narrowed(updated_supply(supply, held.grants, after.grants), after.grants)
+
+    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+        """Return few sharers that a fresh decision would place better, at most ``MovesPerCheck``."""
+        return better_places(self._options, held, self._supply(held), after)
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """Return the container's grant with DRAM; nothing if it has no cold start."""

@@ -219,6 +219,19 @@ def test_narrowing_moves_nobody_to_other_cpus(name: str, seed: int) -> None:
     assert {k: p.cpus for k, p in was.items()} == {k: p.cpus for k, p in now.items()}
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_better_places_come_to_an_end_and_own_no_cpu(name: str, seed: int) -> None:
+    policy, held = built(name), some_grants(built(name), seed)
+    for grant in held.grants[::2]:
+        held = held.without(grant.container)
+    owned = {g.container: g.owned for g in held.grants}
+    for _ in range(3 * len(held.grants)):
+        held = held.with_grants(*policy.better_places(held).grants)
+        assert {g.container: g.owned for g in held.grants} == owned
+        assert policy.reinstate(held).allocations == held
+    assert policy.better_places(held).grants == ()
+
+
 def test_a_cold_start_ends_once_and_brings_only_memory_nodes(name: str) -> None:
     policy, held = built(name), some_grants(built(name), 15)
     cold = [g for g in held.grants if g.is_cold]

@@ -145,11 +145,11 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """There is room again: who was widened may come back."""
+    """There is room again: who was widened may come back, and who shares may move to a better place."""
 
     def happen(self, world: World) -> Step:
-        narrowed = world.policy.narrowed(world.held)
-        return Step(self, world, replace(world, held=world.held.with_grants(*narrowed)))
+        held = world.held.with_grants(*world.policy.narrowed(world.held))
+        return Step(self, world, replace(world, held=held.with_grants(*world.policy.better_places(held).grants)))
 
 
 @dataclass(frozen=True, slots=True)

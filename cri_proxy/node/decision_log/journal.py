@@ -12,7 +12,14 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.node.decision_log.records import OpenDecision, Records
-from cri_proxy.node.decision_log.summary import Circumstances, asks_same, change_code, change_text, record_of
+from cri_proxy.node.decision_log.summary import (
+    CAME_HOME,
+    Circumstances,
+    asks_same,
+    change_code,
+    change_text,
+    record_of,
+)
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode
@@ -142,12 +149,12 @@ class Journal:
         self.records.kept(row, why)
         self._log.warning(events.ROLLED_BACK, **_names(row.grant.request), pool=row.grant.pool, reason=why)
 
-    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+    def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Log, count and keep a change of a grant that no request asked for."""
-        self.records.changed(before, after, why)
-        change = "placed" if before is None else change_code(before, after)
+        self.records.changed(before, after, why, came_home=came_home)
+        change = "placed" if before is None else CAME_HOME if came_home else change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
-        is_move = change in ("placed", "re-placed")
+        is_move = change in ("placed", "re-placed", CAME_HOME)
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
             **_names(after.request),

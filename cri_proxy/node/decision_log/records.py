@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.clock import Clock
 from cri_proxy.node.decision_log.summary import (
+    CAME_HOME,
     Circumstances,
     after_earlier,
     asks_same,
@@ -160,13 +161,14 @@ class Records:
         holds = opened.row.grant if opened is not None and opened.row is not None else row.grant
         self._add(holds, "resize-undone", why)
 
-    def changed(self, before: Grant | None, after: Grant, why: str) -> None:
+    def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Add a change of a grant that no request asked for; None = the container held nothing."""
         if before is None:
             adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
-            self._add(after, change_code(before, after), f"{change_text(before, after)}: {why}")
+            code = CAME_HOME if came_home else change_code(before, after)
+            self._add(after, code, f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:
         """Add an event that leaves the grant as it is; a repetition of the last one is counted."""

@@ -34,6 +34,8 @@ from policies.base import (
     Update,
 )
 
+CAME_HOME = "came-home"  # the code of a move to the place that a fresh decision would choose
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:

@@ -56,6 +56,23 @@ def affinity_scores(
     return _spread(tree, weights)
 
 
+def scores_for_others(
+    tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]
+) -> tuple[float, ...]:
+    """Return per pool how much the affinity scores of all others together gain with this container there.
+
+    That is its own score, but for what options imply: it is not drawn by what another container's options imply.
+    """
+    weights = [0] * len(tree.pools)
+    me = Containers((request,))
+    for grant in others:
+        if _is_somewhere(grant):
+            theirs = grant.request.affinities or tuple(affinity for _, affinity in implied(options, grant.request))
+            mine = affinity_weight(request.affinities, request, Containers((grant.request,)))
+            weights[tree.named(grant.pool).index] += mine + affinity_weight(theirs, grant.request, me)
+    return _spread(tree, weights)
+
+
 def _masks_by_pool(tree: PoolTree, grants: Sequence[Grant]) -> dict[int, int]:
     """Return which of the grants are in each pool, bit i for the i-th."""
     masks: dict[int, int] = {}

@@ -33,9 +33,12 @@ class Load:
             return round(inside / left + self.around[pool])
         return _NO_CPU if inside else 0
 
-    def crowding(self, pool: int) -> int:
-        """Return by how much the set is busier than the machine on average and ``CROWDED_MCPU``, in tenths of a CPU."""
-        return -(-max(0, self.after(pool, 0) - self.after(0, 0) - CROWDED_MCPU) // 100)
+    def crowding(self, pool: int, but_mcpu: int = 0) -> int:
+        """Return by how much the set is busier than the machine on average and ``CROWDED_MCPU``, in tenths of a CPU.
+
+        ``but_mcpu`` of what runs there does not count: for a container in it, what it asks for itself.
+        """
+        return -(-max(0, self.after(pool, -but_mcpu) - self.after(0, -but_mcpu) - CROWDED_MCPU) // 100)
 
 
 def load_of(supply: Supply) -> Load:

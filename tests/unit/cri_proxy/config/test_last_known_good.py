@@ -37,6 +37,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "kubeletRoot": ("/srv/kubelet",),
     "sysfsRoot": ("/srv/machine",),
     "http": ("off", "[::1]:80"),
+    "topologyAware.MovesPerCheck": ("0", "64"),
     "nodeName": ("", "worker-7"),
     "nodeGroup": ("", "rt"),
 }

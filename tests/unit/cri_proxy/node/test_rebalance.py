@@ -3,9 +3,10 @@ from dataclasses import replace
 
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.node.rebalance import SMALLER
-from policies.base import Allocations, CpuKind, Grant
-from policies.policy import Policy
+from cri_proxy.metrics import catalog
+from cri_proxy.node.rebalance import BETTER, SMALLER
+from policies.base import Allocations, ContainerKey, CpuKind, Grant
+from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
@@ -152,3 +153,88 @@ async def test_an_owner_that_shrank_says_why_its_memory_comes_back(site: Site) -
     assert record is not None
     assert record.history[-1].text.endswith(SMALLER)
     assert (site.cpus(container_id), len(site.row(container_id).grant.mems)) == (cpus, 1)
+
+
+class Homing(FragilePolicy):
+    """A policy that finds a better place, socket #0, for one container after the other, in the order of their names."""
+
+    def __init__(self, inner: Policy) -> None:
+        super().__init__(inner)
+        self.looks: list[ContainerKey | None] = []
+
+    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+        self.looks.append(after)
+        waiting = [g for g in held.grants if after is None or g.container > after]
+        if not waiting:
+            return BetterPlaces()
+        first, *rest = waiting
+        moved = () if first.pool == "socket #0" else (replace(first, pool="socket #0"),)
+        return BetterPlaces(moved, first.container if rest else None)
+
+
+async def in_the_root(policy: Policy, count: int) -> tuple[Site, list[str]]:
+    """So many containers that share and were lifted to the root."""
+    site = on(policy)
+    await site.open()
+    specs = [ContainerSpec("c", cpu_request_mcpu=100)] * count
+    ids = [(await site.run(f"p{n}", spec)).container_id("c") for n, spec in enumerate(specs)]
+    ids.sort(key=lambda container_id: site.row(container_id).key)
+    rows = [site.row(container_id) for container_id in ids]
+    site.node.context.ledger.put(*(replace(row, grant=replace(row.grant, pool="root")) for row in rows))
+    await site.node.settle()
+    return site, ids
+
+
+def pools(site: Site, ids: list[str]) -> list[str]:
+    return [site.row(container_id).grant.pool for container_id in ids]
+
+
+async def test_each_slow_check_goes_on_with_the_next_containers() -> None:
+    policy = Homing(small_policy())
+    site, ids = await in_the_root(policy, 2)
+    await site.node.slow_check()
+    await site.node.settle()
+    assert pools(site, ids) == ["socket #0", "root"]
+    assert site.cpus(ids[0]) != site.cpus(ids[1])
+    await site.node.slow_check()
+    assert pools(site, ids) == ["socket #0", "socket #0"]
+    assert policy.looks == [None, site.row(ids[0]).key]
+    assert site.log.errors == []
+
+
+async def test_a_node_where_nothing_changes_is_looked_at_once() -> None:
+    policy = Homing(small_policy())
+    site, _ = await in_the_root(policy, 2)
+    for _ in range(9):
+        await site.node.slow_check()
+        await site.node.settle()
+    seen = len(policy.looks)
+    await site.node.slow_check()
+    assert len(policy.looks) == seen
+    await site.run("new", guaranteed("c", 1000))
+    await site.node.slow_check()
+    assert len(policy.looks) == seen + 1
+
+
+async def test_history_log_and_metrics_say_that_it_came_home() -> None:
+    site, (container_id,) = await in_the_root(Homing(small_policy()), 1)
+    await site.node.slow_check()
+    record = site.journal.records.get(site.row(container_id).key)
+    assert record is not None
+    assert (record.history[-1].what, record.history[-1].text) == ("came-home", f"from root to socket #0: {BETTER}")
+    assert site.journal.counters.count(catalog.GRANT_CHANGES, "came-home") == 1
+
+
+async def test_what_counts_on_a_move_that_cannot_be_made_waits_too() -> None:
+    """Both move at once; a call about the first is under way."""
+
+    class Both(FragilePolicy):
+        def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+            return BetterPlaces(tuple(replace(g, pool="socket #0") for g in held.grants))
+
+    site, ids = await in_the_root(Both(small_policy()), 2)
+    async with site.node.effects.lock(site.row(ids[0]).key):
+        await site.node.rebalance.come_home()
+    assert pools(site, ids) == ["root", "root"]
+    await site.node.rebalance.come_home()
+    assert pools(site, ids) == ["socket #0", "socket #0"]

@@ -1,0 +1,182 @@
+"""Find containers that share CPUs and that a fresh decision would place better (docs/placement.md, Enactment).
+
+They were lifted, grew over their node, or came while it was full. Moves come to an end, as each improves a measure of
+all sharers together. It has, in the order of the key, the sum of what they have in each field before ``crowded``;
+then what each of them has from there on, those that ask for most first; last how they are spread (``quiet``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
+from policies.hardware.pools import Pool, PoolTree
+from policies.policy import BetterPlaces
+from policies.topology_aware.locality.affinity import scores_for_others
+from policies.topology_aware.memory.home import home_zone, in_pool
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES
+from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.place import place
+from policies.topology_aware.ranking import fixed_scores_of, rank
+from policies.topology_aware.score import Key
+from policies.topology_aware.supply.context import PlacementContext, context_of
+from policies.topology_aware.supply.load import IDLE_MCPU, load_of
+from policies.topology_aware.supply.supply import Supply, room_of
+from sysfs.cpuset import NodeSet
+
+# Containers of one call, each of which costs half a decision: the next call goes on behind them.
+LOOKED_AT = 64
+# How much less CPU time must be requested for each shared CPU for a container to move for that alone, in 1/1000: a move
+# costs copying its memory, and less than the twentieth of a CPU is the noise of small requests.
+WORTH_MCPU = 50
+# Fields that tell equal places apart, or say nothing about one for a container that shares.
+_TIES = frozenset(
+    {"previous", "isolated", "priority", "cpu_nodes", "cpu_caches", "undisturbed", "cores", "siblings", "squeezed"}
+    | {"left", "first"}
+)
+# A move for one of these changes it for no other container or, for those in the new pool, to no worse than it was for
+# the one that moves (quiet). The measure knows what it takes from others in the fields before. No other field decides.
+_STEADY = frozenset(
+    {"hints", "hint_depth", "memory", "memory_kinds", "memory_limit"}
+    | {"burst_mcpu", "burst_level", "crowded", "near_memory", "depth", "quiet"}
+)
+_FROM_CROWDED = frozenset(Key._fields[Key._fields.index("crowded") :])
+_FROM_MEMORY = frozenset(Key._fields[Key._fields.index("near_memory") :])
+_LAST = "quiet"
+_HAS_MEMORY = 2  # see ``score.Key``
+_PLACE = tuple(i for i, name in enumerate(Key._fields) if name not in _TIES)
+
+
+def better_places(
+    options: TopologyAwareOptions, held: Allocations, supply: Supply, after: ContainerKey | None
+) -> BetterPlaces:
+    """Return few grants that move, each computed beside those before it, among the containers that follow ``after``.
+
+    Their memory nodes grow by those of the new pool; what is too much then is for ``narrowed``.
+    """
+    if not supply.memory.holds:  # then zones grow, wherever their containers are
+        return BetterPlaces()
+    sharers = [g for g in held.grants if g.kind is CpuKind.SHARED and not g.is_overcommitted]
+    waiting = [g for g in sharers if after is None or g.container > after]
+    search = _Search(options, held, supply)
+    found: list[Grant] = []
+    for i, grant in enumerate(waiting):
+        if i == LOOKED_AT or len(found) >= options.moves_per_check:
+            return BetterPlaces(tuple(found), waiting[i - 1].container if i else after)
+        better = search.better(grant)
+        if better is not None:
+            found.append(better)
+    return BetterPlaces(tuple(found))
+
+
+class _Search:
+    """The grants while moves are looked for; never leaves this module."""
+
+    def __init__(self, options: TopologyAwareOptions, held: Allocations, supply: Supply) -> None:
+        self._options = options
+        self._held = held
+        self._supply = supply
+
+    def better(self, grant: Grant) -> Grant | None:
+        """Return the grant in a better pool, and count on that from now on; None where it is well placed."""
+        context = context_of(self._options, self._held, self._supply, replace(grant.request, previous=None))
+        if context.demand.kind is CpuKind.RESERVED:
+            moved = _on_reserved(context)
+        else:
+            moved = self._in_better_pool(context, grant)
+        if moved is not None:
+            # Its zone will be narrowed to home, where there is room: the next one is to find the rest.
+            home = home_zone(context.supply, moved)
+            self._take(context.supply, replace(moved, mems=NodeSet(home)) if home else moved)
+        return moved
+
+    def _take(self, others: Supply, moved: Grant) -> None:
+        self._held, self._supply = self._held.with_grants(moved), others.plus(moved)
+
+    def _in_better_pool(self, context: PlacementContext, grant: Grant) -> Grant | None:
+        tree, levels = context.tree, context.demand.levels_up
+        room = room_of(context.supply, keep_busy=True)
+        scores = fixed_scores_of(context)
+        ranking = rank(context, scores, room, room)
+        here, best = tree.named(grant.pool), ranking.order[0]
+        target = tree.pools[_above(tree, best, levels)]
+        fresh, now = ranking.keys[best], ranking.keys[here.index]
+        has_memory = fresh.memory == _HAS_MEMORY and fresh.hugepages == ON_ITS_NODES and fresh.undisturbed
+        if target.index == here.index or not fresh.fits or not has_memory:
+            return None
+        moved = in_pool(context.supply, grant, target.name)
+        if levels:
+            # The key is that of another pool than its own. So it only comes down to where it was lifted from.
+            return moved if here.index < target.index < here.end else None
+        if _place(fresh) <= _place(now):
+            return None
+        farther = _nearest(target, scores.memory[best].zone) - _nearest(here, scores.memory[here.index].zone)
+        return moved if self._is_for_all(context, moved, fresh, now, farther) else None
+
+    def _is_for_all(self, context: PlacementContext, moved: Grant, fresh: Key, now: Key, farther: int) -> bool:
+        """Return whether this move brings all sharers together nearer to their best places.
+
+        ``farther`` is how much farther its nearest memory is then. Which of it is full, others have a part in.
+        """
+        field = next(Key._fields[i] for i in _PLACE if fresh[i] != now[i])
+        if field == "fits":
+            return True
+        gained = fresh.affinity - now.affinity + self._gained_by_others(context, moved)
+        if gained < 0 or field == "affinity":
+            return gained > 0
+        if field not in _STEADY or (field == _LAST and fresh.quiet - now.quiet < WORTH_MCPU):
+            return False
+        if field in _FROM_MEMORY and (farther > 0 or (not farther and field == "near_memory")):
+            return False
+        if field not in _FROM_CROWDED:
+            return True
+        changes = [(_rank(g), gain) for g, gain in self._less_crowded(context, moved)]
+        if field != _LAST:
+            changes.append((_rank(moved), 1))
+        return not changes or min(changes)[1] > 0
+
+    def _less_crowded(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:
+        """Yield the other sharers that are crowded more or less afterwards, with how much less."""
+        before, after = load_of(self._supply), load_of(context.supply.plus(moved))
+        for grant in self._held.grants:
+            if grant.kind is CpuKind.SHARED and grant.container != moved.container:
+                pool, own_mcpu = context.tree.named(grant.pool).index, grant.shared_mcpu or IDLE_MCPU
+                gain = before.crowding(pool, own_mcpu) - after.crowding(pool, own_mcpu)
+                if gain:
+                    yield grant, gain
+
+    def _gained_by_others(self, context: PlacementContext, moved: Grant) -> float:
+        """Return how much nearer the containers come that want to be near it."""
+        if not (self._options.colocate_pods or self._options.colocate_namespaces):
+            return 0.0  # as much as it comes nearer to them: affinities count in both directions
+        scores = scores_for_others(context.tree, self._options, context.request, context.others)
+        here = context.own.pool if context.own is not None else ""
+        return scores[context.tree.named(moved.pool).index] - scores[context.tree.named(here).index]
+
+
+def _on_reserved(context: PlacementContext) -> Grant | None:
+    """Return the grant of a container that has to do with shared CPUs on the reserved ones, where these have room."""
+    fresh = place(context)
+    if not isinstance(fresh, Placed) or fresh.grant.kind is not CpuKind.RESERVED or fresh.moved or context.own is None:
+        return None
+    return replace(fresh.grant, request=context.own.request)
+
+
+def _above(tree: PoolTree, pool: int, levels: int) -> int:
+    """Return the pool so many levels up, at most the root."""
+    path = tree.pools[pool].path
+    return path[min(levels, len(path) - 1)]
+
+
+def _place(key: Key) -> tuple[float, ...]:
+    """Return how good a place is, without what only tells equal places apart."""
+    return tuple(key[i] for i in _PLACE)
+
+
+def _nearest(pool: Pool, zone: int) -> int:
+    """Return how far the nearest memory of this zone is from the pool, whether it is full or not."""
+    return next((distance for distance, nodes in pool.distances if nodes & (zone or pool.mems)), 0)
+
+
+def _rank(grant: Grant) -> tuple[int, ContainerKey]:
+    """Return whose place counts first: that of the container that asks for most."""
+    return (-grant.shared_mcpu, grant.container)

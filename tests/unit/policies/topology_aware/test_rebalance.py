@@ -1,0 +1,158 @@
+from dataclasses import replace
+
+import pytest
+
+from policies.base import Allocations, BurstLevel, ContainerKey, CpuKind, Grant, Request
+from policies.policy import BetterPlaces
+from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.rebalance import LOOKED_AT
+from sysfs.cpuset import NodeSet
+from tests.unit.policies.build import (
+    BEST_EFFORT,
+    BURSTABLE,
+    before,
+    fill,
+    four_nodes,
+    placed,
+    request,
+    topology_aware,
+    wish_for,
+)
+from tests.unit.policies.memory.build import GIB
+
+POLICY = topology_aware(four_nodes())  # four nodes of four CPUs and 2 GiB
+
+
+def burst(name: str, mcpu: int, limit_mcpu: int | None = None, **keys: object) -> Request:
+    return request(name, mcpu, BURSTABLE, cpu_limit_mcpu=limit_mcpu or mcpu, **keys)
+
+
+def idle(name: str, **keys: object) -> Request:
+    """Best effort that is to be in a NUMA node."""
+    return request(name, 0, BEST_EFFORT, burst_level=BurstLevel.NUMA, **keys)
+
+
+def in_pool(wanted: Request, pool: str, mems: str, mcpu: int | None = None) -> Grant:
+    """A grant that an earlier time has left there."""
+    booked = wanted.cpu_request_mcpu if mcpu is None else mcpu
+    return Grant(wanted, pool, CpuKind.SHARED, shared_mcpu=booked, mems=NodeSet.parse(mems))
+
+
+def moves(policy: TopologyAware, held: Allocations, after: ContainerKey | None = None) -> dict[str, tuple[str, str]]:
+    """Who moves: pool and memory nodes afterwards."""
+    return {g.container.pod_uid: (g.pool, str(g.mems)) for g in policy.better_places(held, after).grants}
+
+
+def test_a_container_that_was_lifted_comes_home() -> None:
+    held = fill(POLICY, *(burst(f"s{n}/c", 500) for n in range(4)))
+    lifted = placed(POLICY.decide(held, request("own/c", 14000)))
+    assert {g.pool for g in lifted.moved} == {"root"}
+    back = POLICY.better_places(held.with_grants(*lifted.moved)).grants
+    assert [g.container for g in back] == [g.container for g in lifted.moved][:2]
+    assert all(grant.pool.startswith("NUMA node") for grant in back)
+
+
+def test_its_memory_grows_first_and_is_narrowed_later() -> None:
+    held = Allocations((in_pool(burst("a/c", 500), "root", "0-3"),))
+    assert moves(POLICY, held) == {"a": ("NUMA node #0", "0-3")}
+    there = held.with_grants(*POLICY.better_places(held).grants)
+    assert [str(g.mems) for g in POLICY.narrowed(there)] == ["0"]
+
+
+def test_one_that_grew_over_its_node_goes_to_one_with_room() -> None:
+    other = in_pool(burst("b/c", 3500), "NUMA node #0", "0")
+    grown = in_pool(burst("a/c", 1500), "socket #0", "0-1")
+    assert moves(POLICY, Allocations((grown, other))) == {"a": ("NUMA node #1", "0-1")}
+
+
+def test_one_that_is_squeezed_goes_where_its_limit_fits() -> None:
+    here = [in_pool(burst(f"{name}/c", 1500, 4000), "NUMA node #0", "0") for name in "ab"]
+    assert list(moves(POLICY, Allocations(tuple(here)))) == ["a"]
+
+
+def limits_in_every_node(limit_mcpu: int) -> tuple[Grant, ...]:
+    return tuple(in_pool(burst(f"x{n}/c", 500, limit_mcpu), f"NUMA node #{n}", str(n)) for n in range(4))
+
+
+def test_one_with_a_larger_limit_keeps_no_other_from_its_node() -> None:
+    small = in_pool(burst("a/c", 200), "root", "0-3")
+    assert moves(POLICY, Allocations((small, *limits_in_every_node(4000))))["a"] == ("NUMA node #0", "0-3")
+
+
+def test_crowded_ones_spread_without_changing_places_for_ever() -> None:
+    crowd = [in_pool(idle(f"e{n}/c"), "NUMA node #0", "0") for n in range(8)]
+    held, rounds = Allocations(tuple(crowd)), 0
+    while found := POLICY.better_places(held).grants:
+        held, rounds = held.with_grants(*found), rounds + 1
+    assert sorted(sum(g.pool == f"NUMA node #{n}" for g in held.grants) for n in range(4)) == [1, 2, 2, 3]
+    assert rounds == 3
+
+
+def test_equal_places_move_no_container() -> None:
+    held = Allocations(tuple(in_pool(burst(f"a{n}/c", 500), "NUMA node #3", "3") for n in range(1)))
+    assert moves(POLICY, held) == {}
+
+
+def test_one_goes_to_the_container_that_it_wants_to_be_near() -> None:
+    held = fill(POLICY, request("p/db", 1000, previous=before("NUMA node #3")))
+    wishing = in_pool(burst("p/web", 500, affinities=wish_for("db", 5)), "NUMA node #0", "0")
+    assert moves(POLICY, held.with_grants(wishing)) == {"p": ("NUMA node #3", "0,3")}
+
+
+def test_no_container_runs_from_one_that_follows_it() -> None:
+    """The option draws web to db, which has wishes of its own and so is not drawn to web."""
+    policy = topology_aware(four_nodes(), colocate_pods=True)
+    db = in_pool(idle("p/db", affinities=wish_for("nothing")), "NUMA node #0", "0")
+    web = in_pool(idle("p/web"), "NUMA node #0", "0")
+    assert moves(policy, Allocations((db, web))) == {}
+
+
+def test_no_place_is_taken_whose_memory_is_full() -> None:
+    full = in_pool(burst("b/c", 100, memory_request_bytes=2 * GIB), "NUMA node #0", "0")
+    wide = in_pool(burst("a/c", 100, memory_request_bytes=GIB), "root", "0-3")
+    assert moves(POLICY, Allocations((wide, full))) == {"a": ("NUMA node #1", "0-3")}
+    others = [in_pool(burst(f"x{n}/c", 100, memory_request_bytes=2 * GIB), f"NUMA node #{n}", str(n)) for n in (1, 2)]
+    last = in_pool(burst("y/c", 100, memory_request_bytes=3 * GIB // 2), "NUMA node #3", "3")
+    assert moves(POLICY, Allocations((wide, full, *others, last))) == {}
+
+
+def test_one_that_wants_levels_above_the_best_pool_only_comes_down() -> None:
+    up = burst("a/c", 100, prefer_shared=True, levels_up=1)
+    assert moves(POLICY, Allocations((in_pool(up, "root", "0-3"),))) == {"a": ("socket #0", "0-3")}
+    crowd = [in_pool(burst(f"x{n}/c", 100), "socket #0", "0-1") for n in range(1)]
+    assert moves(POLICY, Allocations((in_pool(up, "socket #0", "0-1"), *crowd))).keys() == {"x0"}
+
+
+def test_owners_and_what_is_overcommitted_are_not_for_it() -> None:
+    owner = replace(in_pool(request("a/c", 1000), "root", "0-3", 0), kind=CpuKind.EXCLUSIVE)
+    overcommitted = in_pool(burst("b/c", 500), "root", "0-3", 0)
+    assert moves(POLICY, Allocations((owner, overcommitted))) == {}
+
+
+def test_one_of_a_reserved_namespace_goes_back_to_the_reserved_cpus() -> None:
+    policy = topology_aware(four_nodes(), "0-1")
+    held = Allocations((in_pool(burst("a/c", 500, namespace="kube-system"), "NUMA node #2", "2"),))
+    (back,) = policy.better_places(held).grants
+    assert (back.kind, back.pool, back.reserved_mcpu, back.request) == (
+        CpuKind.RESERVED, "root", 500, held.grants[0].request,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_as_many_move_at_once_as_the_option_says(most: int) -> None:
+    policy = topology_aware(four_nodes(), moves_per_check=most)
+    held = Allocations(tuple(in_pool(burst(f"a{n}/c", 100), "root", "0-3") for n in range(5)))
+    found = policy.better_places(held)
+    assert len(found.grants) == most
+    assert found.last == (ContainerKey(f"a{most - 1}", "c") if most else None)
+
+
+def test_a_round_goes_on_where_the_call_before_it_ended() -> None:
+    policy = topology_aware(four_nodes())
+    names = [f"a{n:03}" for n in range(LOOKED_AT + 1)]
+    held = Allocations(tuple(in_pool(idle(f"{name}/c"), "NUMA node #0", "0") for name in names[:-1]))
+    held = held.with_grants(*(replace(g, pool=f"NUMA node #{i % 4}") for i, g in enumerate(held.grants)))
+    held = held.with_grants(in_pool(burst("z/c", 100), "root", "0-3"))
+    first = policy.better_places(held)
+    assert first == BetterPlaces((), ContainerKey(names[-2], "c"))
+    assert moves(policy, held, first.last).keys() == {"z"}
