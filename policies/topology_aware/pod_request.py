@@ -118,7 +118,8 @@ def _has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
 
 def _wants_alike(one: Preferences, other: Preferences) -> bool:
     """Return whether two containers differ in nothing that decides about their CPUs and memory."""
-    return replace(one, notify=(), resource_files=None) == replace(other, notify=(), resource_files=None)
+    plain, others = (replace(each, notify=(), resource_files=None, thread_counts=None) for each in (one, other))
+    return plain == others
 
 
 def _memory(request: Request, totals: PodTotals, siblings: list[Grant]) -> _Shared:

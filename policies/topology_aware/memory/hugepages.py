@@ -1,5 +1,6 @@
 """Plan a container's huge pages: how well a pool's nodes have them, and the zone in which it has them all."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.base import HugePageNodes, Reason, Request
@@ -19,12 +20,13 @@ class HugePagePlan:
     refused: Reason | None = None
 
 
-def huge_page_rank(account: MemoryAccount, request: Request, zone: int) -> int:
-    """Return how well a pool with this home zone has the container's huge pages: 2 itself, 1 with more nodes, 0 not."""
-    pages = account.huge_pages
-    if not pages.lacking(request.huge_pages, zone | spread_nodes(account, request)):
-        return ON_ITS_NODES
-    return NOT_THERE if pages.lacking(request.huge_pages, widest_zone(account.nodes, request)) else WITH_MORE_NODES
+def huge_page_ranks(account: MemoryAccount, request: Request, zones: Iterable[int]) -> dict[int, int]:
+    """Return how well pools with these home zones have the huge pages: 2 themselves, 1 with more nodes, 0 not."""
+    if not request.huge_pages:
+        return dict.fromkeys(zones, ON_ITS_NODES)
+    layout, spread = account.huge_pages.layout(request.huge_pages), spread_nodes(account, request)
+    elsewhere = NOT_THERE if layout.lacking(widest_zone(account.nodes, request)) else WITH_MORE_NODES
+    return {zone: elsewhere if layout.lacking(zone | spread) else ON_ITS_NODES for zone in zones}
 
 
 def spread_nodes(account: MemoryAccount, request: Request) -> int:
@@ -42,10 +44,11 @@ def plan_huge_pages(account: MemoryAccount, request: Request, zone: int, pool_me
     wanted, pages = request.huge_pages, account.huge_pages
     if not wanted:
         return HugePagePlan(zone)
+    layout = pages.layout(wanted)
     strict = request.preferences.strict_huge_pages
     within = widest_zone(account.nodes, request) & (pool_mems if strict else -1)
     found = zone | spread_nodes(account, request)
-    while lacking := pages.lacking(wanted, found):
+    while lacking := layout.lacking(found):
         candidates = 0
         for each in lacking:
             candidates |= pages.nodes_with(each.page_bytes)
@@ -57,7 +60,7 @@ def plan_huge_pages(account: MemoryAccount, request: Request, zone: int, pool_me
             return HugePagePlan(found, (reasons.huge_pages_short(missing, found),))
         # One more node is enough where it has what is missing; otherwise all at this distance are added.
         alone = (1 << node for node in range(group.bit_length()) if group >> node & 1)
-        found |= next((node for node in alone if not pages.lacking(wanted, found | node)), group)
+        found |= next((node for node in alone if not layout.lacking(found | node)), group)
     return HugePagePlan(found, (reasons.huge_pages(wanted, found, found & ~zone),))
 
 

@@ -84,6 +84,8 @@ def _after(account: MemoryAccount, grant: Grant, target: int) -> MemoryAccount |
     if promised_inside(account.zones, target) + promised_bytes(grant.request) > nodes.capacity(target):
         return None
     narrow = replace(grant, mems=NodeSet(target))
-    after = account.minus(promise_of(nodes, grant)).plus(promise_of(nodes, narrow))
-    pages_stay = not grant.request.huge_pages or after.huge_pages.holds
-    return after if after.holds and pages_stay else None
+    without = account.minus(promise_of(nodes, grant))
+    if without.huge_pages.lacking(grant.request.huge_pages, target):
+        return None
+    after = without.plus(promise_of(nodes, narrow))
+    return after if after.holds else None

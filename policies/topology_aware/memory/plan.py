@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from policies.base import Grant, Reason, Request
 from policies.topology_aware.memory import reasons
 from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, with_enough
-from policies.topology_aware.memory.hugepages import ON_ITS_NODES, huge_page_rank, plan_huge_pages
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES, huge_page_ranks, plan_huge_pages
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
@@ -63,14 +63,14 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
         homes.append(replace(home, zone=enough[home.zone].zone))
     zones = {home.zone for home in homes if home.zone}
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
-    pages = {zone: huge_page_rank(account, request, zone) for zone in zones} if request.huge_pages else {}
+    pages = huge_page_ranks(account, request, zones)
     return tuple(
         MemoryOffer(
             home.zone,
             *rooms[home.zone],
             int(home.in_pool),
             int(account.nodes.capacity(home.zone) >= limit),
-            pages.get(home.zone, ON_ITS_NODES),
+            pages[home.zone],
         )
         if home.zone
         else _REFUSED

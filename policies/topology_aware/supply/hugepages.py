@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from policies.base import HugePageLimit
 from policies.topology_aware.supply.memory_nodes import MemoryNodes
-from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order, packed
+from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order
 from sysfs.model import Machine
 
 _NOTHING: Mapping[int, tuple[ZonePromise, ...]] = MappingProxyType({})
@@ -36,29 +36,35 @@ class HugePageAccount:
         pool = self.pools.get(page_bytes)
         return sum(1 << node for node, amount in pool.capacity_bytes.items() if amount) if pool is not None else 0
 
+    def layout(self, wanted: Sequence[HugePageLimit]) -> "HugePageLayout":
+        """Return the promises of these sizes laid out, to try several zones for ``wanted`` beside them."""
+        return HugePageLayout(tuple((pages, self._packing(pages.page_bytes)) for pages in wanted))
+
     def lacking(self, wanted: Sequence[HugePageLimit], zone: int) -> tuple[HugePageLimit, ...]:
         """Return what of ``wanted`` does not fit in the zone beside what is promised to others."""
-        return tuple(pages for pages in wanted if not self._takes(pages, zone))
+        return self.layout(wanted).lacking(zone)
 
-    def _takes(self, wanted: HugePageLimit, zone: int) -> bool:
-        pool = self.pools.get(wanted.page_bytes)
-        if pool is None or pool.capacity(zone) < wanted.limit_bytes:
-            return False
+    def _packing(self, page_bytes: int) -> Packing | None:
+        pool = self.pools.get(page_bytes)
+        if pool is None:
+            return None
         packing = Packing(pool)
-        for promised, amount in self.zones.get(wanted.page_bytes, ()):
+        for promised, amount in self.zones.get(page_bytes, ()):
             packing.add(
                 promised, amount
             )  # more than there is elsewhere, as after pages were taken away, does not count
-        return packing.takes(zone, wanted.limit_bytes)
+        return packing
 
-    @property
-    def holds(self) -> bool:
-        """Return whether all promises can be kept at once."""
-        return all(
-            size in self.pools and packed(self.pools[size], zones) is not None
-            for size, zones in self.zones.items()
-            if zones
-        )
+
+@dataclass(frozen=True, slots=True)
+class HugePageLayout:
+    """What a container wants of each size, beside the promises of others; None = the machine has no such pages."""
+
+    packings: tuple[tuple[HugePageLimit, Packing | None], ...]
+
+    def lacking(self, zone: int) -> tuple[HugePageLimit, ...]:
+        """Return what does not fit in this zone."""
+        return tuple(p for p, packing in self.packings if packing is None or not packing.takes(zone, p.limit_bytes))
 
 
 def huge_page_account(machine: Machine, nodes: MemoryNodes) -> HugePageAccount:

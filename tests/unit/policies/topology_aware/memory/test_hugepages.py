@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Grant, HugePageLimit, HugePageNodes, Request
-from policies.topology_aware.memory.hugepages import huge_page_rank, plan_huge_pages, spread_nodes
+from policies.topology_aware.memory.hugepages import huge_page_ranks, plan_huge_pages, spread_nodes
 from policies.topology_aware.reason_codes import ReasonCode
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import GUARANTEED, supply_of, tree_of
@@ -71,12 +71,12 @@ def test_kinds_of_memory_that_are_strict_are_strict_for_huge_pages_too() -> None
 
 @pytest.mark.parametrize(("home", "rank"), [("0", 1), ("2-3", 2), ("3", 2)])
 def test_pools_whose_nodes_have_them_are_better(home: str, rank: int) -> None:
-    assert huge_page_rank(supply_of(TREE).memory, asking(4), mask(home)) == rank
+    assert huge_page_ranks(supply_of(TREE).memory, asking(4), {mask(home)}) == {mask(home): rank}
 
 
 def test_where_there_are_too_few_no_pool_is_better() -> None:
-    account = supply_of(TREE).memory
-    assert {huge_page_rank(account, asking(8), mask(home)) for home in ("0", "3", "0-3")} == {0}
+    homes = {mask("0"), mask("3"), mask("0-3")}
+    assert huge_page_ranks(supply_of(TREE).memory, asking(8), homes) == dict.fromkeys(homes, 0)
 
 
 def test_a_container_without_huge_pages_is_as_before() -> None:
