@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from cri_proxy.codec import decode, encode_fields
 from cri_proxy.errors import CriProxyError
 from policies.base import CpuKind, Grant
+from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 
 VERSION = 1
@@ -34,6 +35,7 @@ class GrantParts:
     reserved_mcpu: int
     mems: NodeSet
     added: tuple[CpuSet, ...] = ()
+    share: PodShare | None = None
 
 
 def grant_to_text(grant: Grant) -> str:
@@ -41,6 +43,8 @@ def grant_to_text(grant: Grant) -> str:
     parts = encode_fields(GrantParts(**{field.name: getattr(grant, field.name) for field in fields(GrantParts)}))
     if not grant.added:
         del parts["added"]
+    if grant.share is None:
+        del parts["share"]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from cri_proxy.cri.amounts import Figures
 from cri_proxy.cri.kubelet_numbers import MAX_SHARES, MIN_SHARES, mcpu_of_quota, mcpu_of_shares, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from policies.base import QosClass
-from policies.pod_share import PodTotals
+from policies.base import QosClass, Request
+from policies.pod_share import PodShare, PodTotals
 
 SHARES_IN_POD: Final = "cpu_shares, as the quota is the pod's"
 
@@ -43,6 +43,21 @@ def pod_totals_of(
         shares_cpu=is_of_cpu and _shares_cpu(pod, container, limit_mcpu),
         shares_memory=is_of_memory and limit_bytes == figures.memory_limit_bytes and has_no_request,
     )
+
+
+def resized_totals(share: PodShare, request: Request, pod: pb.LinuxContainerResources) -> PodTotals:
+    """Return what a pod asks for as a whole after an update of a container that shares with its others.
+
+    The limit of such a container is its pod's, and newer than the sandbox's where both shrink: the kubelet writes what
+    shrinks to the containers first (KEP-1287, "Container resource limit update ordering").
+    """
+    shares_cpu, shares_memory = share.cpu_mcpu is not None, share.memory_bytes is not None
+    limit_mcpu = request.cpu_limit_mcpu if shares_cpu else mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
+    request_mcpu = _pod_request(pod, mcpu_of_quota(pod.cpu_quota, pod.cpu_period))
+    if limit_mcpu is not None and (request.pod.qos is QosClass.GUARANTEED or request_mcpu > limit_mcpu):
+        request_mcpu = limit_mcpu
+    limit_bytes = request.memory_limit_bytes if shares_memory else pod.memory_limit_in_bytes or None
+    return PodTotals(request_mcpu, limit_mcpu, limit_bytes, shares_cpu=shares_cpu, shares_memory=shares_memory)
 
 
 def _may_inherit(pod_limit: int | None, limit: int | None) -> bool:

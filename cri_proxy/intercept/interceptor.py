@@ -20,7 +20,7 @@ from cri_proxy.intercept.answers import Answer, OnOutcome, refused, took_effect
 from cri_proxy.intercept.create import CreateCalls
 from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
 from cri_proxy.intercept.reader import Reader, id_in, message_of, restored_ids
-from cri_proxy.intercept.resize import UpdateCalls
+from cri_proxy.intercept.resize import UpdateCalls, with_pod_totals
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
@@ -185,6 +185,9 @@ class CriInterceptor:
             config.linux.overhead.MergeFrom(request.overhead)
             config.linux.resources.MergeFrom(request.resources)
             self._node.save_sandbox(replace(known, config=config.SerializeToString()))
+            sharing = [row for row in ledger.of_pod(known.pod.uid) if row.grant.shares_cpus]
+            for row in sharing[:1]:  # a pod's request alone takes no update of a container
+                self._node.coordinator.resize_pod(row, with_pod_totals(ledger, row, row.grant.request))
 
         return Answer(Forward(), finish)
 

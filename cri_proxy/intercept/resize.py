@@ -5,15 +5,18 @@ The kubelet's own cpuset fields never pass; all other fields do (docs/design.md,
 
 from dataclasses import dataclass, replace
 
+from cri_proxy.cri.pod_amounts import resized_totals
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.barrier import Ticket
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.effects import is_announced
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
-from policies.base import ContainerKey, Pinning, Rejected
+from cri_proxy.state.rows import Row
+from policies.base import ContainerKey, Pinning, Rejected, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,15 @@ class PlannedUpdate:
     ticket: Ticket
     pinning: Pinning
     reservation: Reservation | None
+
+
+def with_pod_totals(ledger: Ledger, row: Row, request: Request) -> Request:
+    """Return the request with what its pod asks for as a whole, if it shares that with others of the pod."""
+    sandbox, share = ledger.sandboxes.get(row.sandbox_id), row.grant.share
+    if sandbox is None or share is None:
+        return request
+    resources = pb.PodSandboxConfig.FromString(sandbox.config).linux.resources
+    return replace(request, pod_totals=resized_totals(share, request, resources))
 
 
 class UpdateCalls:
@@ -61,7 +73,8 @@ class UpdateCalls:
             row = self._ledger.get(ticket.key)
             wanted = reader.merge_update(row.grant.request, request.linux) if row is not None else None
             if row is not None and wanted is not None and wanted != row.grant.request:
-                resized = self._coordinator.resize(row, wanted, is_last_try=is_last_try)
+                asked = with_pod_totals(self._ledger, row, wanted)
+                resized = self._coordinator.resize(row, asked, is_last_try=is_last_try)
                 if isinstance(resized, Rejected):
                     ticket.lock.release()
                     return resized

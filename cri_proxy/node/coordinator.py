@@ -279,6 +279,14 @@ class Coordinator:
         wanted = replace(request, previous=row.grant.as_previous)
         return self._replan(row, wanted, is_last_try=is_last_try)
 
+    def resize_pod(self, row: Row, request: Request) -> None:
+        """Re-plan what containers of a pod share, of which ``row`` is one; without room they keep what they have."""
+        decision = self._ledger.policy.decide(
+            self._ledger.allocations, replace(request, previous=row.grant.as_previous)
+        )
+        if isinstance(decision, Placed) and decision.grant.share != row.grant.share:
+            self.regrant((decision.grant, *decision.moved), "its pod was resized")
+
     def place_elsewhere(self, row: Row, without: CpuSet, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Place a container again, without CPUs that others could not be moved from; the last try reports a refusal."""
         wanted = replace(row.grant.request, previous=None)

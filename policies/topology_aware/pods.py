@@ -89,8 +89,11 @@ class PodSharing(Policy):
         if arrival.joins:
             fellow = present[arrival.fellows[0].container]
             shared = shared.with_grants(replace(fellow, request=arrival.request, share=arrival.share))
-            return self._placed(held, self._refitted(held, shared, arrival), arrival.request.container)
         after = self._refitted(held, shared, arrival)
+        if isinstance(after, Rejected):
+            return after
+        if arrival.joins:
+            return self._placed(held, after, arrival.request.container)
         decision = self._alone(after, arrival, decide)
         if isinstance(decision, Rejected):
             return decision
@@ -123,10 +126,11 @@ class PodSharing(Policy):
         after = view.held.with_grants(*view.each((*decision.moved, decision.grant)))
         return self._placed(held, after, own.container, decision)
 
-    def _refitted(self, held: Allocations, shared: Allocations, arrival: Arrival) -> Allocations:
+    def _refitted(self, held: Allocations, shared: Allocations, arrival: Arrival) -> Allocations | Rejected:
         """Return the grants ``shared``, with those on the pod's CPUs at its new size.
 
-        Growth for which there is no room is left out, and so is a smaller size that cannot be had in place.
+        Growth for which there is no room is refused to a container that is on these CPUs and is resized with its pod. A
+        new one shares what there is.
         """
         if not arrival.fellows:
             return shared
@@ -144,6 +148,9 @@ class PodSharing(Policy):
         decision = self._inner.decide(view.owners, replace(owner.request, previous=owner.as_previous))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
+        own = held.get(arrival.request.container)
+        if own is not None and own.shares_cpus:
+            return decision
         members = view.members[owner.container]
         return shared.with_grants(*(replace(g, share=replace(g.share or PodShare(), cpu_mcpu=mcpu)) for g in members))
 

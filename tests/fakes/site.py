@@ -139,7 +139,10 @@ class Site:
     async def run(self, name: str, *containers: ContainerSpec, **pod: str) -> RunningPod:
         """Run a pod of these containers and let everything settle."""
         annotations = tuple(sorted((key, value) for key, value in pod.items() if key != "namespace"))
-        spec = PodSpec(name, containers, pod.get("namespace", "default"), annotations)
+        return await self.run_spec(PodSpec(name, containers, pod.get("namespace", "default"), annotations))
+
+    async def run_spec(self, spec: PodSpec) -> RunningPod:
+        """Run this pod and let everything settle."""
         running = await self.kubelet.run_pod(spec)
         await self.node.settle()
         return running

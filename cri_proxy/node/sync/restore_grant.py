@@ -5,11 +5,13 @@ Where the cpuset and the request determine the result, the grant is restored exa
 again and asks for what it certainly has.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
 from cri_proxy.cri.read_status import Existing
-from policies.base import CpuKind, Grant, Previous, QosClass, Request
+from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
+from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 
@@ -32,16 +34,52 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     except GrantTextError:
         return unknown
     owned = parts.exclusive | parts.isolated
+    asked = _granted_for(found.request, parts, found.cpus)
     if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
-        now = _owner_now(found.request, owned, found.cpus, machine)
+        now = _owner_now(asked, owned, found.cpus, machine)
         if now is not None:
             return Rebuilt(found.request, _grant(found, parts, now, machine))
-    elif owned <= found.cpus and _is_as_created(found.request, parts, machine):
+    elif owned <= found.cpus and _is_as_created(asked, parts, machine):
         return Rebuilt(found.request, _grant(found, parts, owned, machine))
     if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
         return unknown
     previous = Previous(parts.pool, owned & found.cpus, _held(parts.added, owned & found.cpus))
     return Rebuilt(replace(found.request, previous=previous))
+
+
+def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:
+    """Return the request with what is booked for all containers that share its pod's CPUs, if it does.
+
+    Where they only own CPUs these tell: others of the pod may have taken some since.
+    """
+    if parts.share is None or parts.share.cpu_mcpu is None:
+        return request
+    owns_all = parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED)
+    return replace(request, cpu_request_mcpu=1000 * len(cpus) if owns_all else parts.share.cpu_mcpu)
+
+
+def united(found: Iterable[tuple[Rebuilt, CpuSet | None]]) -> dict[ContainerKey, Grant]:
+    """Return the grants that could be rebuilt; where containers share their pod's CPUs, as copies of one.
+
+    ``found`` has the live CPUs of each. The annotation of the first of them was written before another one came: it
+    does not say that it shares, nor what it has left.
+    """
+    all_found = [(rebuilt.request, rebuilt.grant, cpus) for rebuilt, cpus in found]
+    sharing = {grant.container.pod_uid: grant for _, grant, _ in all_found if grant is not None and grant.shares_cpus}
+    grants: dict[ContainerKey, Grant] = {}
+    for request, grant, cpus in all_found:
+        one = sharing.get(request.container.pod_uid)
+        if one is not None and (_is_on_all_of(cpus, one) or (grant is not None and grant.shares_cpus)):
+            own = grant.share if grant is not None else None
+            share = replace(one.share or PodShare(), memory_bytes=(own or one.share or PodShare()).memory_bytes)
+            grants[request.container] = replace(one, request=replace(request, previous=None), share=share)
+        elif grant is not None:
+            grants[request.container] = grant
+    return grants
+
+
+def _is_on_all_of(cpus: CpuSet | None, grant: Grant) -> bool:
+    return cpus is not None and bool(grant.owned) and grant.owned <= cpus
 
 
 def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) -> CpuSet | None:
@@ -100,7 +138,16 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
         mems=mems,
         added=_held((*parts.added, owned - created), owned),
         is_cold=_is_cold(found.request, parts.mems, mems, machine),
+        share=_share_of(parts, owned),
     )
+
+
+def _share_of(parts: GrantParts, owned: CpuSet) -> PodShare | None:
+    """Return what it shares with its pod, at the size that its CPUs have now."""
+    share = parts.share
+    if share is None or share.cpu_mcpu is None or parts.kind not in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
+        return share
+    return replace(share, cpu_mcpu=1000 * len(owned))
 
 
 def _held(added: tuple[CpuSet, ...], owned: CpuSet) -> tuple[CpuSet, ...]:

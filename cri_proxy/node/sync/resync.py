@@ -20,6 +20,7 @@ from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
+from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row, Saved
 from policies.base import Allocations, ContainerKey, Grant, Reinstated
@@ -343,7 +344,8 @@ class Resync:
             admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
             held, policy = admitted.held, self._ledger.policy
             adopted = [a for a in found if self._is_wanted(a, order)]
-            rebuilt = {a.request.container: a.grant for a in adopted if a.grant and _is_free(held, a.grant)}
+            read = united((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted)
+            rebuilt = {key: grant for key, grant in read.items() if _is_free(held, grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
             held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
             return lambda: (adopted, policy.reinstate(held, requests), admitted.why)

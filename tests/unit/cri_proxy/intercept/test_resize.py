@@ -7,6 +7,7 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
+from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned
 
@@ -141,3 +142,58 @@ async def test_two_resizes_that_need_each_others_cpus_do_not_wait_in_a_circle(si
 async def test_an_update_of_a_container_that_is_not_ours_passes_as_it_is(site: Site) -> None:
     request = pb.UpdateContainerResourcesRequest(container_id="unknown")
     assert await site.interceptor._updates.plan(site.interceptor._reader, request) is None
+
+
+def pod_of(mcpu: int, limit_mcpu: int) -> pods.PodSpec:
+    """A pod with resources of its own and two containers without any."""
+    amounts = pods.PodAmounts(mcpu, limit_mcpu, 64 << 20, 64 << 20)
+    return pods.PodSpec("p", (ContainerSpec("c"), ContainerSpec("d")), amounts=amounts)
+
+
+async def update_sandbox(site: Site, pod: RunningPod, spec: pods.PodSpec) -> None:
+    resources = pods.sandbox_config(spec, site.kubelet.node).linux.resources
+    request = pb.UpdatePodSandboxResourcesRequest(pod_sandbox_id=pod.sandbox_id, resources=resources)
+    await site.kubelet.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)
+
+
+async def update_containers(site: Site, pod: RunningPod, spec: pods.PodSpec) -> None:
+    for container in spec.containers:
+        linux = pods.resources(spec, container, site.kubelet.node)
+        await site.kubelet.update(pod.container_id(container.name), linux)
+    await site.node.settle()
+
+
+def cpus_of(site: Site, pod: RunningPod) -> CpuSet:
+    """The CPUs of its containers, which are the same."""
+    (text,) = {site.cpus(container_id) for _, container_id in pod.containers}
+    return CpuSet.parse(text)
+
+
+async def test_a_pod_with_resources_of_its_own_grows_and_shrinks_as_one_owner(site: Site) -> None:
+    pod = await site.run_spec(pod_of(2000, 2000))
+    two = cpus_of(site, pod)
+    await update_sandbox(site, pod, pod_of(3000, 3000))  # what grows comes to the pod first
+    await update_containers(site, pod, pod_of(3000, 3000))
+    three = cpus_of(site, pod)
+    await update_containers(site, pod, pod_of(1000, 1000))  # what shrinks comes to the containers first
+    await update_sandbox(site, pod, pod_of(1000, 1000))
+    one = cpus_of(site, pod)
+    assert ([len(cpus) for cpus in (one, two, three)], one <= two <= three) == ([1, 2, 3], True)
+    assert {row.grant.owned for row in site.node.context.ledger.active()} == {one}
+
+
+async def test_growth_of_a_pod_that_does_not_fit_is_refused(site: Site) -> None:
+    pod = await site.run_spec(pod_of(2000, 2000))
+    before = cpus_of(site, pod)
+    await update_sandbox(site, pod, pod_of(9000, 9000))
+    with pytest.raises(CallFailed, match="wanted 9 exclusive CPUs"):
+        await update_containers(site, pod, pod_of(9000, 9000))
+    assert cpus_of(site, pod) == before
+
+
+async def test_a_new_request_of_a_pod_alone_is_booked_when_the_sandbox_is_told(site: Site) -> None:
+    pod = await site.run_spec(pod_of(1000, 4000))
+    booked = {row.grant.shared_mcpu for row in site.node.context.ledger.active()}
+    await update_sandbox(site, pod, pod_of(3000, 4000))
+    await site.node.settle()
+    assert (booked, {row.grant.shared_mcpu for row in site.node.context.ledger.active()}) == ({1000}, {3000})

@@ -48,6 +48,23 @@ async def test_a_restart_sends_nothing_and_changes_nothing(lost: bool, site: Sit
     assert str(owned(site, ids[1])) == "4-5"
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["store kept", "store lost"])
+async def test_containers_that_share_their_pods_cpus_do_so_after_a_restart(lost: bool, site: Site) -> None:
+    """The first one's annotation was written before another came."""
+    amounts = pods.PodAmounts(3000, 3000, 64 << 20, 64 << 20)
+    containers = (ContainerSpec("a"), ContainerSpec("b"), guaranteed("own", 1000, memory_bytes=1 << 20))
+    await site.run_spec(pods.PodSpec("p", containers, amounts=amounts))
+    before, calls = site.recorded(), len(site.runtime.updates)
+    sharing = [row.grant for row in site.node.context.ledger.active() if row.grant.shares_cpus]
+    if lost:
+        site.store = MemoryStore()
+    await site.open()
+    again = [row.grant for row in site.node.context.ledger.active() if row.grant.shares_cpus]
+    assert (site.recorded(), len(site.runtime.updates)) == (before, calls)
+    assert [(g.owned, g.booked_for_mcpu) for g in again] == [(g.owned, g.booked_for_mcpu) for g in sharing]
+    assert [len(grant.owned) for grant in again] == [2, 2]
+
+
 @pytest.mark.parametrize("modern", [True, False])
 async def test_a_resized_container_is_rebuilt_with_all_that_it_has(modern: bool) -> None:
     """Its annotation tells what it had when it was created."""
