@@ -186,7 +186,8 @@ def owners(tally: Tally, seeds: int) -> None:
         for seed in range(seeds):
             node = Node(description)
             for grant, free, promises in history(node, random.Random(f"{name} {seed}")):
-                if grant.owned:
+                # A fraction needs room in the same pool, of which the oracle knows nothing.
+                if grant.owned and not grant.shared_mcpu:
                     judge_owner(tally, node, grant, Oracle(node.shape, free, promises))
 
 
@@ -196,11 +197,11 @@ def judge_owner(tally: Tally, node: Node, grant: Grant, oracle: Oracle) -> None:
     real = shape.cost_of(cpus)
     moved_up = Oracle(shape, oracle.free, [Promise(shape.machine.online.mask, node.shared_mcpu(), is_used=True)])
     newly = sum(1 for core in shape.cores if core & cpus and core & ~cpus and not core & ~oracle.free)
-    best = oracle.best(cpus.bit_count())
+    # Before others move, pools whose containers book no CPU time may be emptied.
+    best = oracle.best(cpus.bit_count()) or oracle.emptied().best(cpus.bit_count())
     moved = moved_up.best(cpus.bit_count())
-    if not grant.shared_mcpu:  # a fraction needs room in the same pool, of which the oracle knows nothing
-        # An odd thread beside an owner is no reason to leave the fewest domains: those come first.
-        tally.add("newly shared cores", newly, (best or moved or real).newly_shared)
+    # An odd thread beside an owner is no reason to leave the fewest domains: those come first.
+    tally.add("newly shared cores", newly, (best or moved or real).newly_shared)
     if real.nodes == 1 and real.caches == 1:
         return
     if best is None:  # only once containers that share had moved up

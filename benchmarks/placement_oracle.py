@@ -6,7 +6,7 @@ cover what is booked in it, and a pool in use keeps one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import NamedTuple
@@ -98,7 +98,13 @@ class Oracle:
         """``free``: CPUs that may be shared and that no container owns. ``promises``: one for each pool with any."""
         self._shape = shape
         self.free = free
+        self._promises = promises
         self._caps = {mask: self._cap(mask, promises) for mask in _pools_of(shape)}
+
+    def emptied(self) -> "Oracle":
+        """The same moment, when a pool need not keep a CPU for containers that book no CPU time."""
+        promises = [replace(promise, is_used=False) for promise in self._promises]
+        return Oracle(self._shape, self.free, promises)
 
     def _cap(self, pool: int, promises: Sequence[Promise]) -> int:
         """How many CPUs may be owned before the pool breaks a promise."""

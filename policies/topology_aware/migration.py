@@ -1,7 +1,8 @@
 """Plan which shared grants move to wider pools, so that a pool can give whole CPUs to an exclusive request. Pure.
 
 A pool keeps a whole CPU for a fraction that is granted in it. Four nodes with 500m each keep four CPUs; in the root
-the same grants need two.
+the same grants need two. There are two plans: the fewest moves until a pool can give so many CPUs, and the moves that
+clear given CPUs.
 """
 
 from bisect import bisect_left
@@ -14,6 +15,70 @@ from policies.topology_aware.locality.devices import reach_in
 from policies.topology_aware.memory.home import in_pool
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Supply, givable
+
+
+def with_shares_in_root(context: PlacementContext) -> PlacementContext:
+    """Return the input as if all shares were granted in the root, but those that must be near their devices.
+
+    What a pool can give then, it can give once others have moved (``clear``).
+    """
+    granted = [0] * len(context.tree.pools)
+    granted[0] = context.supply.granted_mcpu[0]
+    for grant in context.others:
+        if grant.shared_mcpu and _stays(grant):
+            for i in context.tree.named(grant.pool).path[:-1]:
+                granted[i] += grant.shared_mcpu
+    return replace(context, supply=replace(context.supply, granted_mcpu=tuple(granted)))
+
+
+def clear(context: PlacementContext, pool: Pool, taken: int) -> tuple[Grant, ...] | None:
+    """Return few grants in wider pools, so that the container may own these CPUs of the pool; None if impossible.
+
+    Every pool from the deepest up that has less left than is granted in it sends grants to the next one: first those
+    that move in any case, then those whose CPUs shrink in any case, then others.
+    """
+    pools, supply = context.tree.pools, context.supply
+    granted = list(supply.granted_mcpu)
+    for i in pool.path:
+        granted[i] += context.demand.shared_mcpu
+    movable = [g for g in context.others if g.shared_mcpu and not _stays(g)]
+    homes = {g.container: context.tree.named(g.pool).index for g in movable}
+    shrink = {g.container for g in movable if pools[homes[g.container]].cpus & taken}
+    moved: dict[ContainerKey, Grant] = {}
+    for low in reversed(pools[1:]):
+        over = granted[low.index] - 1000 * (supply.shared[low.index] & ~taken).bit_count()
+        if over <= 0 or (low.index not in pool.path and not low.cpus & taken):
+            continue
+        inside = [g for g in movable if low.index <= homes[g.container] < low.end]
+        chosen: list[Grant] = []
+        for tier in (moved.keys(), shrink - moved.keys(), homes.keys() - shrink - moved.keys()):
+            missing = over - sum(g.shared_mcpu for g in chosen)
+            chosen += _fewest([g for g in inside if g.container in tier], missing)
+        if sum(g.shared_mcpu for g in chosen) < over:
+            return None
+        for grant in chosen:
+            path = pools[homes[grant.container]].path
+            for i in path[: path.index(low.parent)]:
+                granted[i] -= grant.shared_mcpu
+            homes[grant.container] = low.parent
+            moved[grant.container] = grant
+    return tuple(in_pool(supply, moved[key], pools[homes[key]].name) for key in sorted(moved))
+
+
+def _fewest(grants: list[Grant], mcpu: int) -> list[Grant]:
+    """Return the fewest grants with this much CPU time together, small ones of those; all if that is too little."""
+    left = sorted(grants, key=lambda g: (g.shared_mcpu, g.container))
+    chosen: list[Grant] = []
+    while mcpu > 0 and left:
+        enough = bisect_left(left, mcpu, key=lambda g: g.shared_mcpu)
+        chosen.append(left.pop(min(enough, len(left) - 1)))
+        mcpu -= chosen[-1].shared_mcpu
+    return chosen
+
+
+def _stays(grant: Grant) -> bool:
+    """Return whether the grant must be near its devices: it moves nowhere."""
+    return bool(grant.request.preferences.strict_hints and grant.request.hints)
 
 
 class _Plan:
@@ -89,8 +154,7 @@ def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]
     result: dict[int, list[Grant]] = {}
     for grant in context.others:
         home = context.tree.named(grant.pool).index
-        stays = grant.request.preferences.strict_hints and grant.request.hints
-        if grant.shared_mcpu and pool.index < home < pool.end and not stays:
+        if grant.shared_mcpu and pool.index < home < pool.end and not _stays(grant):
             result.setdefault(home, []).append(grant)
     for grants in result.values():
         grants.sort(key=lambda g: (g.shared_mcpu, g.container))

@@ -3,6 +3,9 @@
 1. Every pool keeps what it owes, and a pool with a shared set in use keeps a CPU.
 2. Only if no pool can give the request: pools that hold only containers without a CPU request may be emptied.
 3. Only if that is not enough: shared grants move to wider pools (``migration``).
+
+Own CPUs that a pool of pass 1 or 2 has only on several domains are taken from fewer if small sharers can leave these
+(``cleared_domain``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,17 +16,18 @@ from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected, Th
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
+from policies.topology_aware.cleared_domain import ClearedPools, better_choice, domains_of_choice, with_moved
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.migration import plan_migrations
-from policies.topology_aware.ranking import Ranking, fixed_scores_of, rank
+from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
-from policies.topology_aware.supply.supply import Supply, room_of
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -134,7 +138,7 @@ def _search(context: PlacementContext) -> Decision:
         ranking = rank(context, pulls, room, lenient)
         placement = _first_placement(context, ranking, _choices(context, ranking))
         if isinstance(placement, Placed):
-            return placement
+            return _kept_together(context, pulls, ranking, placement) or placement
         refused = placement or refused
     placement = _first_placement(context, ranking, _after_migration(context, ranking))
     return placement or refused or _without_memory(context, ranking) or rejected(context, ranking)
@@ -166,7 +170,7 @@ def _memory_in(
     """Plan the container's memory in this pool, beside the others as ``moved`` leaves them."""
     by_container = {g.container: g for g in moved}
     others = [by_container.get(g.container, g) for g in context.others] if moved else context.others
-    supply = _with_moved(context, moved) if moved else context.supply
+    supply = with_moved(context, moved) if moved else context.supply
     owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
     held = context.own.mems if context.own is not None else NodeSet()
     local = local_memory(context.tree.machine, pool, owned, shares=bool(context.demand.shared_mcpu))
@@ -197,31 +201,51 @@ def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Itera
     return (context.tree.pools[i] for i in reversed(path[: levels + 1]))
 
 
+def _kept_together(context: PlacementContext, pulls: FixedScores, ranking: Ranking, placed: Placed) -> Decision | None:
+    """Return a placement on fewer domains, from which small sharers move; None if there is none or it costs updates."""
+    found = better_choice(context, ranking, placed)
+    if found is None:
+        return None
+    after = replace(context, supply=with_moved(context, found.moved))
+    room = room_of(after.supply, keep_busy=False)
+    again = rank(after, pulls, room, room)
+    worse = (i for i in again.order if again.keys[i] < again.keys[found.best])
+    return _first_placement(context, replace(again, order=(found.best, *worse)), (found,))
+
+
 def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
-    """Yield the pools that give the requested CPUs once shared grants have moved up, the fewest moves first."""
-    demand = context.demand
-    plans: list[tuple[int, tuple[Grant, ...]]] = []
-    for i in ranking.order if demand.isolation is not Isolation.REQUIRE else ():
-        sliced = ranking.offers[i].sliced
-        lacks_memory = ranking.offers[i].fits and not ranking.keys[i].fits
-        enough = ranking.room.free_mcpu[i] >= 1000 * sliced + demand.shared_mcpu and ranking.room.spare[i] >= sliced
-        if sliced and enough and not lacks_memory:
-            moved = plan_migrations(context, context.tree.pools[i], sliced)
-            if moved is not None:
-                plans.append((i, moved))
-    for i, moved in sorted(plans, key=lambda plan: len(plan[1])):
-        pool = context.tree.pools[i]
-        after = replace(context, supply=_with_moved(context, moved))
-        room = room_of(after.supply, keep_busy=False)
-        offer = offers_of(after, room, room)[i]
-        taken = take(after, pool, offer, room.give)
-        if taken is not None:
-            yield PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),))
+    """Yield the pools that give the requested CPUs once shared grants have moved up, the deepest first.
+
+    Of these the one whose CPUs are on the fewest domains, then the one with the fewest moves.
+    """
+    if context.demand.isolation is Isolation.REQUIRE or not context.demand.whole:
+        return
+    # Others move for CPUs, not for whole cores, which are only preferred.
+    cleared = ClearedPools(context) if context.demand.threads is Threads.ANY else None
+    by_depth: dict[int, list[int]] = {}
+    for i in ranking.order:
+        if not ranking.offers[i].fits or ranking.keys[i].fits:  # where the CPUs are, memory is what lacks
+            by_depth.setdefault(context.tree.pools[i].depth, []).append(i)
+    for depth in sorted(by_depth, reverse=True):
+        choices = [c for i in by_depth[depth] if (c := _fewest_moves(context, ranking, i))]
+        choices += [c for i in by_depth[depth] if cleared and (c := cleared.choice(i))]
+        yield from sorted(choices, key=lambda choice: (domains_of_choice(context, choice), len(choice.moved)))
 
 
-def _with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
-    homes = {g.container for g in moved}
-    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
+def _fewest_moves(context: PlacementContext, ranking: Ranking, i: int) -> PoolChoice | None:
+    """Return what the pool gives after the fewest moves from the pools below it; None if these do not suffice."""
+    sliced, pool = ranking.offers[i].sliced, context.tree.pools[i]
+    enough = ranking.room.free_mcpu[i] >= 1000 * sliced + context.demand.shared_mcpu
+    if not sliced or not enough or ranking.room.spare[i] < sliced:
+        return None
+    moved = plan_migrations(context, pool, sliced)
+    if moved is None:
+        return None
+    after = replace(context, supply=with_moved(context, moved))
+    room = room_of(after.supply, keep_busy=False)
+    offer = offers_of(after, room, room)[i]
+    taken = take(after, pool, offer, room.give)
+    return None if taken is None else PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),))
 
 
 def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, memory: MemoryPlan) -> Placed:

@@ -19,6 +19,7 @@ class ReasonCode(StrEnum):
     POD_SHARED = "pod-shared"
     EMPTIED = "shared-emptied"
     LIFTED = "lifted"
+    KEPT_TOGETHER = "kept-together"
     DISPLACED = "displaced"
     CPU_FULL = "cpu-full"
     OVERCOMMITTED = "overcommitted"

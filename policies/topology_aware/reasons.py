@@ -158,6 +158,19 @@ def lifted(moved: tuple[Grant, ...]) -> Reason:
     return Reason(ReasonCode.LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
 
 
+def kept_together(pool: str, instead: tuple[int, int, int], updates: int, otherwise: int) -> Reason:
+    """Small sharers leave the pool, for otherwise the container's own CPUs would be on more domains.
+
+    ``instead``: on how many packages, NUMA nodes and L3 domains; ``updates`` and ``otherwise``: how many other
+    containers change.
+    """
+    words = zip(instead, ("sockets", "NUMA nodes", "L3 domains"), strict=True)
+    spread = next((f"{count} {word}" for count, word in words if count > 1), "more domains")
+    text = f"its CPUs are together in {pool}, which small sharers leave, instead of on {spread}"
+    changed = f"{_plural(updates, 'other container')} changed, otherwise {otherwise}"
+    return Reason(ReasonCode.KEPT_TOGETHER, f"{text}: {changed}")
+
+
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
     most = "" if best == "root" or best_mcpu <= 0 else f"; most in {best}: {best_mcpu}m"

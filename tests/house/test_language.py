@@ -35,8 +35,8 @@ RPC_AND_HTTP = """
 # What any engineer calls the parts of a program.
 ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
-    arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture
-    catalog change check child choose cli clock code cold column config confirmed conflict constraint content contested
+    arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture catalog
+    change check child choose cleared cli clock code cold column config confirmed conflict constraint content contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file

@@ -35,6 +35,11 @@ def without(world: World, request: Request) -> World:
 
 
 def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
+    if any(reason.code == ReasonCode.KEPT_TOGETHER for reason in placed.reasons):
+        need = scene.model.need(request)
+        assert scene.possible_pools(request), "others make room to keep CPUs together, not to place a container"
+        assert scene.lifted().is_possible(placed.grant.pool, need, keep_busy=False)
+        return
     possible = scene.possible_pools(request)
     fitting = [ranked.pool for ranked in placed.ranking if dict(ranked.key)["fits"]]
     need = scene.model.need(request)

@@ -21,6 +21,7 @@ TOLD = {
     ReasonCode.NO_WHOLE_CORES,
     ReasonCode.EMPTIED,
     ReasonCode.LIFTED,
+    ReasonCode.KEPT_TOGETHER,
     ReasonCode.DISPLACED,
     ReasonCode.CPU_FULL,
     ReasonCode.OVERCOMMITTED,

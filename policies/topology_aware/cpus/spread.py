@@ -325,6 +325,25 @@ def inner_domains(domain: Domain, lowest: Level) -> tuple[Domain, ...]:
     return domain.children if any(found) else ()
 
 
+def domains_of(top: Domain, cpus: int) -> tuple[int, int, int]:
+    """Return on how many packages, NUMA nodes and cache domains these CPUs are, at least one of each."""
+    packages = nodes = caches = 0
+
+    def visit(domain: Domain) -> None:
+        nonlocal packages, nodes, caches
+        if not domain.cpus & cpus:
+            return
+        packages += domain.level is Level.PACKAGE
+        nodes += domain.level is Level.NODE
+        inner = inner_domains(domain, Level.L3)
+        caches += not inner
+        for child in inner:
+            visit(child)
+
+    visit(top)
+    return max(1, packages), max(1, nodes), max(1, caches)
+
+
 def places(mask: int) -> tuple[int, ...]:
     """Return the positions of the bits that are set."""
     return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)

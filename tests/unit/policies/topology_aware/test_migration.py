@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, DeviceLocality, Grant, Threads
-from policies.topology_aware.migration import plan_migrations
+from policies.topology_aware.migration import clear, plan_migrations, with_shares_in_root
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
@@ -152,3 +152,45 @@ def test_cpus_on_broken_cores_do_not_count_where_whole_ones_are_wished_for() -> 
     assert moved is not None
     assert [g.container.pod_uid for g in moved] == ["a"]
     assert plan_migrations(context, tree.root, 5) is None
+
+
+def cleared(taken: str, *grants: Grant, pool: str = "root", mcpu: int = 1000) -> dict[str, str] | None:
+    context = context_of(TREE, request("new/c", mcpu), *grants)
+    moved = clear(context, TREE.named(pool), CpuSet.parse(taken).mask)
+    return None if moved is None else {g.container.pod_uid: g.pool for g in moved}
+
+
+def test_those_leave_that_have_too_little_left_and_go_no_higher_than_they_must() -> None:
+    assert cleared("0-3", share("a/c", 0, 500), share("b/c", 1, 500), pool="NUMA node #0") == {"a": "socket #0"}
+    assert cleared("0-7", share("a/c", 0, 500), share("b/c", 2, 500)) == {"a": "root"}
+
+
+def test_of_a_node_that_keeps_a_cpu_those_leave_that_are_too_many_for_it() -> None:
+    grants = [share("a/c", 0, 700), share("b/c", 0, 200), share("c/c", 0, 400)]
+    assert cleared("0-2", *grants, pool="NUMA node #0") == {"c": "socket #0"}
+
+
+def test_those_that_move_in_any_case_make_room_above_and_those_that_shrink_before_others() -> None:
+    grants = [share("a/c", 0, 600), share("b/c", 1, 500), share("d/c", 1, 400)]
+    assert cleared("0-3,5-7", *grants) == {"a": "root"}
+    package = replace(share("p/c", 0, 500), pool="socket #0")
+    assert cleared("0-3,5-7", package, share("b/c", 1, 600)) == {"p": "root"}
+    untouched = [share("b/c", 3, 3500), replace(share("p/c", 2, 900), pool="socket #1")]
+    assert cleared("8-11", *untouched) == {"p": "root"}
+
+
+def test_a_fraction_of_the_container_itself_takes_its_room_in_the_pool() -> None:
+    assert cleared("0-2", share("a/c", 0, 500), pool="NUMA node #0", mcpu=3500) == {}
+    assert cleared("0-2", share("a/c", 0, 600), pool="NUMA node #0", mcpu=3500) == {"a": "socket #0"}
+
+
+def test_cpus_are_not_cleared_of_a_grant_that_must_be_near_its_devices() -> None:
+    hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
+    strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
+    assert cleared("0-3", strict, pool="NUMA node #0") is None
+    ideal = with_shares_in_root(context_of(TREE, request("new/c", 4000), strict, share("b/c", 1, 300)))
+    assert [ideal.supply.granted_mcpu[TREE.named(name).index] for name in ("root", "socket #0", "NUMA node #1")] == [
+        800,
+        500,
+        0,
+    ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policies.hardware.domains import Domain
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus
-from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread
+from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread, domains_of
 from policies.topology_aware.cpus.tallies import Tallies, tallies_of
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -164,3 +164,11 @@ def test_on_machines_of_today_the_search_is_exact(description: dict[str, object]
     for count in range(10, 200, 10):
         spread.least(count)
         assert spread.is_exact, count
+
+
+def test_domains_of_cpus_are_counted_and_are_one_each_at_least() -> None:
+    machine = describe({"packages": 2, "nodes": 2, "cores": 4, "l3": [f"{n * 2}-{n * 2 + 1}" for n in range(8)]})
+    root = tree_of(machine).domains.root
+    assert domains_of(root, CpuSet.parse("0-2").mask) == (1, 1, 2)
+    assert domains_of(root, CpuSet.parse("0,4,15").mask) == (2, 3, 3)
+    assert domains_of(root, 0) == (1, 1, 1)

@@ -1,0 +1,120 @@
+"""Find a pool that gives own CPUs on fewer domains once shared grants have left it. Pure.
+
+A share of 100m in every NUMA node keeps each node from giving all of its CPUs. The sharers of a node that loses CPUs
+are updated anyway: they move to a wider pool instead, where that costs no more updates.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from policies.base import CpuKind, Grant, Placed
+from policies.topology_aware import reasons
+from policies.topology_aware.cpus.allocate import take
+from policies.topology_aware.cpus.offer import Offer, offers_of
+from policies.topology_aware.cpus.spread import domains_of
+from policies.topology_aware.explain import PoolChoice
+from policies.topology_aware.migration import clear, with_shares_in_root
+from policies.topology_aware.pinning import changed_pinnings
+from policies.topology_aware.ranking import Ranking
+from policies.topology_aware.score import Key
+from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.supply import Room, Supply, room_of
+from sysfs.cpuset import CpuSet
+
+SMALL_MCPU: Final = 1000
+"""Shares that leave a domain are small below this together: what they run on elsewhere is then farther from their
+memory, and the container has at least a whole CPU more in its domain for it."""
+MOST_TRIED: Final = 8
+"""Pools of one level that are tried, those with the smallest shares: each costs a tenth of a decision or more."""
+_DEPTH: Final = Key._fields.index("depth")
+
+
+class ClearedPools:
+    """What pools can give once all shares have moved up as far as needed."""
+
+    def __init__(self, context: PlacementContext) -> None:
+        """Take the input of a placement."""
+        self._context = context
+        self._ideal = with_shares_in_root(context)
+
+    @cached_property
+    def _room(self) -> Room:
+        return room_of(self._ideal.supply, keep_busy=False)
+
+    @cached_property
+    def _offers(self) -> Sequence[Offer]:
+        return offers_of(self._ideal, self._room, self._room)
+
+    def choice(self, i: int) -> PoolChoice | None:
+        """Return what this pool gives on the fewest domains, with the moves for it; None if it gives too few CPUs."""
+        pool, offer = self._context.tree.pools[i], self._offers[i]
+        taken = take(self._ideal, pool, offer, self._room.give) if offer.fits and offer.sliced else None
+        if taken is None:
+            return None
+        moved = clear(self._context, pool, taken.exclusive)
+        if moved is None:
+            return None
+        return PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),) if moved else ())
+
+
+def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -> PoolChoice | None:
+    """Return a choice on fewer domains than this placement, with no more updates of others; None if there is none.
+
+    In all that is compared before the size of pools its pool is as good. A container that runs, or has run, stays.
+    """
+    domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
+    if domains[2] == 1 or placed.grant.isolated or context.own is not None or context.request.previous is not None:
+        return None
+    cleared = ClearedPools(context)
+    otherwise = _updates(context, placed.moved, placed.grant)
+    for level in _as_good(context, ranking, placed.grant.pool):
+        found = []
+        for i in level[:MOST_TRIED]:
+            choice = cleared.choice(i)
+            fewer = domains if choice is None else domains_of_choice(context, choice)
+            if choice is None or fewer >= domains or _moved_mcpu(choice) >= SMALL_MCPU * fewer[2]:
+                continue
+            grant = Grant(context.request, choice.pool.name, CpuKind.EXCLUSIVE, CpuSet(choice.taken.exclusive))
+            updates = _updates(context, choice.moved, grant)
+            if updates <= otherwise:
+                found.append((fewer, updates, i, choice))
+        if found:
+            _, updates, _, choice = min(found, key=lambda f: f[:3])
+            why = reasons.kept_together(choice.pool.name, domains, updates, otherwise)
+            return replace(choice, reasons=(why, *choice.reasons))
+    return None
+
+
+def domains_of_choice(context: PlacementContext, choice: PoolChoice) -> tuple[int, int, int]:
+    """Return on how many packages, NUMA nodes and cache domains the CPUs are that it gives."""
+    return domains_of(context.tree.domains.root, choice.taken.exclusive)
+
+
+def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
+    """Return the supply with these grants where they move to."""
+    homes = {g.container for g in moved}
+    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
+
+
+def _as_good(context: PlacementContext, ranking: Ranking, name: str) -> Iterator[list[int]]:
+    """Yield the pools of each level, the deepest first, that are as good as this one before size counts."""
+    pools, keys, here = context.tree.pools, ranking.keys, context.tree.named(name)
+    good = [
+        i for i in ranking.order if keys[i][1:_DEPTH] >= keys[here.index][1:_DEPTH] and pools[i].depth >= here.depth
+    ]
+    for depth in sorted({pools[i].depth for i in good}, reverse=True):
+        yield sorted((i for i in good if pools[i].depth == depth), key=lambda i: context.supply.granted_mcpu[i])
+
+
+def _moved_mcpu(choice: PoolChoice) -> int:
+    return sum(grant.shared_mcpu for grant in choice.moved)
+
+
+def _updates(context: PlacementContext, moved: tuple[Grant, ...], grant: Grant) -> int:
+    """Return how many others get another pinning by this."""
+    after = with_moved(context, moved).plus(grant)
+    by_container = {g.container: g for g in moved}
+    pairs = [(g, by_container.get(g.container, g)) for g in context.others]
+    return len(changed_pinnings(context.supply, after, pairs, context.options))

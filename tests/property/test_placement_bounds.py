@@ -1,0 +1,35 @@
+"""Own CPUs are where an oracle says that they cost least, in random histories (``benchmarks/placement.py``)."""
+
+import pytest
+
+from benchmarks.placement import MEASURES, Tally, domains_beside_sharers, owners, value_of
+
+OF_OWNERS = (
+    "more packages",
+    "more nodes",
+    "more nodes after moves",
+    "more caches",
+    "torn cores",
+    "farther nodes",
+    "whole domain",
+    "newly shared cores",
+)
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """One history for each shape of machine."""
+    result = Tally()
+    owners(result, 1)
+    domains_beside_sharers(result, 1)
+    return result
+
+
+def test_the_histories_have_placements_that_span_domains(tally: Tally) -> None:
+    assert tally.occasions["more nodes"] > 50
+
+
+@pytest.mark.parametrize("name", OF_OWNERS)
+def test_a_bound_of_exclusive_placements_is_kept(tally: Tally, name: str) -> None:
+    measure = next(measure for measure in MEASURES if measure.name == name)
+    assert measure.keeps(value_of(measure, tally)), measure.title
