@@ -49,10 +49,9 @@ class HugePageAccount:
         if pool is None:
             return None
         packing = Packing(pool)
+        # What does not fit, as after pages were taken away, is left out: it takes nothing from other nodes.
         for promised, amount in self.zones.get(page_bytes, ()):
-            packing.add(
-                promised, amount
-            )  # more than there is elsewhere, as after pages were taken away, does not count
+            packing.add(promised, amount)
         return packing
 
 

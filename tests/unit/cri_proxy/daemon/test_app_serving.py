@@ -32,7 +32,7 @@ from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
 
-MACHINE = small_machine()
+MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # RFC 9113, 3.4: no settings
 

@@ -3,7 +3,19 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
-from policies.base import BurstLevel, CpuPriority, Default, DeviceLocality, Preferences, Previous, Request, Threads
+from policies.base import (
+    BurstLevel,
+    CpuPriority,
+    Default,
+    DeviceLocality,
+    HugePageLimit,
+    HugePageNodes,
+    Preferences,
+    Previous,
+    Request,
+    ThreadCounts,
+    Threads,
+)
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.grants import request
@@ -20,10 +32,13 @@ ALL = Preferences(
     burst_level=BurstLevel.NUMA,
     memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM),
     strict_memory=True,
+    huge_pages=HugePageNodes.SPREAD,
+    strict_huge_pages=True,
     strict_hints=True,
     spread_by_hints=False,
     cold_start_seconds=60,
     resource_files=True,
+    thread_counts=ThreadCounts.OWNED,
     notify=("/bin/reload", "now"),
 )
 
@@ -44,10 +59,13 @@ def test_every_preference_is_shown() -> None:
         "  burst up to    numa",
         "  memory kinds   dram, pmem",
         "  memory kinds   required: no other kind, no more than there is",
+        "  huge pages     spread",
+        "  huge pages     required on the nodes of its pool",
         "  devices        required to be near",
         "  devices        CPUs wherever in the pool",
         "  cold start     60 s on PMEM",
         "  resource files mounted at /.cri-proxy",
+        "  thread counts  owned",
         "  notified       by running /bin/reload now",
     ]
 
@@ -94,3 +112,9 @@ def test_hints_and_the_earlier_place_are_part_of_the_request() -> None:
         "  device         /dev/nvidia0: CPUs 0-3, node 0",
         "  earlier place  socket #0, CPUs 2-3",
     ]
+
+
+def test_huge_pages_are_shown_by_size_with_their_field() -> None:
+    pages = (HugePageLimit(2 << 20, 1 << 30), HugePageLimit(1 << 30, 2 << 30))
+    asked = replace(request("a", 1500), huge_pages=pages, origins=(("huge_pages", "hugepage_limits"),))
+    assert "  huge pages     1Gi of 2Mi, 2Gi of 1Gi  from hugepage_limits" in lines(asked)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
-from cri_proxy.node.status.model import ConfigurationView, RefusedView
+from cri_proxy.node.status.model import ConfigurationView, HugePageView, RefusedView
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
 
@@ -73,6 +73,19 @@ def test_a_node_that_does_not_decide_yet_says_so() -> None:
 def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:
     running = tuple(replace(c, state="running") for c in status_view().containers)
     assert "STATE" not in render_status(replace(status_view(), containers=running))
+
+
+def test_huge_pages_have_a_line_for_each_size_of_a_node() -> None:
+    view = status_view()
+    pages = (HugePageView("2Mi", 1 << 30, 0, 512 << 20), HugePageView("1Gi", 4 << 30, 1 << 30, 0))
+    first = replace(view.memory[0], huge_pages=pages)
+    lines = render_status(replace(view, memory=(first, view.memory[1]))).splitlines()
+    start = lines.index("MEMORY NODE  HUGE PAGES  CAPACITY  PROMISED HERE  HERE OR ELSEWHERE")
+    assert [line.split() for line in lines[start + 1 : start + 3]] == [
+        ["0", "2Mi", "1Gi", "-", "512Mi"],
+        ["0", "1Gi", "4Gi", "1Gi", "-"],
+    ]
+    assert "HUGE PAGES" not in render_status(view)
 
 
 def test_memory_beyond_its_pool_and_a_cold_start_are_marked() -> None:

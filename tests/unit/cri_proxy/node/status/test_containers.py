@@ -2,16 +2,17 @@ from dataclasses import replace
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.containers import Moment, container_view, memory_views, names_text, violations
-from cri_proxy.node.status.model import ContainerView
+from cri_proxy.node.status.model import ContainerView, HugePageView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey
+from policies.base import ContainerKey, HugePageLimit
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import ledger_with, request, row
 from tests.fakes.views import pool
 
 OWNER = row("a", owned="2-3", acknowledged="2-3")
+TWO_PAGES = HugePageLimit(2 << 20, 4 << 20)
 LATE = row("s", acknowledged="1-7")  # its shared set no longer has the owner's CPUs
 
 
@@ -71,6 +72,18 @@ def test_memory_is_promised_alone_or_together_with_other_nodes() -> None:
     ]
     found = [(v.node, v.promised_bytes, v.widely_promised_bytes, v.containers) for v in memory_views(machine, grants)]
     assert found == [(0, 100, 100, 2), (1, 0, 100, 1)]
+
+
+def test_huge_pages_are_no_memory_and_are_promised_as_memory_is() -> None:
+    machine = describe({"packages": 2, "cores": 2, "memory": "1Gi", "hugepages": {"2Mi": [64, 0]}})
+    grants = [
+        replace(r.grant, mems=NodeSet.parse(mems), request=replace(r.grant.request, huge_pages=(TWO_PAGES,)))
+        for r, mems in ((row("a"), "0"), (row("b"), "0-1"))
+    ]
+    first, second = memory_views(machine, grants)
+    assert (first.memory_bytes, second.memory_bytes) == ((1 << 30) - (128 << 20), 1 << 30)
+    assert first.huge_pages == (HugePageView("2Mi", 128 << 20, 4 << 20, 4 << 20),)
+    assert second.huge_pages == ()
 
 
 def test_of_many_names_a_few_are_shown() -> None:

@@ -90,6 +90,16 @@ async def test_a_memory_node_tells_its_size_and_what_it_promised(site: Site) -> 
     assert set(shown(site, catalog.NODE_MEMORY)) == {("0", "dram"), ("1", "dram")}
 
 
+async def test_a_memory_node_tells_its_huge_pages_and_what_of_them_it_promised() -> None:
+    machine = describe({"packages": 2, "cores": 4, "memory": "2Gi", "hugepages": {"2Mi": [64, 0]}})
+    site = Site(build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0"))))
+    await site.open()
+    await site.run("a", replace(guaranteed("c", 2000), huge_pages=(("2MB", 4 << 20),)))
+    assert shown(site, catalog.HUGE_PAGES) == {("0", "2Mi"): 128 << 20}
+    assert shown(site, catalog.HUGE_PAGES_PROMISED) == {("0", "2Mi"): 4 << 20}
+    assert shown(site, catalog.HUGE_PAGES_WIDELY_PROMISED) == {}
+
+
 async def test_an_update_that_the_runtime_refuses_is_seen_as_such_and_as_waiting(site: Site) -> None:
     await site.run("a", SHARES)
     pod = await site.run("x", guaranteed("c", 5000))
