@@ -220,8 +220,9 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
     """
     if context.demand.isolation is Isolation.REQUIRE or not context.demand.whole:
         return
-    # Others move for CPUs, not for whole cores, which are only preferred.
-    cleared = ClearedPools(context) if context.demand.threads is Threads.ANY else None
+    # Others move for CPUs, not for whole cores that are only preferred.
+    needed = context.demand.threads is Threads.ANY or context.demand.strict_threads
+    cleared = ClearedPools(context) if needed else None
     by_depth: dict[int, list[int]] = {}
     for i in ranking.order:
         if not ranking.offers[i].fits or ranking.keys[i].fits:  # where the CPUs are, memory is what lacks

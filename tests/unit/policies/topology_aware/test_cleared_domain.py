@@ -1,6 +1,6 @@
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request
+from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request, Threads
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, fill, four_nodes, placed, request, topology_aware
 
@@ -91,6 +91,15 @@ def test_nothing_moves_where_that_would_update_more_containers() -> None:
     held = Allocations((*crowd, share("t", 1, 3500), share("u", 2, 1500), share("v", 3, 1500)))
     decision = placed(POLICY.decide(held, request("big/c", 4000)))
     assert (decision.moved, nodes_of(decision), len(decision.updates)) == ((), {2, 3}, 2)
+
+
+def test_others_move_for_whole_cores_that_are_asked_for_strictly() -> None:
+    held = Allocations(tuple(share(f"s{n}", n, 500) for n in range(4)))
+    strict = request("big/c", 14000, threads=Threads.OWN_CORE, strict_threads=True)
+    decision = placed(POLICY.decide(held, strict))
+    owned = decision.grant.exclusive
+    assert len(owned) == 14
+    assert all((cpu ^ 1) in owned for cpu in owned)
 
 
 def test_where_others_have_to_move_the_cpus_are_on_the_fewest_nodes() -> None:
