@@ -15,6 +15,7 @@ from cri_proxy.cri.device_sources import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     burstable_oom_score_adj,
+    mcpu_of_shares,
     quota_of,
     shares_of,
 )
@@ -178,8 +179,12 @@ def merge_update(request: Request, resources: pb.LinuxContainerResources, *, nod
 
 def _patched_cpu(request: Request, resources: pb.LinuxContainerResources, patch: Figures) -> int:
     """Return the CPU request of a patch."""
-    if request.pod.qos is QosClass.GUARANTEED and patch.cpu_limit_mcpu is not None:
+    # In a pod with resources of its own the quota may be the pod's: the request is below it.
+    is_limit = request.cpu_limit_mcpu is None or request.cpu_request_mcpu >= request.cpu_limit_mcpu
+    if request.pod.qos is QosClass.GUARANTEED and patch.cpu_limit_mcpu is not None and is_limit:
         return patch.cpu_request_mcpu
+    if request.pod.qos is QosClass.GUARANTEED:
+        patch = replace(patch, cpu_request_mcpu=mcpu_of_shares(resources.cpu_shares))
     # Saturated shares must not undo an exact figure from a quota or an annotation.
     is_known = shares_of(request.cpu_request_mcpu) == resources.cpu_shares
     return request.cpu_request_mcpu if is_known or not resources.cpu_shares else patch.cpu_request_mcpu

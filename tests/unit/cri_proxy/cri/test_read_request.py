@@ -11,7 +11,7 @@ from cri_proxy.cri.qos import qos_of_cgroup
 from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri_client.pods import systemd_slice
-from policies.base import ContainerKey, DeviceLocality, HugePageLimit, QosClass, Request
+from policies.base import ContainerKey, DeviceLocality, HugePageLimit, Pod, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"
@@ -273,3 +273,12 @@ def test_huge_pages_are_read_and_an_update_without_them_changes_none() -> None:
     assert merge_update(request, pb.LinuxContainerResources(cpu_shares=512)).huge_pages == request.huge_pages
     assert merge_update(request, with_huge_pages(8 << 20)).huge_pages == (HugePageLimit(2 << 20, 8 << 20),)
     assert merge_update(request, with_huge_pages(0)).huge_pages == ()
+
+
+def test_a_request_below_a_guaranteed_pods_quota_follows_the_shares() -> None:
+    """A container with a CPU request of its own and the limit of its pod."""
+    own = Request(ContainerKey("u", "c"), Pod("u", "p", "default", QosClass.GUARANTEED), 1000, cpu_limit_mcpu=4000)
+    linux = pb.LinuxContainerResources(cpu_shares=1024, cpu_quota=400_000, cpu_period=100_000)
+    assert merge_update(own, linux).cpu_request_mcpu == 1000
+    linux.cpu_shares = 2048
+    assert merge_update(own, linux).cpu_request_mcpu == 2000
