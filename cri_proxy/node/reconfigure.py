@@ -12,6 +12,7 @@ from functools import partial
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.ledger.start_calls import StartCalls
 from cri_proxy.node.node import Node
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
@@ -41,6 +42,7 @@ async def plan(node: Node, policy: Policy, rules: NodeRules | None = None) -> Pl
     ledger = node.context.ledger
     result, _, problem = await _try(ledger, policy, rules or node.coordinator.rules, must_fit=True)
     trial = ledger.copy()
+    trial.starts = StartCalls()  # a start that is under way delays updates, and ends
     trial.use_policy(policy, result.allocations)
     before, after = ledger.desired(), trial.desired()
     nothing = Pinning()  # not ours to write
@@ -133,6 +135,7 @@ def _stuck(trial: Ledger, policy: Policy, result: Reinstated) -> tuple[Row, ...]
     """
     if not result.replaced:
         return ()  # a container that stays on its own CPUs blocks no other
+    trial.starts = StartCalls()  # a start that is under way delays updates, and ends
     trial.use_policy(policy, result.allocations)
     for _ in range(2 * len(trial.active()) + 1):  # each round settles one for good, moves one aside, or is the last
         moved = []

@@ -129,6 +129,14 @@ async def test_changing_places_where_every_cpu_is_owned_is_refused() -> None:
     assert (node.effects.sent, owned(node)) == (0, ["0-3", "4-7"])
 
 
+async def test_a_start_under_way_is_no_reason_to_refuse() -> None:
+    """Its update follows when it has ended."""
+    system = living("system", "", "0")
+    node = on_node(system, living("a", "5", "5"))
+    node.effects.start_sent(system)
+    assert await change(node, "5") == ""
+
+
 @pytest.mark.parametrize(("races", "plans"), [(0, 1), (2, 3), (RACES, RACES + 1)])
 async def test_a_decision_in_between_makes_it_plan_again_but_not_for_ever(races: int, plans: int) -> None:
     node = on_node(holder("a", "2-3"))
