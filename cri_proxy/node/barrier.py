@@ -81,7 +81,7 @@ class Barrier:
         """Wait until no call to the runtime about this container is under way; None when it is not managed here.
 
         Refuse the call when another one gets no answer. After ``again_after_seconds`` an earlier start without a caller
-        is no longer waited for.
+        is no longer waited for; with it one that is only presumed is not waited for at all.
         """
         row = self._ledger.holder(container_id)
         if row is None:
@@ -91,6 +91,9 @@ class Barrier:
             async with asyncio.timeout(OWN_CALL_SECONDS):
                 await lock.acquire()
                 while container_id in self._ledger.starts:  # its caller has left, and its end is not known
+                    if again_after_seconds is not None and self._ledger.starts.presumed(row) is not None:
+                        starts_again = True
+                        break
                     lock.release()
                     starts_again = not await self._start_known(row.key, again_after_seconds)
                     await lock.acquire()
@@ -144,16 +147,33 @@ class Barrier:
             self._effects.break_deadlocks()
             behind = waiting | {key}
             await asyncio.gather(*(self.clear_for(o.key, behind) for o in occupants if o.key not in behind))
-            if not all(await asyncio.gather(*(self._effects.settle(other.key) for other in occupants))):
+            if not all(await asyncio.gather(*(self._moved_off(key, other) for other in occupants))):
                 return False
         return False
+
+    async def _moved_off(self, key: ContainerKey, other: Row) -> bool:
+        """Update a container that is on CPUs of this one; False when the runtime refused that for good.
+
+        Where it may be starting since before a restart, wait for as long as it may come alive on those CPUs.
+        """
+        is_settled = await self._effects.settle(other.key)
+        while is_settled and self._may_come_alive_on(key, other):
+            await self._effects.starts_changed()
+        return is_settled
+
+    def _may_come_alive_on(self, key: ContainerKey, other: Row) -> bool:
+        row, current = self._ledger.get(key), self._ledger.holder(other.container_id)
+        if row is None or current is None or self._ledger.starts.presumed(current) is None:
+            return False
+        return bool(self._ledger.occupied_by(row, current))
 
     async def _cleared_by(self, limit: float, key: ContainerKey) -> bool:
         try:
             async with asyncio.timeout_at(limit):
                 return await self.clear_for(key)
-        except TimeoutError:
-            return False
+        except TimeoutError:  # what it was to wait for may have got another place meanwhile
+            row = self._ledger.get(key)
+            return row is not None and not self._ledger.occupants(row)
 
     def _sent(self, ticket: Ticket) -> Ticket:
         """Note the start that follows at once."""
@@ -203,7 +223,7 @@ class Barrier:
             return Refusal("update", f"{text}; {waits}" if waits else text)
         self._context.journal.noted_of(row, events.VIOLATION, reason=text)
         self._context.journal.records.happened(row, "violation", f"started all the same: {text}")
-        ticket = await self.take(container_id)
+        ticket = await self.take(container_id, again_after_seconds=AGAIN_SECONDS)
         return self._sent(ticket) if isinstance(ticket, Ticket) else ticket
 
     def _calls_text(self, rows: Iterable[Row]) -> str:

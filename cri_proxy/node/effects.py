@@ -42,10 +42,13 @@ class CallUnderWay:
     row: Row
     method: str
     seconds: float
+    is_presumed: bool = False  # see ``StartCall``
 
     @property
     def text(self) -> str:
         """What the runtime has not done, as a sentence."""
+        if self.is_presumed:
+            return f"it may be starting since before the restart of cri-proxy {self.seconds:.0f} s ago"
         return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"
 
     def __str__(self) -> str:
@@ -68,7 +71,7 @@ class Effects:
         # Updates that starts wait for, one for each container however many wait, and with its own end: a start that
         # waits no longer does not cancel what the runtime has been sent.
         self._awaited: dict[ContainerKey, asyncio.Task[None]] = {}
-        self._start_ended = asyncio.Event()
+        self._starts_changed = asyncio.Event()
         self._sending: dict[ContainerKey, tuple[Row, float]] = {}
         self._is_held_back = False
         # Why the runtime refused an update for good, until the next slow check tries again.
@@ -93,10 +96,11 @@ class Effects:
     def under_way(self, at_least_seconds: float = 0.0) -> Iterator[CallUnderWay]:
         """Return the starts and updates that the runtime has not answered for so long."""
         now = self._context.clock.monotonic_seconds()
-        calls = [(call.row, _START, call.since_seconds) for call in self._ledger.starts]
-        calls += [(row, _UPDATE, since) for row, since in self._sending.values()]
-        every = (CallUnderWay(row, method, now - since) for row, method, since in calls)
-        return (call for call in every if call.seconds >= at_least_seconds)
+        calls = [
+            CallUnderWay(call.row, _START, now - call.since_seconds, call.is_presumed) for call in self._ledger.starts
+        ]
+        calls += [CallUnderWay(row, _UPDATE, now - since) for row, since in self._sending.values()]
+        return (call for call in calls if call.seconds >= at_least_seconds)
 
     def sending(self, row: Row) -> None:
         """Note that an update of this container is about to be sent, by the kubelet or by us."""
@@ -106,10 +110,13 @@ class Effects:
         """Note that the update of this container has an outcome. Idempotent."""
         self._sending.pop(key, None)
 
-    def start_sent(self, row: Row) -> None:
-        """Note that the start of this container is about to be sent: until its end is known nothing is written."""
+    def start_sent(self, row: Row, *, is_presumed: bool = False) -> None:
+        """Note that the start of this container is about to be sent: until its end is known nothing is written.
+
+        ``is_presumed``: it may have been sent before this process began; updates go out and do not count.
+        """
         now, losses = self._context.clock.monotonic_seconds(), self._context.channel.losses()
-        self._ledger.starts.begin(StartCall(row, now, losses))
+        self._ledger.starts.begin(StartCall(row, now, losses, is_presumed))
 
     def start_ended(self, container_id: str) -> None:
         """Note that a start has ended in whatever way; updates that waited for that go on. Idempotent."""
@@ -123,8 +130,8 @@ class Effects:
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
-        ended, self._start_ended = self._start_ended, asyncio.Event()
-        ended.set()
+        changed, self._starts_changed = self._starts_changed, asyncio.Event()
+        changed.set()
 
     def forget(self, key: ContainerKey) -> None:
         """Drop the state of a container that is gone."""
@@ -162,10 +169,11 @@ class Effects:
     async def settle(self, key: ContainerKey) -> bool:
         """Wait for calls about the container and bring it where it may be now; False when the runtime refused for good.
 
-        Memory of a running container is not moved: that takes long, and no start waits for it. A caller that stops
-        waiting cancels nothing.
+        A start that is only presumed is not waited for. Memory of a running container is not moved: that takes long,
+        and no start waits for it. A caller that stops waiting cancels nothing.
         """
-        await self.start_known(key)
+        while (row := self._ledger.get(key)) is not None and self._ledger.starts.loses_updates(row):
+            await self.starts_changed()
         task = self._awaited.get(key)
         if task is None or task.done():
             task = self._awaited[key] = self._updates.start(self._settle(key), name=f"clear {key.name}")
@@ -178,7 +186,11 @@ class Effects:
     async def start_known(self, key: ContainerKey) -> None:
         """Wait until no start of this container is under way."""
         while (row := self._ledger.get(key)) is not None and row.container_id in self._ledger.starts:
-            await self._start_ended.wait()
+            await self.starts_changed()
+
+    async def starts_changed(self) -> None:
+        """Wait until a start has ended, or the runtime has taken an update during one that is presumed."""
+        await self._starts_changed.wait()
 
     async def _settle(self, key: ContainerKey) -> None:
         async with self.lock(key):
@@ -323,6 +335,8 @@ class Effects:
     async def _send(self, row: Row, step: Pinning, timeout_seconds: float) -> None:
         self.sent += 1
         self.untouched.discard(row.container_id)
+        # During a start runc takes it and the kernel never sees it.
+        may_be_lost = self._ledger.starts.note_sending(row)
         self.sending(row)
         try:
             await self._context.channel.unary(
@@ -335,7 +349,12 @@ class Effects:
             raise
         finally:
             self.sent_is_over(row.key)
-        confirmed = self._ledger.confirm(row.key, step) if self._present(row) is not None else None
+        confirmed = None
+        if may_be_lost:
+            confirmed = self._ledger.note_taken(row, step)
+            self._wake_waiting()
+        elif self._present(row) is not None:
+            confirmed = self._ledger.confirm(row.key, step)
         if confirmed is not None:
             self._context.persistence.save_later([confirmed])
         self._context.journal.updated(row, step)

@@ -1,7 +1,7 @@
 """The values that the store saves (container and sandbox rows), and the interface that both stores implement."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from cri_proxy.state.decisions import PackedDecision
@@ -51,6 +51,29 @@ class Row:
     def known(self) -> Pinning:
         """``acknowledged``, or no field before the first confirmation."""
         return self.acknowledged or Pinning()
+
+    def after(self, confirmed: Pinning) -> "Row":
+        """Return the row after an update that the runtime confirmed; a field that it did not write keeps its value."""
+        open_cpus, open_mems = (self.unconfirmed.cpus, self.unconfirmed.mems) if self.unconfirmed else (None, None)
+        left = Pinning(
+            open_cpus if confirmed.cpus is None else None,
+            open_mems if confirmed.mems is None else None,
+        )
+        return replace(self, acknowledged=confirmed.over(self.acknowledged), unconfirmed=_or_none(left))
+
+    def after_unknown(self, sent: Pinning) -> "Row":
+        """Return the row after an update without a known outcome: the container may be on both sets."""
+        known = self.acknowledged
+        if known is not None:
+            known = Pinning(
+                known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
+                known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
+            )
+        return replace(self, acknowledged=known, unconfirmed=_or_none(sent.over(self.unconfirmed)))
+
+
+def _or_none(pinning: Pinning) -> Pinning | None:
+    return pinning if pinning != Pinning() else None
 
 
 @dataclass(frozen=True, slots=True)

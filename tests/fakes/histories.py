@@ -21,7 +21,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged
-from tests.fakes.node_checks import MoveCheck, check_moment, check_settled, running
+from tests.fakes.node_checks import MoveCheck, check_moment, check_settled, running, sent_again
 from tests.fakes.random_pods import random_pod
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
@@ -148,10 +148,10 @@ class World(Site):
     async def restart_proxy(self) -> None:
         """A new process on the same store: not one value changes."""
         await self.node.settle()
-        before = self.recorded()
+        before, open_before = self.recorded(), sent_again(self.store.load().rows)
         await self.open(self.check)
         assert self.recorded() == before, "a restart changed a pinning"
-        assert self.node.effects.sent == 0, "a restart sent updates"
+        assert self.node.effects.sent <= open_before, "a restart sent updates"
 
     async def restart_runtime(self) -> None:
         self.runtime.restart()

@@ -138,16 +138,11 @@ class Ledger:
         row = self._rows.get(key)
         if row is None or row.state not in ACTIVE:
             return None
-        known, before = row.acknowledged, self.unconfirmed(key)
-        unconfirmed = Pinning(
-            before.cpus if pinning.cpus is None else None, before.mems if pinning.mems is None else None
-        )
-        pinning = pinning.over(known)  # a field that was not written keeps its value
-        confirmed = replace(row, acknowledged=pinning, unconfirmed=_or_none(unconfirmed))
+        confirmed = row.after(pinning)
         self._rows.put(confirmed)
         self._signal.send()
-        if pinning.cpus is not None:
-            self._confirmed.note_confirmed(confirmed, known, self._live())
+        if confirmed.known.cpus is not None:
+            self._confirmed.note_confirmed(confirmed, row.acknowledged, self._live())
             self._confirmed.settle(self._live())
         if row.grant.kind is CpuKind.PRESERVE:
             self._changed()  # the CPUs that it brought along are withheld
@@ -156,15 +151,16 @@ class Ledger:
     def mark_unconfirmed(self, key: ContainerKey, sent: Pinning) -> None:
         """Record an update without a known outcome: until the next answer the container may be on both sets."""
         row = self._rows.get(key)
-        if row is None or row.state not in ACTIVE:
-            return
-        known = row.acknowledged
-        if known is not None:
-            known = Pinning(
-                known.cpus | sent.cpus if known.cpus is not None and sent.cpus is not None else known.cpus,
-                known.mems | sent.mems if known.mems is not None and sent.mems is not None else known.mems,
-            )
-        self._rows.put(replace(row, acknowledged=known, unconfirmed=_or_none(sent.over(row.unconfirmed))))
+        if row is not None and row.state in ACTIVE:
+            self._rows.put(row.after_unknown(sent))
+
+    def note_taken(self, row: Row, sent: Pinning) -> Row | None:
+        """Record an update that the runtime took during a presumed start; return the row if that has not ended."""
+        taken = self.starts.take_update(self.holder(row.container_id), sent)
+        if taken is not None:
+            self._rows.put(taken)
+            self._signal.send()
+        return taken
 
     def unconfirmed(self, key: ContainerKey) -> Pinning:
         """Return what was last sent without a known outcome, field by field; None where the outcome is known."""
@@ -196,11 +192,20 @@ class Ledger:
 
         The wanted value, less the CPUs that others still use or still have exclusively as far as the runtime has
         confirmed. So a container that must shrink does so first, in whatever order calls are sent. During its start
-        nothing may be written: it would be lost.
+        nothing may be written: it would be lost. During one that is only presumed each value is written once.
         """
-        row, wanted = self._rows.get(key), self.desired().get(key)
-        if row is None or row.container_id in self.starts:
+        row = self._rows.get(key)
+        if row is None or self.starts.loses_updates(row):
             return None
+        target = self._free_of_others(row)
+        if target is None or not self.starts.has_taken(row, unmet(target, row.acknowledged, self.unconfirmed(key))):
+            return target
+        return None
+
+    def _free_of_others(self, row: Row) -> Pinning | None:
+        """Return what the container should have, less what others use or have alone; None when nothing is left."""
+        key = row.key
+        wanted = self.desired().get(key)
         if wanted is None or wanted.cpus is None:
             return wanted
         blocked = self.blocked_cpus(row, wanted.cpus)
@@ -232,6 +237,7 @@ class Ledger:
     def settle_confirmed(self) -> None:
         """Give up exclusive CPUs that a settled container no longer owns: no later call will do it.
 
+        One whose start is only presumed gives them up too: others may share what it comes alive on, but not own it.
         A container that stepped aside and has its own CPUs back, without others on them, no longer counts as aside.
         """
         for key in sorted(self._aside | self._confirmed.beyond(self._rows)):
@@ -239,7 +245,7 @@ class Ledger:
             known = row.known.cpus
             if known is None or wanted is None:
                 continue
-            if known <= wanted and not self.occupants(row):
+            if self.starts.presumed(row) is not None or (known <= wanted and not self.occupants(row)):
                 self._aside.discard(key)
                 self._confirmed.note_confirmed(row, row.acknowledged, self._live())
 
@@ -366,10 +372,6 @@ class Ledger:
                     withheld |= row.acknowledged.cpus.mask
         self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
         self._signal.send()
-
-
-def _or_none(pinning: Pinning) -> Pinning | None:
-    return pinning if pinning != _UNKNOWN else None
 
 
 def _full_id(text: str, known: Collection[str]) -> str:

@@ -2,25 +2,31 @@
 
 A start may make its container run at any moment, on the CPUs that it had when the start was sent: runc takes updates
 meanwhile, and the kernel never sees them (docs/placement.md, Enactment). That holds for a start whose caller has left,
-and for a container that was released or replaced by a newer attempt meanwhile.
+and for a container that was released or replaced by a newer attempt meanwhile. A start that was sent before a restart
+of the daemon is not known: each container that has not run yet is presumed to be starting then. It gets its updates at
+once, which a start that is still to come takes, and none of them counts before the start's end is known.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy.state.rows import Row
+from policies.base import Pinning
 
 
 @dataclass(frozen=True, slots=True)
 class StartCall:
     """One start. ``row`` is the container as it was when the start was sent, at ``since_seconds`` (monotonic).
 
-    ``losses`` is how many connections to the runtime had been lost by then.
+    ``losses`` is how many connections to the runtime had been lost by then. ``is_presumed``: the process before this
+    one may have sent it. ``taken`` is what the last update since then carried, None until the runtime has taken it.
     """
 
     row: Row
     since_seconds: float
     losses: int
+    is_presumed: bool = False
+    taken: Pinning | None = None
 
 
 class StartCalls:
@@ -51,6 +57,40 @@ class StartCalls:
     def begin(self, call: StartCall) -> None:
         """Add a start that is about to be sent."""
         self._by_id[call.row.container_id] = call
+
+    def presumed(self, row: Row) -> StartCall | None:
+        """Return the start of this container if it is only presumed, and the container has not been seen running."""
+        call = self._by_id.get(row.container_id)
+        return call if call is not None and call.is_presumed and row.state == "created" else None
+
+    def loses_updates(self, row: Row) -> bool:
+        """Return whether the start of this container is known to be under way: nothing is to be sent until its end."""
+        return row.container_id in self._by_id and self.presumed(row) is None
+
+    def has_taken(self, row: Row, missing: Pinning) -> bool:
+        """Return whether the last update of this container carried ``missing``, during a start that is presumed."""
+        call = self.presumed(row)
+        return call is not None and call.taken is not None and missing.over(call.taken) == call.taken
+
+    def note_sending(self, row: Row) -> bool:
+        """Note that an update of this container is about to be sent; return whether a presumed start may lose it."""
+        call = self.presumed(row)
+        if call is not None:
+            self._by_id[row.container_id] = replace(call, taken=None)
+        return call is not None
+
+    def take_update(self, row: Row | None, sent: Pinning) -> Row | None:
+        """Record an update that the runtime took during a presumed start; return the row after it.
+
+        The container may be on this, or on what it had at the restart. What was sent in between does not count: a
+        start that is still to come takes the last, one that is under way none.
+        """
+        call = self.presumed(row) if row is not None else None
+        if row is None or call is None:
+            return None
+        self._by_id[row.container_id] = replace(call, taken=sent)
+        at_restart = replace(row, acknowledged=call.row.acknowledged, unconfirmed=call.row.unconfirmed)
+        return at_restart.after_unknown(sent)
 
     def end(self, container_id: str) -> None:
         """Drop the start of a container that is known to run, to have ended, or never to start. Idempotent."""

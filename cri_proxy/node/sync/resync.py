@@ -28,6 +28,10 @@ from policies.base import Allocations, ContainerKey, Grant, Reinstated
 RETRY_SECONDS = 0.2
 # Status calls after a start without an answer, RETRY_SECONDS apart.
 START_LOOKS = 50
+# How long after a restart a container keeps its CPUs that had not run by then and has been released or replaced since:
+# as long as a kubelet waits for a start (runtimeRequestTimeout). Most of them were never started, and stay in the
+# runtime's list for as long as their pod.
+PRESUMED_SECONDS = 120.0
 UNIMPLEMENTED = 12  # gRPC status
 # Before an event stream that ended is opened again, and the node checked: first and longest, it doubles. The slow check
 # is as frequent as the longest. A stream that lasted as long as that counts as a good one.
@@ -79,6 +83,9 @@ class Resync:
         self._context.journal.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
+        for row in self._ledger.active():
+            if row.state == "created" and row.known.cpus is not None:
+                self._effects.start_sent(row, is_presumed=True)
         self._coordinator.open()
         if found.dropped:  # before updates go out
             self._context.signals.room_freed.send()
@@ -148,14 +155,17 @@ class Resync:
     def _note_starts(self, before: Iterable[StartCall], listed: Mapping[str, LiveContainer]) -> None:
         """Note the ends of these starts, which had been sent before the node was listed.
 
-        One that is still to come keeps its CPUs, however long it takes, unless the runtime was restarted since: then
-        it has been forgotten. One that runs, and was replaced or released meanwhile, keeps them until it ends.
+        One that is still to come keeps its CPUs, however long it takes, unless the runtime was restarted since (then it
+        has been forgotten) or it is only presumed, of a container that holds nothing, and PRESUMED_SECONDS are over.
+        One that runs, and was replaced or released meanwhile, keeps them until it ends.
         """
-        long_ago = self._context.clock.monotonic_seconds() - START_LOOKS * RETRY_SECONDS
+        now_seconds = self._context.clock.monotonic_seconds()
+        long_ago, remnants = now_seconds - START_LOOKS * RETRY_SECONDS, self._ledger.remnants()
         for call in before:
             found, container_id = listed.get(call.row.container_id), call.row.container_id
             was_restarted = self._context.channel.losses() > call.losses and call.since_seconds <= long_ago
-            if found is None or not found.is_live or (found.state == "created" and was_restarted):
+            is_over = call.is_presumed and call.row in remnants and now_seconds - call.since_seconds >= PRESUMED_SECONDS
+            if found is None or not found.is_live or (found.state == "created" and (was_restarted or is_over)):
                 self._effects.start_ended(container_id)
             elif found.state == "running":
                 self._note_started(container_id)

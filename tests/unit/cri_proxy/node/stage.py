@@ -6,16 +6,22 @@ from itertools import count
 from typing import TypeVar
 
 from cri_proxy.cri_client.kubelet import Kubelet
+from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, PoolView, Reinstated, Request, Update
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
+from tests.fakes.clock import LoopClock
 from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
 T = TypeVar("T")
 REJECT = NodeRules(on_policy_error="reject", on_store_error="reject")
+START = "StartContainer"
+SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+OWNS_2 = guaranteed("c", 2000)
+KUBELETS_PATIENCE_SECONDS = 120.0
 
 
 class FragilePolicy(Policy):
@@ -90,3 +96,46 @@ async def soon(condition: Callable[[], bool]) -> None:
 async def entered(gate: Gate) -> None:
     async with asyncio.timeout(20):
         await gate.entered()
+
+
+async def on_loop_time(rules: NodeRules | None = None) -> Site:
+    """A node whose clock is the loop's."""
+    site = Site(rules=rules)
+    site.clock = LoopClock()  # type: ignore[assignment]  # the same protocol
+    await site.open()
+    return site
+
+
+def of(container_id: str) -> Callable[[bytes], bool]:
+    return lambda message: container_id.encode() in message
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def created(site: Site, name: str, container: ContainerSpec) -> str:
+    spec = PodSpec(name, (container,))
+    return await site.kubelet.create(spec, container, await site.kubelet.run_sandbox(spec))
+
+
+async def hanging(site: Site, name: str = "s") -> tuple[str, Gate, asyncio.Task[None]]:
+    """A shared container whose start hangs; the runtime goes on with it when the caller leaves."""
+    site.runtime.starts_outlive_callers = True
+    container = await created(site, name, SHARES)
+    gate = site.runtime.faults.hang(START, of(container))
+    start = background(site.kubelet.start(container))
+    await entered(gate)
+    return container, gate, start
+
+
+async def given_up(start: asyncio.Task[None]) -> None:
+    await asyncio.sleep(KUBELETS_PATIENCE_SECONDS)
+    start.cancel()
+    await asyncio.wait([start])
+
+
+def is_alone(site: Site, owner: str) -> bool:
+    """Whether no other container that runs can use what this one owns."""
+    others = (CpuSet.parse(site.cpus(c.id)) for c in site.live() if c.running and c.id != owner)
+    return all(cpus.isdisjoint(owned(site, owner)) for cpus in others)

@@ -1,7 +1,7 @@
 """Starts and updates that the runtime does not answer, told on a loop whose time passes only while nothing happens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -17,16 +17,27 @@ from cri_proxy.node.rebalance import BUSY_SECONDS
 from cri_proxy.node.status.gauges import node_samples
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from sysfs.cpuset import CpuSet
-from tests.fakes.clock import LoopClock
 from tests.fakes.lone_loop import LoneLoop
-from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import REJECT, background, direct, entered, owned
+from tests.unit.cri_proxy.node.stage import (
+    OWNS_2,
+    REJECT,
+    SHARES,
+    START,
+    background,
+    created,
+    direct,
+    entered,
+    given_up,
+    hanging,
+    is_alone,
+    now,
+    of,
+    on_loop_time,
+    owned,
+)
 
-START, UPDATE = "StartContainer", "UpdateContainerResources"
-SHARES = ContainerSpec("c", cpu_request_mcpu=500)
-OWNS_2 = guaranteed("c", 2000)
-KUBELETS_PATIENCE_SECONDS = 120.0
+UPDATE = "UpdateContainerResources"
 SOON_SECONDS = 0.5
 
 
@@ -35,53 +46,11 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"loop_factory": LoneLoop}
 
 
-async def opened(rules: NodeRules | None = None) -> Site:
-    site = Site(rules=rules)
-    site.clock = LoopClock()  # type: ignore[assignment]  # the same protocol
-    await site.open()
-    return site
-
-
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    site = await opened()
+    site = await on_loop_time()
     yield site
     assert site.log.errors == []
-
-
-def of(container_id: str) -> Callable[[bytes], bool]:
-    return lambda message: container_id.encode() in message
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-async def created(site: Site, name: str, container: ContainerSpec) -> str:
-    spec = PodSpec(name, (container,))
-    return await site.kubelet.create(spec, container, await site.kubelet.run_sandbox(spec))
-
-
-async def hanging(site: Site, name: str = "s") -> tuple[str, Gate, asyncio.Task[None]]:
-    """A shared container whose start hangs; the runtime goes on with it when the caller leaves."""
-    site.runtime.starts_outlive_callers = True
-    container = await created(site, name, SHARES)
-    gate = site.runtime.faults.hang(START, of(container))
-    start = background(site.kubelet.start(container))
-    await entered(gate)
-    return container, gate, start
-
-
-async def given_up(start: asyncio.Task[None]) -> None:
-    await asyncio.sleep(KUBELETS_PATIENCE_SECONDS)
-    start.cancel()
-    await asyncio.wait([start])
-
-
-def is_alone(site: Site, owner: str) -> bool:
-    """Whether no other container that runs can use what this one owns."""
-    others = (CpuSet.parse(site.cpus(c.id)) for c in site.live() if c.running and c.id != owner)
-    return all(cpus.isdisjoint(owned(site, owner)) for cpus in others)
 
 
 async def test_who_needs_the_cpus_of_a_start_that_hangs_is_placed_elsewhere_after_a_bound(site: Site) -> None:
@@ -98,7 +67,7 @@ async def test_who_needs_the_cpus_of_a_start_that_hangs_is_placed_elsewhere_afte
 
 @pytest.mark.parametrize("rules", [NodeRules(), REJECT], ids=["passthrough", "reject"])
 async def test_without_another_place_it_is_refused_with_the_name_of_the_one_that_hangs(rules: NodeRules) -> None:
-    site = await opened(rules)
+    site = await on_loop_time(rules)
     await site.run("full", guaranteed("c", 4000))
     _, gate, start = await hanging(site)
     owner, begun = await created(site, "a", OWNS_2), now()

@@ -5,7 +5,7 @@ from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.test_barrier_unanswered import OWNS_2, SHARES, created
+from tests.unit.cri_proxy.node.stage import OWNS_2, SHARES, created
 
 
 async def sent(site: Site) -> tuple[Row, Row]:
@@ -69,3 +69,35 @@ async def test_an_end_may_come_twice(site: Site) -> None:
     for _ in range(2):
         calls.end(sharer.container_id)
         assert (len(calls), calls.get(sharer.container_id)) == (0, None)
+
+
+async def test_an_update_during_a_presumed_start_counts_beside_what_was_there_at_the_restart(site: Site) -> None:
+    """What was taken in between counts no more: a start that is still to come takes the last."""
+    sharer = site.row(await created(site, "s", SHARES))
+    calls = StartCalls()
+    calls.begin(StartCall(sharer, 0.0, 0, is_presumed=True))
+    row = sharer
+    for cpus in ("1-2", "3"):
+        sent = Pinning(CpuSet.parse(cpus))
+        assert calls.note_sending(row)
+        assert not calls.has_taken(row, sent)
+        taken = calls.take_update(row, sent)
+        assert taken is not None
+        assert (taken.known.cpus, taken.unconfirmed) == (CpuSet.parse(f"4-7,{cpus}"), sent)
+        assert calls.has_taken(taken, sent)
+        row = taken
+    assert not calls.has_taken(row, Pinning(CpuSet.parse("1-2")))
+
+
+async def test_once_it_runs_a_presumed_start_loses_updates_as_any_other(site: Site) -> None:
+    """Until the start's end is noted, which follows at once."""
+    sharer = site.row(await created(site, "s", SHARES))
+    calls = StartCalls()
+    calls.begin(StartCall(sharer, 0.0, 0, is_presumed=True))
+    assert not calls.loses_updates(sharer)
+    running = replace(sharer, state="running")
+    assert calls.loses_updates(running)
+    assert not calls.note_sending(running)
+    assert calls.take_update(running, Pinning(CpuSet.parse("3"))) is None
+    calls.end(sharer.container_id)
+    assert not calls.loses_updates(running)
