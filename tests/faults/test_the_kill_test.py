@@ -1,6 +1,7 @@
 """The kill test sees what it is there for: daemons with a bug each (``mutants``) lose something, the daemon does not.
 
-For each mutant a history and a point are named at which its bug shows; nothing is killed elsewhere.
+For each mutant a point is named at which its bug shows in one of the first histories: in which one, changes with the
+policy. Nothing is killed elsewhere.
 """
 
 import pytest
@@ -10,34 +11,34 @@ from tests.faults.mutants import MUTANTS, Mutant
 from tests.faults.observed import AS_THEY_ARE, Parts
 
 SHOWS = {
-    "AnswersBeforeTheDisk": (1, "start: own ListPodSandbox: acted"),
-    "DropsTheDoubt": (3, "re-plan: save announced: durable"),
-    "DropsTheAnnouncement": (3, "save confirmed: durable"),
-    "ForgetsWhatIsConfirmed": (1, "nothing under way"),
-    "ForgetsDecisions": (1, "save sandbox: asked"),
-    "NeverDeletes": (1, "start: own ListPodSandbox: acted"),
-    "ConfirmsBeforeTheReply": (1, "CreateContainer: reply seen"),
-    "DoesNotHoldStarts": (1, "StartContainer: reply seen"),
-    "TakesUnknownForRefused": (8, "start: own ListPodSandbox: sent"),
-    "ReleasesBeforeTheReply": (4, "nothing under way"),
-    "LosesTheIdOfACreated": (1, "start: own ListPodSandbox: sent"),
+    "AnswersBeforeTheDisk": "start: own ListPodSandbox: acted",
+    "DropsTheDoubt": "re-plan: save announced: durable",
+    "DropsTheAnnouncement": "save confirmed: durable",
+    "ForgetsWhatIsConfirmed": "nothing under way",
+    "ForgetsDecisions": "save sandbox: asked",
+    "NeverDeletes": "start: own ListPodSandbox: acted",
+    "ConfirmsBeforeTheReply": "CreateContainer: reply seen",
+    "DoesNotHoldStarts": "StartContainer: reply seen",
+    "TakesUnknownForRefused": "start: own ListPodSandbox: sent",
+    "ReleasesBeforeTheReply": "nothing under way",
+    "LosesTheIdOfACreated": "start: own ListPodSandbox: sent",
 }
+
+
+SEEDS = range(1, 21)
 
 
 def losses(seed: int, point: str, parts: Parts) -> list[str]:
     tally = Tally()
     kill_one_history(seed, tally, parts=parts, only=(point,))
-    assert point in tally.histories
     return tally.losses
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_daemon_with_a_bug_is_caught(mutant: Mutant) -> None:
-    assert losses(*SHOWS[mutant.name], mutant.parts) != []
-
-
-@pytest.mark.parametrize(("seed", "point"), sorted(set(SHOWS.values())))
-def test_without_the_bug_nothing_is_lost_there(seed: int, point: str) -> None:
+def test_a_daemon_with_a_bug_is_caught_and_one_without_it_is_not(mutant: Mutant) -> None:
+    point = SHOWS[mutant.name]
+    seed = next((seed for seed in SEEDS if losses(seed, point, mutant.parts)), None)
+    assert seed is not None, f"the bug does not show at {point!r}"
     assert losses(seed, point, AS_THEY_ARE) == []
 
 
