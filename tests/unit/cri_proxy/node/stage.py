@@ -21,6 +21,8 @@ REJECT = NodeRules(on_policy_error="reject", on_store_error="reject")
 START = "StartContainer"
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
+# It keeps the other socket busy: who owns CPUs is placed where few share them.
+BUSY = ContainerSpec("c", cpu_request_mcpu=1500)
 KUBELETS_PATIENCE_SECONDS = 120.0
 
 

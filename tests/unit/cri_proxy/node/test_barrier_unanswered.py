@@ -20,6 +20,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import (
+    BUSY,
     OWNS_2,
     REJECT,
     SHARES,
@@ -53,12 +54,18 @@ async def site() -> AsyncIterator[Site]:
     assert site.log.errors == []
 
 
+@pytest.fixture
+async def busy(site: Site) -> None:
+    await site.run("busy", BUSY)
+
+
+@pytest.mark.usefixtures("busy")
 async def test_who_needs_the_cpus_of_a_start_that_hangs_is_placed_elsewhere_after_a_bound(site: Site) -> None:
     _, gate, start = await hanging(site)
     owner, begun = await created(site, "a", OWNS_2), now()
-    assert str(owned(site, owner)) == "4-5"
-    await site.kubelet.start(owner)
     assert str(owned(site, owner)) == "1-2"
+    await site.kubelet.start(owner)
+    assert str(owned(site, owner)) == "4-5"
     assert CLEAR_SECONDS <= now() - begun < CLEAR_SECONDS + SOON_SECONDS
     gate.release()
     await start
@@ -81,6 +88,7 @@ async def test_without_another_place_it_is_refused_with_the_name_of_the_one_that
     assert is_alone(site, owner)
 
 
+@pytest.mark.usefixtures("busy")
 async def test_while_it_is_known_to_hang_others_do_not_wait_in_vain_again(site: Site) -> None:
     _, gate, start = await hanging(site)
     await asyncio.sleep(CLEAR_SECONDS)
@@ -92,13 +100,14 @@ async def test_while_it_is_known_to_hang_others_do_not_wait_in_vain_again(site: 
     assert is_alone(site, owner)
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_start_that_ends_in_time_is_waited_for(site: Site) -> None:
     _, gate, start = await hanging(site)
     second = background(site.kubelet.start(owner := await created(site, "a", OWNS_2)))
     await asyncio.sleep(CLEAR_SECONDS - 1)
     gate.release()
     await asyncio.gather(start, second)
-    assert str(owned(site, owner)) == "4-5"
+    assert str(owned(site, owner)) == "1-2"
     assert is_alone(site, owner)
 
 
@@ -133,6 +142,7 @@ async def test_after_the_kubelet_has_given_up_its_cpus_are_still_nobodys(site: S
     assert (site.cpus(sharer), is_alone(site, owner)) == ("3", True)
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_new_attempt_starts_while_the_old_one_hangs_and_the_old_ones_cpus_are_still_nobodys(site: Site) -> None:
     """The kubelet creates another attempt of a container that it could not start."""
     old, gate, start = await hanging(site)
@@ -170,18 +180,20 @@ async def test_a_container_that_is_stopped_before_it_comes_alive_keeps_its_cpus_
     assert len(site.node.context.ledger.starts) == 0
 
 
+@pytest.mark.usefixtures("busy")
 async def test_an_update_that_hangs_makes_the_start_choose_other_cpus(site: Site) -> None:
     sharer = (await site.run("s", SHARES)).container_id("c")
     gate = site.runtime.faults.hang(UPDATE, of(sharer))
     owner, begun = await created(site, "a", OWNS_2), now()
     await site.kubelet.start(owner)
-    assert str(owned(site, owner)) == "1-2"
+    assert str(owned(site, owner)) == "4-5"
     assert now() - begun < CLEAR_SECONDS + SOON_SECONDS
     gate.release()
     await asyncio.sleep(2 * UPDATE_TIMEOUT_SECONDS)
-    assert site.cpus(sharer) == "4-7"
+    assert site.cpus(sharer) == "1-3"
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_start_that_stops_waiting_cancels_no_update(site: Site) -> None:
     """Else a runtime that needs longer than starts wait would never finish one."""
     sharer = (await site.run("s", SHARES)).container_id("c")
@@ -193,7 +205,7 @@ async def test_a_start_that_stops_waiting_cancels_no_update(site: Site) -> None:
     await asyncio.wait([start])
     gate.release()
     await asyncio.sleep(SOON_SECONDS)
-    assert site.cpus(sharer) == "6-7"
+    assert site.cpus(sharer) == "3"
     assert site.runtime.calls[UPDATE] == 1
 
 
@@ -223,6 +235,7 @@ async def test_a_start_that_was_given_up_and_never_carried_out_may_be_made_again
     assert len(site.node.context.ledger.starts) == 0
 
 
+@pytest.mark.usefixtures("busy")
 async def test_while_the_runtime_refuses_to_start_it_again_the_first_start_may_still_come(site: Site) -> None:
     container, gate, start = await hanging(site)
     start.cancel()

@@ -14,6 +14,7 @@ from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import (
+    BUSY,
     OWNS_2,
     SHARES,
     background,
@@ -37,6 +38,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     site = await on_loop_time()
+    await site.run("busy", BUSY)
     yield site
     assert site.log.errors == []
 
@@ -79,13 +81,13 @@ async def test_what_had_not_run_before_a_restart_is_updated_and_started_at_once(
     await restarted(site)
     owner = await created(site, "a", OWNS_2)
     await site.node.settle()
-    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "6-7"
+    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "3"
     assert len(site.runtime.updates) == 1
     begun = now()
     await site.kubelet.start(sharer)
     await site.kubelet.start(owner)
     assert now() - begun < SOON_SECONDS
-    assert (site.cpus(sharer), is_alone(site, owner)) == ("6-7", True)
+    assert (site.cpus(sharer), is_alone(site, owner)) == ("3", True)
     await site.node.settle()
     assert site.row(sharer).unconfirmed is None
 
@@ -106,16 +108,16 @@ async def test_a_start_does_not_wait_for_one_from_before_a_restart_that_was_neve
     """The sharer got these CPUs since, and the update that takes them back is enough."""
     sharer = await created(site, "s", SHARES)
     before = await site.run("a", OWNS_2)
-    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "6-7"
+    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "3"
     await restarted(site)
     await site.kubelet.remove_pod(before.sandbox_id)
     await site.node.settle()
-    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "4-7"
+    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "1-3"
     owner, begun = await created(site, "b", OWNS_2), now()
     await site.kubelet.start(owner)
     assert now() - begun < SOON_SECONDS
-    assert str(owned(site, owner)) == "4-5"
-    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "6-7"
+    assert str(owned(site, owner)) == "1-2"
+    assert site.runtime.node.containers[sharer].record.cpuset_cpus == "3"
 
 
 async def test_a_container_that_is_never_started_after_a_restart_keeps_cpus_for_a_while_once_replaced(
