@@ -5,11 +5,12 @@ from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import OWNS_2, SHARES, created
+from tests.unit.cri_proxy.node.stage import BUSY, OWNS_2, SHARES, created
 
 
 async def sent(site: Site) -> tuple[Row, Row]:
-    """A container that shares 4-7, whose start was sent, and one that is to own 4-5."""
+    """A container that shares 1-3, whose start was sent, and one that is to own 1-2."""
+    await site.run("busy", BUSY)
     sharer = site.row(await created(site, "s", SHARES))
     site.node.effects.start_sent(sharer)
     return sharer, site.row(await created(site, "a", OWNS_2))
@@ -21,7 +22,7 @@ async def test_during_its_start_nothing_may_be_written_for_a_container(site: Sit
     assert ledger.sendable(sharer.key) is None
     assert not ledger.can_step_aside(sharer.key)
     site.node.effects.start_ended(sharer.container_id)
-    assert ledger.sendable(sharer.key) == Pinning(CpuSet.parse("6-7"), sharer.known.mems)
+    assert ledger.sendable(sharer.key) == Pinning(CpuSet.parse("3"), sharer.known.mems)
 
 
 async def test_one_that_was_replaced_or_released_meanwhile_may_still_come_alive_where_it_was(site: Site) -> None:

@@ -45,7 +45,7 @@ async def test_a_restart_sends_nothing_and_changes_nothing(lost: bool, site: Sit
         site.store = MemoryStore()
     await site.open()
     assert (site.recorded(), len(site.runtime.updates)) == (before, calls)
-    assert str(owned(site, ids[1])) == "4-5"
+    assert str(owned(site, ids[1])) == "1-2"
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["store kept", "store lost"])
