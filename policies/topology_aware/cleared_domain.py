@@ -13,7 +13,7 @@ from policies.base import CpuKind, Grant, Placed
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.cpus.offer import Offer, offers_of
-from policies.topology_aware.cpus.spread import domains_of
+from policies.topology_aware.cpus.spread import domains_of, fewest_domains
 from policies.topology_aware.explain import PoolChoice
 from policies.topology_aware.migration import clear, with_shares_in_root
 from policies.topology_aware.pinning import changed_pinnings
@@ -67,6 +67,8 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
     domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
     if domains[2] == 1 or placed.grant.isolated or context.own is not None or context.request.previous is not None:
         return None
+    if fewest_domains_of(context, len(placed.grant.exclusive)) >= domains:
+        return None
     cleared = ClearedPools(context)
     otherwise = _updates(context, placed.moved, placed.grant)
     for level in _as_good(context, ranking, placed.grant.pool):
@@ -90,6 +92,12 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
 def domains_of_choice(context: PlacementContext, choice: PoolChoice) -> tuple[int, int, int]:
     """Return on how many packages, NUMA nodes and cache domains the CPUs are that it gives."""
     return domains_of(context.tree.domains.root, choice.taken.exclusive)
+
+
+def fewest_domains_of(context: PlacementContext, count: int) -> tuple[int, int, int]:
+    """Return a lower bound of the domains of so many CPUs, wherever others move."""
+    free = context.supply.shared[0] & ~context.supply.withheld
+    return fewest_domains(context.tree.domains.root, free, count)
 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:

@@ -16,7 +16,13 @@ from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected, Th
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
-from policies.topology_aware.cleared_domain import ClearedPools, better_choice, domains_of_choice, with_moved
+from policies.topology_aware.cleared_domain import (
+    ClearedPools,
+    better_choice,
+    domains_of_choice,
+    fewest_domains_of,
+    with_moved,
+)
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
@@ -223,13 +229,15 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
     # Others move for CPUs, not for whole cores that are only preferred.
     needed = context.demand.threads is Threads.ANY or context.demand.strict_threads
     cleared = ClearedPools(context) if needed else None
+    least = fewest_domains_of(context, context.demand.whole)
     by_depth: dict[int, list[int]] = {}
     for i in ranking.order:
         if not ranking.offers[i].fits or ranking.keys[i].fits:  # where the CPUs are, memory is what lacks
             by_depth.setdefault(context.tree.pools[i].depth, []).append(i)
     for depth in sorted(by_depth, reverse=True):
         choices = [c for i in by_depth[depth] if (c := _fewest_moves(context, ranking, i))]
-        choices += [c for i in by_depth[depth] if cleared and (c := cleared.choice(i))]
+        if cleared and all(domains_of_choice(context, choice) > least for choice in choices):
+            choices += [c for i in by_depth[depth] if (c := cleared.choice(i))]
         yield from sorted(choices, key=lambda choice: (domains_of_choice(context, choice), len(choice.moved)))
 
 

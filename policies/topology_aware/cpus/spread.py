@@ -8,7 +8,7 @@ up to a number of steps, which machines of today stay below; beyond, the largest
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import accumulate, combinations, takewhile
 from typing import Final, NamedTuple
 
 from policies.hardware.domains import Domain, Level
@@ -342,6 +342,32 @@ def domains_of(top: Domain, cpus: int) -> tuple[int, int, int]:
 
     visit(top)
     return max(1, packages), max(1, nodes), max(1, caches)
+
+
+def fewest_domains(top: Domain, free: int, count: int) -> tuple[int, int, int]:
+    """Return a lower bound of ``domains_of`` for so many of the free CPUs: the largest domains that give enough."""
+    packages: list[int] = []
+    nodes: list[int] = []
+    caches: list[int] = []
+
+    def visit(domain: Domain) -> None:
+        here, inner = (domain.cpus & free).bit_count(), inner_domains(domain, Level.L3)
+        if domain.level is Level.PACKAGE:
+            packages.append(here)
+        elif domain.level is Level.NODE:
+            nodes.append(here)
+        if not inner:
+            caches.append(here)
+        for child in inner:
+            visit(child)
+
+    visit(top)
+    return _largest_needed(packages, count), _largest_needed(nodes, count), _largest_needed(caches, count)
+
+
+def _largest_needed(sizes: list[int], count: int) -> int:
+    totals = accumulate(sorted(sizes, reverse=True))
+    return 1 + sum(1 for _ in takewhile(lambda total: total < count, totals))
 
 
 def places(mask: int) -> tuple[int, ...]:

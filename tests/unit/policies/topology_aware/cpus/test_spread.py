@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policies.hardware.domains import Domain
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus
-from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread, domains_of
+from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread, domains_of, fewest_domains
 from policies.topology_aware.cpus.tallies import Tallies, tallies_of
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -172,3 +172,11 @@ def test_domains_of_cpus_are_counted_and_are_one_each_at_least() -> None:
     assert domains_of(root, CpuSet.parse("0-2").mask) == (1, 1, 2)
     assert domains_of(root, CpuSet.parse("0,4,15").mask) == (2, 3, 3)
     assert domains_of(root, 0) == (1, 1, 1)
+
+
+def test_no_cpus_are_on_fewer_domains_than_the_largest_ones() -> None:
+    machine = describe({"packages": 2, "nodes": 2, "cores": 4, "l3": [f"{n * 2}-{n * 2 + 1}" for n in range(8)]})
+    root = tree_of(machine).domains.root
+    free = CpuSet.parse("1-7,12-14").mask
+    bounds = [fewest_domains(root, free, count) for count in (1, 2, 3, 5, 8, 10)]
+    assert bounds == [(1, 1, 1), (1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 3, 6)]
