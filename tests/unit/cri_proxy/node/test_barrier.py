@@ -7,11 +7,16 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from tests.fakes.site import Site, opened
-from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned, soon
+from tests.unit.cri_proxy.node.stage import BUSY, REJECT, background, entered, owned, soon
 
 UPDATE = "UpdateContainerResources"
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
+
+
+@pytest.fixture
+async def busy(site: Site) -> None:
+    await site.run("busy", BUSY)
 
 
 def about(container_id: str) -> Callable[[bytes], bool]:
@@ -31,18 +36,20 @@ def runs(site: Site, container_id: str) -> bool:
     return site.runtime.node.containers[container_id].running
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_start_is_held_until_the_shrinks_of_others_are_confirmed(site: Site) -> None:
     sharer = await sharing(site)
     gate = site.runtime.faults.block(UPDATE)
     owner = await created(site, "a", OWNS_2)
     start = background(site.kubelet.start(owner))
     await entered(gate)
-    assert (site.cpus(sharer), runs(site, owner)) == ("4-7", False)
+    assert (site.cpus(sharer), runs(site, owner)) == ("1-3", False)
     gate.release()
     await start
-    assert (site.cpus(sharer), site.cpus(owner), runs(site, owner)) == ("6-7", "4-5", True)
+    assert (site.cpus(sharer), site.cpus(owner), runs(site, owner)) == ("3", "1-2", True)
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_container_being_started_is_shrunk_after_its_reply_and_the_other_start_waits(site: Site) -> None:
     """runc takes an update meanwhile and the kernel never sees it."""
     sharer = await created(site, "s", SHARES)
@@ -55,9 +62,10 @@ async def test_a_container_being_started_is_shrunk_after_its_reply_and_the_other
     assert (site.runtime.updates, gate.waiting) == ((), 1)
     gate.release()
     await asyncio.gather(first, second)
-    assert (site.cpus(sharer), site.cpus(owner)) == ("6-7", "4-5")
+    assert (site.cpus(sharer), site.cpus(owner)) == ("3", "1-2")
 
 
+@pytest.mark.usefixtures("busy")
 async def test_the_containers_own_pinning_is_brought_up_to_date_before_it_starts(site: Site) -> None:
     gate = site.runtime.faults.block(UPDATE)
     sharer = await created(site, "s", SHARES)
@@ -67,7 +75,7 @@ async def test_the_containers_own_pinning_is_brought_up_to_date_before_it_starts
     assert not runs(site, sharer)
     gate.release()
     await start
-    assert site.cpus(sharer) == "6-7"
+    assert site.cpus(sharer) == "3"
 
 
 async def test_two_starts_that_need_each_others_cpus_do_not_wait_in_a_circle(site: Site) -> None:
@@ -78,12 +86,13 @@ async def test_two_starts_that_need_each_others_cpus_do_not_wait_in_a_circle(sit
     assert owned(site, owners[0]).isdisjoint(owned(site, owners[1]))
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_shrink_that_fails_for_good_makes_the_start_choose_other_cpus(site: Site) -> None:
     sharer = await sharing(site)
     owner = await created(site, "a", OWNS_2)
     site.runtime.faults.fail_next(UPDATE, 2, "stuck", times=100, matches=about(sharer))
     await site.kubelet.start(owner)
-    assert (site.cpus(sharer), site.cpus(owner)) == ("4-7", "1-2")
+    assert (site.cpus(sharer), site.cpus(owner)) == ("1-3", "4-5")
     site.log.errors.clear()  # update_failed
 
 
@@ -111,6 +120,7 @@ async def test_under_passthrough_it_starts_all_the_same_and_the_violation_is_not
     site.log.errors.clear()
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_container_that_the_runtime_does_not_know_counts_as_moved(site: Site) -> None:
     sharer = await sharing(site)
     gate = site.runtime.faults.block(UPDATE)
@@ -121,9 +131,11 @@ async def test_a_container_that_the_runtime_does_not_know_counts_as_moved(site: 
     gate.release()
     await start
     assert runs(site, owner)
-    assert [row.container_id for row in site.node.context.ledger.active()] == [owner]
+    held = {row.container_id for row in site.node.context.ledger.active()}
+    assert (owner in held, sharer in held) == (True, False)
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_cancelled_start_leaves_the_container_free_for_the_next_one(site: Site) -> None:
     await sharing(site)
     gate = site.runtime.faults.block(UPDATE)
