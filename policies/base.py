@@ -1,7 +1,4 @@
-"""Frozen values of decisions: requests with their preferences, grants, allocations, pinnings, reasons and pool views.
-
-Everything here is frozen. Sets are ``CpuSet`` and ``NodeSet``; inside a policy they are plain integers.
-"""
+"""Frozen values of decisions: requests with preferences, grants, allocations, pinnings, reasons and pool views."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -42,6 +39,14 @@ class Threads(StrEnum):
     ANY = "any"  # any container may have them
     OWN_CORE = "own-core"  # whole cores are owned, siblings included
     HIDE = "hide"  # as own-core, and one thread of each core is run on
+
+
+class CpuDistribution(StrEnum):
+    """How the CPUs that a container owns lie to each other."""
+
+    PACK = "pack"  # as close together as they can be
+    ACROSS_NUMA = "across-numa"  # in even parts, where no NUMA node has all of them
+    ACROSS_CORES = "across-cores"  # one thread of each core
 
 
 class CpuPriority(StrEnum):
@@ -107,12 +112,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A match expression: ``key`` is looked up on a container, compared by ``operator`` with ``values``.
-
-    Operators: Equals NotEqual In NotIn Exists NotExist AlwaysTrue Matches MatchesNot MatchesAny MatchesNone.
-    """
+    """A match expression: ``key`` is looked up on a container, compared by ``operator`` with ``values``."""
 
     key: str
+    # Equals NotEqual In NotIn Exists NotExist AlwaysTrue Matches MatchesNot MatchesAny MatchesNone
     operator: str
     values: tuple[str, ...] = ()
 
@@ -148,6 +151,8 @@ class Preferences:
     preserve_memory: bool = False
     threads: Threads | None = None
     strict_threads: bool | None = None  # refuse rather than do without the cores that ``threads`` asks for
+    distribution: CpuDistribution | None = None
+    single_node: bool | None = None  # refuse rather than use CPUs of several NUMA nodes
     priority: CpuPriority | None = None
     burst_level: BurstLevel | None = None
     memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
@@ -164,15 +169,12 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What the container held before (at an earlier attempt, or before a resize) and should get again.
-
-    ``only_there``: not in a wider pool. Set for a container that lost some of its CPUs and has to move anyway.
-    """
+    """What the container held before (at an earlier attempt, or before a resize) and should get again."""
 
     pool: str
     owned: CpuSet
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
-    only_there: bool = False
+    only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
 
 
 @dataclass(frozen=True, slots=True)

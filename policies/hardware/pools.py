@@ -8,6 +8,7 @@ available CPUs are dropped.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 from policies.errors import PolicyOptionsError
 from policies.hardware.domains import Domain, Domains, Level, build_domains, cores_inside
@@ -19,6 +20,8 @@ from sysfs.model import Machine, NumaNode
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
 ROOT = "root"
+_MANY_ISOLATED: Final = 3
+"""Isolated CPUs for each other one that may be shared: from there on most pods of a usual node crowd on few CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
     sharable = available & ~reserved & ~isolated
     site = _Site(machine, l3_pools, available, sharable, isolated, reserved)
     if sharable:
-        return site, ()
+        return site, _few_ordinary(sharable, isolated)
     if not reserved:
         # A container needs some CPU to share: if every CPU is isolated, isolation cannot be kept.
         note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
@@ -135,6 +138,17 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
     others = f"the others ({CpuSet(isolated)}) are kernel-isolated" if isolated else "there are no others"
     note = f"no available CPU is left to share: {CpuSet(reserved)} reserved, {others}; requests for a share are refused"
     return site, (note,)
+
+
+def _few_ordinary(sharable: int, isolated: int) -> tuple[str, ...]:
+    """Return a note where isolated CPUs leave few others, on which every container runs that owns none of them."""
+    left, taken = sharable.bit_count(), isolated.bit_count()
+    if taken < _MANY_ISOLATED * left:
+        return ()
+    note = f"{taken} available CPUs ({CpuSet(isolated)}) are kernel-isolated, which leaves {left} ({CpuSet(sharable)})"
+    return (
+        f"{note} to share; a container of several CPUs gets isolated ones only where it asks, or no others are left",
+    )
 
 
 def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from policies.base import CpuPriority, Default, QosClass, Request, Threads
+from policies.base import CpuDistribution, CpuPriority, Default, QosClass, Request, Threads
 from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 from policies.topology_aware.supply.demand import demand_of
 
@@ -42,6 +42,10 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
         yield _default("prefer_shared", value, "PreferSharedCPUs", options.prefer_shared)
     if preferences.threads is None and demand.whole:
         yield _default("threads", options.threads.value, "Hyperthreads", options.threads.value)
+    if preferences.distribution is None and demand.distribution is not CpuDistribution.PACK:
+        yield _default("distribution", demand.distribution.value, "CPUDistribution", demand.distribution.value)
+    if preferences.single_node is None and demand.single_node:
+        yield _default("single_node", "required: CPUs of one node", "StrictSingleNUMANode", True)
     wants_cores = demand.hides or demand.threads is not Threads.ANY
     if preferences.strict_threads is None and options.strict_threads and wants_cores:
         yield _default("strict_threads", "required: refused without such cores", "StrictHyperthreads", True)

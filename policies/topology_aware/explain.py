@@ -8,7 +8,7 @@ from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
-from policies.topology_aware.locality.devices import ANYWHERE, local_cpus, reach_in
+from policies.topology_aware.locality.devices import ANYWHERE, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import deciding_field, ranked
@@ -109,7 +109,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
         reason = reasons.isolated_missing(demand, free_isolated, exist=bool(context.tree.root.isolated))
-    elif (unmet := hints_unmet(context, ranking.room) or _cores_unmet(context, ranking.room)) is not None:
+    elif (unmet := _unmet(context, ranking.room)) is not None:
         reason = unmet
     elif demand.is_zero:
         reason = reasons.NOTHING_SHARED
@@ -118,6 +118,24 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
         best = max(range(1, len(pools)), key=lambda i: (room.free_mcpu[i], -i), default=0)
         reason = reasons.cpu_full(demand, room.free_mcpu[0], room.give[0], pools[best].name, room.free_mcpu[best])
     return Rejected(reason, ranked_pools(context, ranking, None))
+
+
+def _unmet(context: PlacementContext, room: Room) -> Reason | None:
+    """Return the refusal if only a strict preference leaves no place, else None."""
+    return hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room)
+
+
+def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:
+    """Return the refusal if there is a place for the container but none in one NUMA node, else None."""
+    if not context.demand.single_node:
+        return None
+    demand = replace(without_whole_cores(context.demand), single_node=False, hides=False)
+    if not any(offer.fits for offer in offers_of(replace(context, demand=demand), room, room)):
+        return None
+    give = room.give if demand.whole else room.free_mcpu
+    pools = [pool for pool in context.tree.pools if in_one_node(context.tree.machine, pool)]
+    best = max(pools, key=lambda pool: (give[pool.index], -pool.index), default=None)
+    return reasons.node_missing(context.demand, best.name if best else "", max(0, give[best.index]) if best else 0)
 
 
 def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
@@ -152,7 +170,9 @@ def _cores_unmet(context: PlacementContext, room: Room) -> Reason | None:
 
 
 def why_not_near(context: PlacementContext, pool: Pool) -> str:
-    """Return why the devices rule this pool out, or ''."""
+    """Return why the devices, or a single NUMA node, rule this pool out, or ''."""
+    if context.demand.single_node and not in_one_node(context.tree.machine, pool):
+        return "spans several NUMA nodes"
     reach = reach_in(context, pool)
     if reach == ANYWHERE:
         return ""

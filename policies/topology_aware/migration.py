@@ -14,6 +14,7 @@ from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.locality.devices import reach_in
 from policies.topology_aware.memory.home import in_pool
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.demand import is_for_single_node
 from policies.topology_aware.supply.supply import Supply, givable
 
 
@@ -25,7 +26,7 @@ def with_shares_in_root(context: PlacementContext) -> PlacementContext:
     granted = [0] * len(context.tree.pools)
     granted[0] = context.supply.granted_mcpu[0]
     for grant in context.others:
-        if grant.shared_mcpu and _stays(grant):
+        if grant.shared_mcpu and _stays(context, grant):
             for i in context.tree.named(grant.pool).path[:-1]:
                 granted[i] += grant.shared_mcpu
     return replace(context, supply=replace(context.supply, granted_mcpu=tuple(granted)))
@@ -41,7 +42,7 @@ def clear(context: PlacementContext, pool: Pool, taken: int) -> tuple[Grant, ...
     granted = list(supply.granted_mcpu)
     for i in pool.path:
         granted[i] += context.demand.shared_mcpu
-    movable = [g for g in context.others if g.shared_mcpu and not _stays(g)]
+    movable = [g for g in context.others if g.shared_mcpu and not _stays(context, g)]
     homes = {g.container: context.tree.named(g.pool).index for g in movable}
     shrink = {g.container for g in movable if pools[homes[g.container]].cpus & taken}
     moved: dict[ContainerKey, Grant] = {}
@@ -76,8 +77,10 @@ def _fewest(grants: list[Grant], mcpu: int) -> list[Grant]:
     return chosen
 
 
-def _stays(grant: Grant) -> bool:
-    """Return whether the grant must be near its devices: it moves nowhere."""
+def _stays(context: PlacementContext, grant: Grant) -> bool:
+    """Return whether the grant must be near its devices, or in one NUMA node: it moves nowhere."""
+    if is_for_single_node(grant.request, context.options, owns=bool(grant.owned)):
+        return True
     return bool(grant.request.preferences.strict_hints and grant.request.hints)
 
 
@@ -154,7 +157,7 @@ def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]
     result: dict[int, list[Grant]] = {}
     for grant in context.others:
         home = context.tree.named(grant.pool).index
-        if grant.shared_mcpu and pool.index < home < pool.end and not _stays(grant):
+        if grant.shared_mcpu and pool.index < home < pool.end and not _stays(context, grant):
             result.setdefault(home, []).append(grant)
     for grants in result.values():
         grants.sort(key=lambda g: (g.shared_mcpu, g.container))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from policies.base import BurstLevel, CpuPriority, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuPriority, Threads
 from policies.options import Option, PolicyOptions
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
@@ -84,6 +84,21 @@ class TopologyAwareOptions(PolicyOptions):
         Option(
             "StrictHyperthreads",
             "Refuse a container rather than do without the cores that Hyperthreads, or its annotation, asks for",
+        ),
+    ] = False
+    distribution: Annotated[
+        CpuDistribution,
+        Option(
+            "CPUDistribution",
+            "How exclusive CPUs lie to each other, unless an annotation says. pack: close together; across-numa: in "
+            "even parts over NUMA nodes where one does not suffice; across-cores: one thread of each core",
+        ),
+    ] = CpuDistribution.PACK
+    single_node: Annotated[
+        bool,
+        Option(
+            "StrictSingleNUMANode",
+            "Refuse a container with exclusive CPUs rather than give it CPUs of several NUMA nodes",
         ),
     ] = False
     cpu_priority: Annotated[

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
+from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
@@ -105,7 +105,7 @@ def _place_in_pool(context: PlacementContext) -> Decision:
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
     moving: Placed | None = None
-    for demand, why in _ways(context.demand):
+    for demand, why in _ways(context):
         placement = _search(replace(context, demand=demand))
         if isinstance(placement, Rejected):
             continue
@@ -117,15 +117,32 @@ def _place_in_pool(context: PlacementContext) -> Decision:
     return moving or placement
 
 
-def _ways(demand: Demand) -> Iterator[tuple[Demand, tuple[Reason, ...]]]:
-    """Yield the demand, then what does instead, with the reason for each."""
+def _ways(context: PlacementContext) -> Iterator[tuple[Demand, tuple[Reason, ...]]]:
+    """Yield the demand, then what does instead, with the reason for each: isolated CPUs last."""
+    demand = context.demand
     yield demand, ()
-    if demand.strict_threads:
-        return
-    if demand.threads is not Threads.ANY:
-        yield without_whole_cores(demand), (reasons.no_whole_cores(demand.asked),)
-    elif demand.hides and demand.shared_mcpu:
+    packed = demand
+    if demand.distribution is not CpuDistribution.PACK:
+        packed = replace(demand, distribution=CpuDistribution.PACK)
+        yield packed, (reasons.not_distributed(demand.asked, demand.distribution),)
+    instead: list[tuple[Demand, tuple[Reason, ...]]] = [(packed, ())]
+    if demand.threads is not Threads.ANY and not demand.strict_threads:
+        instead.append((without_whole_cores(packed), (reasons.no_whole_cores(demand.asked),)))
+        yield instead[1]
+    if demand.hides and demand.shared_mcpu and not demand.strict_threads:
         yield replace(demand, hides=False), (reasons.too_few_cores(demand.shared_mcpu),)
+    if _may_have_isolated(context):
+        for less, reason in instead:
+            yield replace(less, isolation=Isolation.PREFER), (*reason, reasons.isolated_instead(demand.asked))
+
+
+def _may_have_isolated(context: PlacementContext) -> bool:
+    """Return whether isolated CPUs may stand in for ordinary ones, of which none are left."""
+    demand, asks = context.demand, context.request.preferences.prefer_isolated
+    if not demand.whole or demand.isolation is not Isolation.NO or not context.options.prefer_isolated:
+        return False
+    moves = context.own is not None and bool(context.own.exclusive)
+    return asks is not False and not moves and bool(context.tree.root.isolated)
 
 
 def _keeps_cpus(context: PlacementContext, grant: Grant) -> bool:

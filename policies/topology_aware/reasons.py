@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.base import Grant, Previous, Reason
+from policies.base import CpuDistribution, Grant, Previous, Reason
 from policies.pod_share import PodShare
 from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
@@ -102,6 +102,29 @@ def no_whole_cores(wanted: int) -> Reason:
     """Whole cores are preferred, and no pool has enough of them."""
     text = f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings"
     return Reason(ReasonCode.NO_WHOLE_CORES, text)
+
+
+def not_distributed(wanted: int, distribution: CpuDistribution) -> Reason:
+    """The CPUs are packed, since no pool has them in the distribution that is preferred."""
+    how = (
+        "one on each of as many cores"
+        if distribution is CpuDistribution.ACROSS_CORES
+        else "in even parts on NUMA nodes"
+    )
+    return Reason(ReasonCode.NOT_DISTRIBUTED, f"no pool has {_plural(wanted, 'CPU')} {how}: they are packed instead")
+
+
+def isolated_instead(wanted: int) -> Reason:
+    """Isolated CPUs are taken although they were not asked for: no others are left."""
+    text = f"fewer than {_plural(wanted, 'ordinary CPU')} left to own: kernel-isolated ones are taken instead"
+    return Reason(ReasonCode.ISOLATED_INSTEAD, text)
+
+
+def node_missing(demand: Demand, best: str, free: int) -> Reason:
+    """A strict preference for one NUMA node cannot be met; ``free`` is what the ``best`` node has left."""
+    has = f"{_plural(free, 'CPU')} to own" if demand.whole else f"{free}m"
+    most = f"most free in {best}: {has}" if best else "no pool lies in one NUMA node"
+    return Reason(ReasonCode.STRICT_NODE, f"wanted {wanted_text(demand)} in one NUMA node and no more; {most}")
 
 
 def too_few_cores(wanted_mcpu: int) -> Reason:

@@ -18,7 +18,8 @@ def check(step: Step) -> None:
     if step.refused is not None:
         refused = step.refused.reason
         lifts = not (need.strict_cores and need.whole_cores)  # room is made for CPUs and not for whole cores
-        must = scene.must_be_refused(step.subject, lifts=lifts)
+        own = step.before.held.get(step.subject.container)
+        must = scene.must_be_refused(step.subject, lifts=lifts, runs=own is not None and bool(own.exclusive))
         assert must, f"refused though possible: {refused.code}: {refused.text}"
         if step.before.admits and refused.code == ReasonCode.CPU_FULL:
             assert scene.model.need(step.subject).own, "refused though it only shares"
@@ -45,7 +46,7 @@ def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
     need = scene.model.need(request)
     has_all_cores = len(placed.grant.owned) == need.own or not need.whole_cores
     if possible and has_all_cores and not placed.moved:
-        if not need.near:  # where CPUs near several devices are wanted, ``fits`` promises less
+        if not need.near and need.is_packed:  # where CPUs near several devices are wanted, ``fits`` promises less
             assert sorted(fitting) == sorted(possible)
         best = next(pool for pool in fitting if pool in possible)
         assert best == chosen(placed.ranking), f"{best} is possible and ranks first"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Request, Threads
+from policies.base import Allocations, ContainerKey, CpuDistribution, CpuKind, Grant, QosClass, Request, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -26,6 +26,9 @@ class Need:
     whole_cores: bool = False
     hides: bool = False  # shares, on one thread of each core
     strict_cores: bool = False
+    one_node: bool = False
+    may_be_isolated: bool = False  # where nothing else is left
+    is_packed: bool = True
     near: tuple[Ids, ...] = ()  # strictly near each device: the CPUs that are local to it
     impossible: bool = False
 
@@ -69,6 +72,9 @@ class Model:
             whole_cores=whole_cores,
             hides=own == 0 and threads is Threads.HIDE,
             strict_cores=self._or_option(preferences.strict_threads, self.options.strict_threads),
+            one_node=self._or_option(preferences.single_node, self.options.single_node and own > 0),
+            may_be_isolated=own > 0 and self.options.prefer_isolated and preferences.prefer_isolated is not False,
+            is_packed=(preferences.distribution or self.options.distribution) is CpuDistribution.PACK,
             near=self._local_cpus(request) if preferences.strict_hints else (),
             impossible=impossible,
         )
@@ -188,6 +194,8 @@ class Scene:
 
         ``keep_busy``: a pool keeps a CPU also for those who asked for none. That rule is the first to be given up.
         """
+        if not self._is_allowed(pool, need):
+            return False
         usable = self.pools[pool].cpus & (self.kinds.sharable | self.kinds.isolated)
         together = frozenset().union(*need.near)
         is_at_devices = usable <= together and all(usable & local for local in need.near)
@@ -198,8 +206,6 @@ class Scene:
         if need.is_nothing:
             has_any = bool(self.shared("root") or self.kinds.reserved)
             return bool(self.shared(pool)) or (has_any and not keep_busy)
-        if need.hides and 1000 * self._cores_with(self.shared(pool)) < need.shared_mcpu:
-            return False
         near = () if is_at_devices else need.near
         isolated = (usable & self.kinds.isolated) - self.owned - self.withheld
         if need.own and need.isolated != "no" and len(self._on_cores(isolated, need)) >= need.own:
@@ -212,6 +218,12 @@ class Scene:
             self._all_keep_what_they_owe(pool, need, taken, keep_busy=keep_busy)
             for taken in self._ways_to_take(ordinary, need, near)
         )
+
+    def _is_allowed(self, pool: str, need: Need) -> bool:
+        """Whether it lies in one NUMA node where that is asked for, and has a core for each CPU shared by threads."""
+        is_in_one = any(self.pools[pool].cpus <= frozenset(node.cpus) for node in self.model.machine.nodes)
+        has_cores = 1000 * self._cores_with(self.shared(pool)) >= need.shared_mcpu
+        return (is_in_one or not need.one_node) and (has_cores or not need.hides)
 
     def _cores_with(self, cpus: Ids) -> int:
         return sum(not cpus.isdisjoint(core.cpus) for core in self.model.machine.cores)
@@ -261,8 +273,11 @@ class Scene:
                 return found
         return ()
 
-    def must_be_refused(self, request: Request, *, lifts: bool = True) -> bool:
-        """Whether no pool is possible, with idle pools emptied, shares moved up (``lifts``), any core's threads."""
+    def must_be_refused(self, request: Request, *, lifts: bool = True, runs: bool = False) -> bool:
+        """Whether no pool is possible, with idle pools emptied, shares moved up (``lifts``), any core's threads.
+
+        Isolated CPUs stand in for others last, but not where the container runs on others (``runs``).
+        """
         need = self.model.need(request)
         if need.impossible:
             return True
@@ -272,21 +287,26 @@ class Scene:
             return False
         if need.kind is CpuKind.RESERVED:
             return not self.kinds.reserved and not self.shared("root")
+        instead = need.may_be_isolated and need.isolated == "no" and not runs
         # Others make room for CPUs that are owned; for a share the root is room enough, and near a device it has to do.
         return not any(
             scene.is_possible(pool, way, keep_busy=False)
             for scene in ((self, self.lifted()) if need.own and lifts else (self,))
-            for way in (need, self.model.without_whole_cores(need, request))
+            for less in (need, self.model.without_whole_cores(need, request))
+            for way in (less, *([replace(less, isolated="wanted")] if instead else []))
             for pool in self.pools
         )
 
     def lifted(self) -> "Scene":
         """The same with all shares in the root that need not be near a device: it relieves pools and burdens none."""
-        grants = [replace(g, pool="root") if g.shared_mcpu and not self._stays(g.request) else g for g in self.grants]
+        grants = [replace(g, pool="root") if g.shared_mcpu and not self._stays(g) else g for g in self.grants]
         return Scene(self.model, Allocations(tuple(grants), CpuSet.of(self.withheld)))
 
-    def _stays(self, request: Request) -> bool:
-        return request.preferences.strict_hints and bool(request.hints)
+    def _stays(self, grant: Grant) -> bool:
+        asked, option = grant.request.preferences.single_node, self.model.options.single_node
+        if option and grant.owned if asked is None else asked:
+            return True
+        return grant.request.preferences.strict_hints and bool(grant.request.hints)
 
 
 def pinned(scene: Scene) -> dict[ContainerKey, Ids | None]:

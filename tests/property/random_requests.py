@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from policies.base import (
     Affinity,
     BurstLevel,
     ContainerKey,
+    CpuDistribution,
     CpuPriority,
     DeviceLocality,
     Expression,
@@ -67,7 +69,7 @@ def random_request(machine: Machine, rng: random.Random, number: int) -> Request
         memory_request_bytes=memory_bytes,
         memory_limit_bytes=memory_limit_bytes,
         labels=rng.choice(((), (("tier", "web"),), (("tier", "db"),))),
-        preferences=random_wishes(rng),
+        preferences=_rare_wishes(random_wishes(rng), random.Random(number)),
         affinities=_random_affinities(rng),
         hints=_random_hints(machine, rng),
     )
@@ -105,6 +107,16 @@ def random_wishes(rng: random.Random) -> Preferences:
         strict_hints=rng.randrange(6) == 0,
         spread_by_hints=_one_in(rng, 3, either, None),
         cold_start_seconds=60 if MemoryKind.PMEM in wanted and rng.randrange(2) == 0 else 0,
+    )
+
+
+def _rare_wishes(wishes: Preferences, rng: random.Random) -> Preferences:
+    """Add what came later: drawn apart, so that recorded histories stay as they are but for these."""
+    return replace(
+        wishes,
+        strict_threads=_one_in(rng, 4, (True, False), None),
+        distribution=_one_in(rng, 4, tuple(CpuDistribution), None),
+        single_node=_one_in(rng, 8, (True, False), None),
     )
 
 

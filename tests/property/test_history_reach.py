@@ -9,7 +9,10 @@ from tests.property.life import Kind, Life, first_world
 from tests.property.policy_events import Narrow, Step, Warm
 from tests.property.policy_history import play
 
-LIVES = (*(Life(Kind.LARGE, seed, 120) for seed in range(8)), *(Life(Kind.SMALL, 1000 + s, 120) for s in range(12)))
+LIVES = (
+    *(Life(Kind.LARGE, seed, 120) for seed in range(8)),
+    *(Life(Kind.SMALL, 1000 + s, 120) for s in (*range(12), 35)),
+)
 TOLD = {
     ReasonCode.POOL,
     ReasonCode.RESERVED,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, FoundValue
-from policies.base import Threads
+from policies.base import CpuDistribution, Threads
 from sysfs.model import MemoryKind
 
 _OF_MEMORY = (
@@ -24,6 +24,8 @@ _OF_CPUS = (
     rows.HYPERTHREADS,
     rows.HIDE_HYPERTHREADS,
     rows.STRICT_HYPERTHREADS,
+    rows.CPU_DISTRIBUTION,
+    rows.STRICT_SINGLE_NODE,
 )
 
 
@@ -99,6 +101,12 @@ CONFLICTS: tuple[Conflict, ...] = (
         (rows.PREFER_SHARED,),
         lambda ignored, by: _wants_own(ignored) and _asks_for_shared(by),
         "shared CPUs are never exclusive",
+    ),
+    Conflict(
+        (rows.CPU_DISTRIBUTION,),
+        (rows.HYPERTHREADS, rows.HIDE_HYPERTHREADS),
+        lambda ignored, by: ignored is CpuDistribution.ACROSS_CORES and by in (Threads.OWN_CORE, Threads.HIDE),
+        "whole cores are owned",
     ),
     Conflict(
         _OF_MEMORY,

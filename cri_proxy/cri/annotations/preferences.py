@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.base import BurstLevel, CpuPriority, HugePageNodes, ThreadCounts, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, ThreadCounts, Threads
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600
@@ -59,6 +59,7 @@ def _choice(kind: type[E], value: object, *, also: str = "") -> E:
 # How thread siblings are used, how wide a pool should be, on which nodes huge pages, and what thread counts follow.
 threads = partial(_choice, Threads)
 burst_level = partial(_choice, BurstLevel)
+distribution = partial(_choice, CpuDistribution)
 huge_pages = partial(_choice, HugePageNodes)
 thread_counts = partial(_choice, ThreadCounts)
 

@@ -129,6 +129,29 @@ STRICT_HYPERTHREADS = Annotation(
     label="hyperthreads",
     shown=lambda asked: _chosen(asked.strict_threads, "required: refused without such cores", "preferred"),
 )
+CPU_DISTRIBUTION = Annotation(
+    "cpu-distribution",
+    preferences.distribution,
+    ("distribution",),
+    "How exclusive CPUs lie to each other. pack: close together; across-numa: in even parts over NUMA nodes where one "
+    "does not suffice; across-cores: one thread of each core, the siblings stay for others.",
+    ("pack", "across-numa", "across-cores", "{c0: across-cores}"),
+    "spread",
+    NOTHING_OF_OTHERS,
+    label="CPU distribution",
+    shown=lambda asked: asked.distribution or "",
+)
+STRICT_SINGLE_NODE = Annotation(
+    "strict.single-numa-node",
+    truth,
+    ("single_node",),
+    "Refuse the container rather than let it run on CPUs of several NUMA nodes.",
+    ("true", "false", "{c0: true}"),
+    "0",
+    NOTHING_OF_OTHERS,
+    label="NUMA nodes",
+    shown=lambda asked: _chosen(asked.single_node, "required: CPUs of one node", "as many as are needed"),
+)
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
     preferences.cpu_priority,

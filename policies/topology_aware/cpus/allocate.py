@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from policies.base import Threads
+from policies.base import CpuDistribution, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.cores import completing
+from policies.topology_aware.cpus.distribution import on_other_cores, pick_evenly
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
 from policies.topology_aware.cpus.picker import CandidateCpus, least_cost, pick_cpus, reduced, within_limits
@@ -39,14 +40,14 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
     near = _candidates(context, offer, give)
     if more := offer.sliced - ordinary.bit_count():
         candidates = _ordinary(context, pool, near, ordinary)
-        found = _pick(candidates, pool, more, places, offer.keep)
+        found = _pick_distributed(context, candidates, pool, more, places)
         if not found:
             return None
         ordinary |= found
     if more := offer.isolated - isolated.bit_count():
         free = supply.free_isolated(pool.index) & reach & ~isolated
         unbounded = [more] * len(context.tree.pools)
-        found = _pick(replace(near, free=free, limits=unbounded), pool, more, places, offer.keep)
+        found = _pick_distributed(context, replace(near, free=free, limits=unbounded), pool, more, places)
         if not found:
             return None
         isolated |= found
@@ -55,6 +56,19 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
         return None
     picked = PickedCpus(owned, offer.keep, supply.owned, places, context.demand.priority)
     return Taken(ordinary, isolated, how_picked(context.tree, pool, picked))
+
+
+def _pick_distributed(
+    context: PlacementContext, candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Locality, ...]
+) -> int:
+    """Pick CPUs as they should lie to each other; those that are near devices lie where these are."""
+    held = candidates.near
+    match context.demand.distribution:
+        case CpuDistribution.ACROSS_CORES:
+            candidates = replace(candidates, free=on_other_cores(context.tree, candidates.free, held))
+        case CpuDistribution.ACROSS_NUMA if not places:
+            return pick_evenly(candidates, pool, count, held)
+    return _pick(candidates, pool, count, places, held)
 
 
 def cost_in(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Cost | None:

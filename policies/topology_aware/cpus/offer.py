@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.base import Threads
+from policies.base import CpuDistribution, Threads
 from policies.hardware.pools import Pool
 from policies.hardware.siblings import one_thread_per_core
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
+from policies.topology_aware.cpus.distribution import on_other_cores
 from policies.topology_aware.cpus.retained import retained
 from policies.topology_aware.locality.devices import ANYWHERE, is_near_each, reach_in
 from policies.topology_aware.supply.context import PlacementContext
@@ -64,7 +65,7 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
         ordinary, isolated = on_free_cores(tree, ordinary), on_free_cores(tree, isolated)
         inner = inner_on_cores(tree, ordinary, room.give)
     reach: Sequence[int] = (ANYWHERE,) * len(tree.pools)
-    if context.demand.strict_hints:
+    if context.demand.strict_hints or context.demand.single_node:
         reach = [reach_in(context, pool) for pool in tree.pools]
     return _Remaining(room, lenient, ordinary, isolated, inner, reach)
 
@@ -135,6 +136,11 @@ def _has_such_cpus(context: PlacementContext, remaining: _Remaining, pool: Pool,
     if context.demand.threads is not Threads.ANY:
         missing = sliced - (keep & ~pool.isolated).bit_count()
         if ordinary.bit_count() < missing or (not keep and remaining.inner[pool.index] < missing):
+            return False
+    if context.demand.distribution is CpuDistribution.ACROSS_CORES:
+        free = pool.sharable & remaining.ordinary if sliced else pool.isolated & remaining.isolated
+        missing = context.demand.whole - keep.bit_count()
+        if on_other_cores(context.tree, free & reach, keep).bit_count() < missing:
             return False
     if reach == ANYWHERE:
         return True

@@ -84,6 +84,8 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
     Without a strict preference: all. With one: all if the whole pool is near the devices and has CPUs near each;
     else, if nothing shared is asked for, those near any. Each device must then have one near it (``is_near_each``).
     """
+    if context.demand.single_node and not in_one_node(context.tree.machine, pool):
+        return 0
     near = _near(context) if context.demand.strict_hints else ()
     if not near:
         return ANYWHERE
@@ -92,6 +94,11 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
     if not usable & ~together and all(usable & cpus for cpus in near):
         return ANYWHERE
     return usable & together if context.demand.whole and not context.demand.shared_mcpu else 0
+
+
+def in_one_node(machine: Machine, pool: Pool) -> bool:
+    """Return whether all available CPUs of the pool are of one NUMA node."""
+    return any(not pool.cpus & ~node.cpus.mask for node in machine.nodes)
 
 
 def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:

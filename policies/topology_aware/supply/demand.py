@@ -6,7 +6,7 @@ The rules are in docs/placement.md, What a container asks for.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from policies.base import BurstLevel, CpuKind, CpuPriority, QosClass, Request, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuKind, CpuPriority, QosClass, Request, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 
 
@@ -25,6 +25,7 @@ class Demand:
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
     ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``): ``rounded_up`` CPUs more
     than asked for. ``strict_threads``: refuse rather than do without the cores.
+    ``single_node``: refuse rather than use CPUs of several NUMA nodes.
     ``hides``: it only shares, and runs on one thread of each core, so that its pool needs a core per CPU asked for.
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
     ``burst_level`` is how wide the pool should be for a container that may use all the CPU time it finds: Burstable
@@ -45,6 +46,8 @@ class Demand:
     strict_threads: bool = False
     hides: bool = False
     rounded_up: int = 0
+    distribution: CpuDistribution = CpuDistribution.PACK
+    single_node: bool = False
     priority: CpuPriority = CpuPriority.NONE
     strict_hints: bool = False
 
@@ -91,6 +94,8 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         strict_threads=options.strict_threads if strict is None else strict,
         hides=threads is Threads.HIDE and not whole,
         rounded_up=whole - asked,
+        distribution=_distribution(request, options, threads) if whole else CpuDistribution.PACK,
+        single_node=is_for_single_node(request, options, owns=bool(whole)),
         priority=(preferences.priority or options.cpu_priority),
         strict_hints=preferences.strict_hints and bool(request.hints),
     )
@@ -99,6 +104,19 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
 def without_whole_cores(demand: Demand) -> Demand:
     """Return the demand for threads of any cores, for use if no pool has enough whole ones."""
     return replace(demand, whole=demand.asked, rounded_up=0, threads=Threads.ANY)
+
+
+def is_for_single_node(request: Request, options: TopologyAwareOptions, *, owns: bool) -> bool:
+    """Return whether the container may only run on one NUMA node; the option is for those that own CPUs."""
+    wanted = request.preferences.single_node
+    return options.single_node and owns if wanted is None else wanted
+
+
+def _distribution(request: Request, options: TopologyAwareOptions, threads: Threads) -> CpuDistribution:
+    """Return how owned CPUs lie to each other: whole cores are never taken thread by thread."""
+    wanted = request.preferences.distribution or options.distribution
+    is_whole = threads is not Threads.ANY and wanted is CpuDistribution.ACROSS_CORES
+    return CpuDistribution.PACK if is_whole else wanted
 
 
 def _burst_level(request: Request, options: TopologyAwareOptions) -> BurstLevel | None:

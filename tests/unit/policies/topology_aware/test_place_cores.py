@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.base import Allocations, Placed, Request, Threads
+from policies.base import Allocations, CpuDistribution, Placed, Request, Threads
 from tests.unit.policies.build import BURSTABLE, before, fill, four_nodes, placed, rejected, request, topology_aware
 
 OPEN = topology_aware(four_nodes())
@@ -69,3 +69,45 @@ def test_who_shares_one_thread_of_each_core_stays_until_it_asks_for_more() -> No
     assert placed(OPEN.decide(NOTHING, hiding(3000, previous=there))).grant.pool == "NUMA node #3"
     held = fill(OPEN, hiding(2000, previous=there))
     assert placed(OPEN.decide(held, hiding(3000, previous=held.grants[0].as_previous))).grant.pool == "socket #1"
+
+
+def test_one_thread_of_each_core_is_beside_those_that_it_has() -> None:
+    apart = request("apart/c", 2000, distribution=CpuDistribution.ACROSS_CORES)
+    held = fill(OPEN, apart)
+    more = replace(apart, cpu_request_mcpu=3000, previous=held.grants[0].as_previous)
+    grant = placed(OPEN.decide(held, more)).grant
+    assert held.grants[0].owned <= grant.owned
+    assert all(len(core.cpus & grant.owned) <= 1 for core in four_nodes().cores)
+
+
+def test_isolated_cpus_stand_in_for_others_but_not_in_a_container_that_runs_on_others() -> None:
+    policy = topology_aware(four_nodes(isolated="2-15"))
+    decision = placed(policy.decide(NOTHING, request("a/c", 3000)))
+    assert (len(decision.grant.isolated), codes(decision)[0]) == (3, "isolated-instead")
+    held = fill(policy, request("own/c", 2000))
+    more = request("own/c", 3000, previous=held.grants[0].as_previous)
+    assert str(held.grants[0].exclusive) == "0-1"
+    assert rejected(policy.decide(held, more)).reason.code == "cpu-full"
+    declined = topology_aware(four_nodes(isolated="2-15"), prefer_isolated=False)
+    assert rejected(declined.decide(NOTHING, request("a/c", 3000))).reason.code == "cpu-full"
+
+
+def test_a_share_for_a_single_node_is_not_moved_to_make_room() -> None:
+    def is_placed(*, strict: bool) -> bool:
+        shares = [
+            request(f"s{n}/c", 500, BURSTABLE, previous=before(f"NUMA node #{n}"), single_node=strict or None)
+            for n in range(4)
+        ]
+        return isinstance(OPEN.decide(fill(OPEN, *shares), request("big/c", 14000)), Placed)
+
+    assert is_placed(strict=False)
+    assert not is_placed(strict=True)
+
+
+def test_what_a_single_node_cannot_give_is_refused_with_the_best_node() -> None:
+    strict = request("a/c", 5000, single_node=True)
+    decision = rejected(OPEN.decide(NOTHING, strict))
+    assert decision.reason.text == (
+        "wanted 5 exclusive CPUs in one NUMA node and no more; most free in NUMA node #0: 4 CPUs to own"
+    )
+    assert {r.outcome for r in decision.ranking if r.pool == "root"} == {"spans several NUMA nodes"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
 from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
-from policies.base import Affinity, BurstLevel, CpuPriority, Expression, Preferences, Threads
+from policies.base import Affinity, BurstLevel, CpuDistribution, CpuPriority, Expression, Preferences, Threads
 from sysfs.model import MemoryKind
 
 NAME = "io.kubernetes.container.name"
@@ -80,6 +80,8 @@ def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, i
         ("hyperthreads", "own-core", Preferences(threads=Threads.OWN_CORE)),
         ("hide-hyperthreads", "true", Preferences(threads=Threads.HIDE)),
         ("hide-hyperthreads", "false", Preferences(threads=Threads.ANY)),
+        ("cpu-distribution", "across-cores", Preferences(distribution=CpuDistribution.ACROSS_CORES)),
+        ("strict.single-numa-node", "true", Preferences(single_node=True)),
         ("strict.hyperthreads", "true", Preferences(strict_threads=True)),
         ("prefer-cpu-priority", "low", Preferences(priority=CpuPriority.LOW)),
         ("prefer-cpu-priority", "default", Preferences()),
