@@ -15,10 +15,15 @@ from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import row, small_policy
 from tests.fakes.site import Site
-from tests.unit.cri_proxy.node.stage import background, entered, soon
+from tests.unit.cri_proxy.node.stage import BUSY, background, entered, soon
 
 UPDATE = "UpdateContainerResources"
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+
+
+@pytest.fixture
+async def busy(site: Site) -> None:
+    await site.run("busy", BUSY)
 
 
 async def sharing(site: Site) -> Row:
@@ -29,20 +34,21 @@ def sent(site: Site) -> list[tuple[str, str]]:
     return [(update.cpus, update.mems) for update in site.runtime.updates]
 
 
+@pytest.mark.usefixtures("busy")
 async def test_only_what_differs_is_sent(site: Site) -> None:
     await sharing(site)
-    await site.run("other socket", ContainerSpec("c", cpu_request_mcpu=100))
     await site.run("a", guaranteed("c", 2000))
-    assert sent(site) == [("6-7", "")]
+    assert sent(site) == [("3", "")]
     await site.node.effects.settle_all()
     assert len(sent(site)) == 1
 
 
+@pytest.mark.usefixtures("busy")
 async def test_an_update_of_our_own_sets_nothing_but_the_cpuset(site: Site) -> None:
     await sharing(site)
     await site.run("a", guaranteed("c", 2000))
     linux = pb.UpdateContainerResourcesRequest.FromString(site.runtime.updates[0].message).linux
-    assert linux == pb.LinuxContainerResources(cpuset_cpus="6-7")
+    assert linux == pb.LinuxContainerResources(cpuset_cpus="3")
 
 
 async def test_of_several_wishes_the_newest_goes_out(site: Site) -> None:
@@ -71,6 +77,7 @@ async def test_a_wish_that_is_withdrawn_in_time_causes_no_call(site: Site) -> No
     assert (sent(site), ledger.unsettled()) == ([], ())
 
 
+@pytest.mark.usefixtures("busy")
 async def test_without_an_answer_the_container_counts_as_being_on_both_sets(site: Site) -> None:
     row = await sharing(site)
     gate = site.runtime.faults.block(UPDATE)
@@ -80,12 +87,13 @@ async def test_without_an_answer_the_container_counts_as_being_on_both_sets(site
     await soon(lambda: site.node.context.ledger.unconfirmed(row.key).cpus is not None)
     known = site.row(row.container_id).acknowledged
     assert known is not None
-    assert str(known.cpus) == "4-7"
+    assert str(known.cpus) == "1-3"
     gate.release()
     await run
-    assert site.cpus(row.container_id) == "6-7"
+    assert site.cpus(row.container_id) == "3"
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_refused_update_is_in_doubt_as_well(site: Site) -> None:
     """runc writes one file after the other: a refusal is no proof that nothing happened."""
     row = await sharing(site)
@@ -95,11 +103,12 @@ async def test_a_refused_update_is_in_doubt_as_well(site: Site) -> None:
     await site.node.settle()
     known = site.row(row.container_id).acknowledged
     assert known is not None
-    assert str(known.cpus) == "4-7"
-    assert site.node.context.ledger.unconfirmed(row.key).cpus == CpuSet.parse("4-7")
+    assert str(known.cpus) == "1-3"
+    assert site.node.context.ledger.unconfirmed(row.key).cpus == CpuSet.parse("1-3")
     site.log.errors.clear()
 
 
+@pytest.mark.usefixtures("busy")
 async def test_cpus_that_an_update_adds_are_saved_before_it_goes_out(site: Site) -> None:
     """Should the process die with the call under way, the next one knows where the container may be."""
     row = await sharing(site)
@@ -109,7 +118,7 @@ async def test_cpus_that_an_update_adds_are_saved_before_it_goes_out(site: Site)
     await entered(gate)
     saved = {r.container_id: r.acknowledged for r in site.store.load().rows}[row.container_id]
     assert saved is not None
-    assert str(saved.cpus) == "4-7"
+    assert str(saved.cpus) == "1-3"
     gate.release()
     await site.node.settle()
 
@@ -258,6 +267,7 @@ async def test_the_slow_check_comes_every_half_minute(site: Site) -> None:
     await site.node.close()
 
 
+@pytest.mark.usefixtures("busy")
 async def test_an_update_that_nobody_lived_to_see_answered_is_sent_again_by_the_next_process(site: Site) -> None:
     sharer = (await site.run("s", SHARES)).container_id("c")
     owner = await site.run("a", guaranteed("c", 2000))
@@ -266,18 +276,19 @@ async def test_an_update_that_nobody_lived_to_see_answered_is_sent_again_by_the_
     await entered(gate)
     await site.node.effects.close()  # the growth never reached the kernel
     site.runtime.faults.clear()
-    assert site.cpus(sharer) == "6-7"
+    assert site.cpus(sharer) == "3"
     await site.open()
-    assert site.cpus(sharer) == "4-7"
+    assert site.cpus(sharer) == "1-3"
 
 
+@pytest.mark.usefixtures("busy")
 async def test_a_shrink_is_noted_before_it_goes_out_as_well(site: Site) -> None:
     sharer = (await site.run("s", SHARES)).container_id("c")
     gate = site.runtime.faults.block(UPDATE)
     start = background(site.run("a", guaranteed("c", 2000)))
     await entered(gate)
     unconfirmed = {saved.container_id: saved.unconfirmed for saved in site.store.load().rows}
-    assert unconfirmed[sharer] == Pinning(CpuSet.parse("6-7"), None)
+    assert unconfirmed[sharer] == Pinning(CpuSet.parse("3"), None)
     gate.release()
     await start
 
