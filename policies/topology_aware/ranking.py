@@ -10,7 +10,7 @@ from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits, spans
 from policies.topology_aware.locality.affinity import affinity_scores
-from policies.topology_aware.locality.devices import hint_scores
+from policies.topology_aware.locality.devices import hint_scores_now
 from policies.topology_aware.memory.distance import memory_distances
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
@@ -40,7 +40,6 @@ class FixedScores:
     """The scores of a request in each pool that do not depend on what the pool can give."""
 
     affinity: tuple[float, ...]
-    hints: tuple[float, ...]
     burst: tuple[int, ...]
     memory: tuple[MemoryOffer, ...]
     distance: tuple[float, ...]
@@ -64,7 +63,6 @@ def fixed_scores_of(context: PlacementContext) -> FixedScores:
     zones = [offer.zone or pool.mems for offer, pool in zip(memory, pools, strict=True)]
     return FixedScores(
         affinity_scores(context.tree, context.options, context.request, context.others),
-        hint_scores(context.tree, context.request.hints),
         burst_ranks(context.tree, context.demand.burst_level),
         memory,
         memory_distances(context.supply.memory, context.request, pools, zones),
@@ -86,6 +84,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
     load = load_of(supply)
+    hints, far = hint_scores_now(context, room)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
@@ -99,8 +98,9 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
                 affinity=pulls.affinity[i],
-                hints=pulls.hints[i],
-                hint_depth=pool.depth if pulls.hints[i] else 0,
+                hints=hints[i],
+                hint_depth=pool.depth if hints[i] else 0,
+                hint_distance=far[i],
                 memory=memory.room,
                 hugepages=memory.huge_pages,
                 memory_kinds=memory.kinds,

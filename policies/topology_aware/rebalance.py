@@ -11,7 +11,8 @@ from dataclasses import replace
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
 from policies.hardware.pools import Pool, PoolTree
 from policies.policy import BetterPlaces
-from policies.topology_aware.locality.affinity import scores_for_others
+from policies.topology_aware.locality.affinity import gain_of_others
+from policies.topology_aware.locality.devices import at_devices
 from policies.topology_aware.memory.home import home_zone, in_pool
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.options import TopologyAwareOptions
@@ -36,7 +37,7 @@ _TIES = frozenset(
 # A move for one of these changes it for no other container or, for those in the new pool, to no worse than it was for
 # the one that moves (quiet). The measure knows what it takes from others in the fields before. No other field decides.
 _STEADY = frozenset(
-    {"hints", "hint_depth", "memory", "memory_kinds", "memory_limit"}
+    {"hints", "hint_depth", "hint_distance", "memory", "memory_kinds", "memory_limit"}
     | {"burst_mcpu", "burst_level", "crowded", "near_memory", "depth", "quiet"}
 )
 _FROM_CROWDED = frozenset(Key._fields[Key._fields.index("crowded") :])
@@ -120,12 +121,14 @@ class _Search:
         field = next(Key._fields[i] for i in _PLACE if fresh[i] != now[i])
         if field == "fits":
             return True
-        gained = fresh.affinity - now.affinity + self._gained_by_others(context, moved)
+        gained = fresh.affinity - now.affinity
+        if context.own is not None:
+            gained += gain_of_others(context.tree, self._options, context.others, context.own, moved)
         if gained < 0 or field == "affinity":
             return gained > 0
-        if field not in _STEADY or (field == _LAST and fresh.quiet - now.quiet < WORTH_MCPU):
-            return False
-        if field in _FROM_MEMORY and (farther > 0 or (not farther and field == "near_memory")):
+        is_worth_it = field in _STEADY and (field != _LAST or fresh.quiet - now.quiet >= WORTH_MCPU)
+        stays_near = farther < 0 if field == "near_memory" else field not in _FROM_MEMORY or farther <= 0
+        if not is_worth_it or not stays_near or not self._stays_at_devices(context, moved, field):
             return False
         if field not in _FROM_CROWDED:
             return True
@@ -133,6 +136,16 @@ class _Search:
         if field != _LAST:
             changes.append((_rank(moved), 1))
         return not changes or min(changes)[1] > 0
+
+    def _stays_at_devices(self, context: PlacementContext, moved: Grant, field: str) -> bool:
+        """Return whether it stays as near its devices, nearer where that decides: not by room that others may take."""
+        if not context.request.hints or context.own is None:
+            return True
+        tree = context.tree
+        at = at_devices(tree, context.request.hints)
+        target, here = tree.named(moved.pool), tree.named(context.own.pool)
+        after, before = (at[target.index], target.depth), (at[here.index], here.depth)
+        return after > before if field in ("hints", "hint_depth") else after[0] >= before[0]
 
     def _less_crowded(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:
         """Yield the other sharers that are crowded more or less afterwards, with how much less."""
@@ -143,14 +156,6 @@ class _Search:
                 gain = before.crowding(pool, own_mcpu) - after.crowding(pool, own_mcpu)
                 if gain:
                     yield grant, gain
-
-    def _gained_by_others(self, context: PlacementContext, moved: Grant) -> float:
-        """Return how much nearer the containers come that want to be near it."""
-        if not (self._options.colocate_pods or self._options.colocate_namespaces):
-            return 0.0  # as much as it comes nearer to them: affinities count in both directions
-        scores = scores_for_others(context.tree, self._options, context.request, context.others)
-        here = context.own.pool if context.own is not None else ""
-        return scores[context.tree.named(moved.pool).index] - scores[context.tree.named(here).index]
 
 
 def _on_reserved(context: PlacementContext) -> Grant | None:

@@ -15,6 +15,7 @@ class Key(NamedTuple):
     affinity: float  # weights of containers that attract, minus those that repel
     hints: float  # nearness to the container's devices, 0 to 1
     hint_depth: int  # among pools at the devices, the deeper one
+    hint_distance: int  # minus the NUMA distance from the devices that it is not near
     memory: int  # 2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there
     hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
     memory_kinds: int  # 1: its memory is of exactly the wanted kinds
@@ -44,6 +45,7 @@ _FIELDS = {
     "affinity": ("pull of other containers, minus push", "attracts less by affinity"),
     "hints": ("nearness to the container's devices, 0 to 1", "is farther from the devices"),
     "hint_depth": ("depth, among pools at the devices", "is larger, at the same devices"),
+    "hint_distance": ("minus the distance from devices that it is not near", "is on a node farther from the devices"),
     "memory": (
         "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
         "has less memory left than is requested",

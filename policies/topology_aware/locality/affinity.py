@@ -1,12 +1,12 @@
 """Score pools by the affinities between containers, and explain the scores (docs/placement.md, Affinity)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
 from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Reason, Request
 from policies.expressions import Containers, expression_text
-from policies.hardware.pools import PoolTree
+from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 
 COLOCATION_WEIGHT = 10
@@ -37,40 +37,101 @@ def affinity_scores(
 ) -> tuple[float, ...]:
     """Return per pool how much the affinities of this container, and of others to it, attract it there.
 
-    A weight counts fully in the pool where the other container is, and 0.75 per link above and below it.
+    A weight counts fully in the pool where the other container is, and 0.75 per link above and below it. A pull counts
+    elsewhere as in the lowest pool that has both: a pool that only reaches there is no nearer than one beside it.
     """
-    weights = [0] * len(tree.pools)
+    weights = _Weights(tree)
     own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
     there = [grant for grant in others if _is_somewhere(grant)]
     met = _met(own, request, Containers([grant.request for grant in there]))
     if met:
         for pool, here in _masks_by_pool(tree, there).items():
-            weights[pool] += sum(_bounded(affinity) * (mask & here).bit_count() for affinity, mask in met)
+            weights.add(pool, [(_bounded(affinity), (mask & here).bit_count()) for affinity, mask in met])
     me = Containers((request,))
     for grant in there:
         if grant.request.affinities:
-            weights[tree.named(grant.pool).index] += affinity_weight(grant.request.affinities, grant.request, me)
-    if not any(weights):
+            weights.add_met(tree.named(grant.pool).index, _met(grant.request.affinities, grant.request, me))
+    if not weights.is_any:
         for grant in _of_its_pod(request, there):
-            weights[tree.named(grant.pool).index] += COLOCATION_WEIGHT
-    return _spread(tree, weights)
+            weights.add(tree.named(grant.pool).index, [(COLOCATION_WEIGHT, 1)])
+    return weights.scores()
 
 
-def scores_for_others(
-    tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]
-) -> tuple[float, ...]:
-    """Return per pool how much the affinity scores of all others together gain with this container there.
-
-    That is its own score, but for what options imply: it is not drawn by what another container's options imply.
-    """
-    weights = [0] * len(tree.pools)
-    me = Containers((request,))
+def gain_of_others(
+    tree: PoolTree, options: TopologyAwareOptions, others: Iterable[Grant], before: Grant, after: Grant
+) -> float:
+    """Return how much the affinity scores of all others together rise when this container moves."""
+    weights, me = _Weights(tree), Containers((before.request,))
     for grant in others:
         if _is_somewhere(grant):
+            pool = tree.named(grant.pool).index
             theirs = grant.request.affinities or tuple(affinity for _, affinity in implied(options, grant.request))
-            mine = affinity_weight(request.affinities, request, Containers((grant.request,)))
-            weights[tree.named(grant.pool).index] += mine + affinity_weight(theirs, grant.request, me)
-    return _spread(tree, weights)
+            weights.add_met(pool, _met(before.request.affinities, before.request, Containers((grant.request,))))
+            weights.add_met(pool, _met(theirs, grant.request, me))
+            weights.add(pool, [(COLOCATION_WEIGHT, len(_of_its_pod(grant.request, (before,))))])
+    return weights.seen_from(tree.named(after.pool)) - weights.seen_from(tree.named(before.pool))
+
+
+class _Weights:
+    """The weights of what attracts and repels a container, by the pool where it is; never leaves this module."""
+
+    def __init__(self, tree: PoolTree) -> None:
+        self._tree = tree
+        self._pulls = [0] * len(tree.pools)
+        self._pushes = [0] * len(tree.pools)
+
+    @property
+    def is_any(self) -> bool:
+        """Return whether anything attracts or repels."""
+        return any(self._pulls) or any(self._pushes)
+
+    def add_met(self, pool: int, met: Sequence[tuple[Affinity, int]]) -> None:
+        """Add these affinities, each with the mask of those it matches, towards a pool."""
+        self.add(pool, [(_bounded(affinity), mask.bit_count()) for affinity, mask in met])
+
+    def add(self, pool: int, weights: Iterable[tuple[int, int]]) -> None:
+        """Add these weights, each so many times, towards a pool."""
+        for weight, times in weights:
+            (self._pulls if weight > 0 else self._pushes)[pool] += weight * times
+
+    def scores(self) -> tuple[float, ...]:
+        """Return the sum per pool."""
+        if not self.is_any:
+            return (0.0,) * len(self._pulls)
+        pairs = zip(self._sums(self._pulls, beside=True), self._sums(self._pushes, beside=False), strict=True)
+        return tuple(round(pull + push, 6) for pull, push in pairs)
+
+    def _sums(self, weights: Sequence[int], *, beside: bool) -> Iterator[float]:
+        """Yield for each pool what comes from it and below, from above, and from those beside it, where these count."""
+        pools = self._tree.pools
+        below = [float(weight) for weight in weights]
+        for pool in reversed(pools[1:]):
+            below[pool.parent] += DISTANCE_FACTOR * below[pool.index]
+        above, others = [0.0] * len(pools), [0.0] * len(pools)
+        for pool in pools:
+            i, up = pool.index, pool.parent
+            if up >= 0:
+                above[i] = DISTANCE_FACTOR * (above[up] + weights[up])
+                others[i] = others[up] + below[up] - weights[up] - DISTANCE_FACTOR * below[i]
+            yield below[i] + above[i] + (others[i] if beside else 0.0)
+
+    def seen_from(self, there: Pool) -> float:
+        """Return the sum that the containers at these weights would get from one in this pool."""
+        rows = zip(self._tree.pools, self._pulls, self._pushes, strict=True)
+        return sum(pull * _nearness(pool, there) + push * _on_line(pool, there) for pool, pull, push in rows)
+
+
+def _nearness(pool: Pool, there: Pool) -> float:
+    """Return how near this pool is to a container in the other; beside it, as near as the lowest pool that has both."""
+    common = next(i for i in there.path if i in pool.path)
+    links = there.path.index(common) or pool.depth - there.depth
+    return DISTANCE_FACTOR**links
+
+
+def _on_line(pool: Pool, there: Pool) -> float:
+    """Return the same, but 0 for a pool that is neither above nor below."""
+    is_on_line = pool.index in there.path or there.index in pool.path
+    return DISTANCE_FACTOR ** abs(pool.depth - there.depth) if is_on_line else 0.0
 
 
 def _masks_by_pool(tree: PoolTree, grants: Sequence[Grant]) -> dict[int, int]:
@@ -197,16 +258,3 @@ def _text(affinity: Affinity) -> str:
     kind = "anti-affinity" if affinity.weight < 0 else "affinity"
     scope = "" if affinity.scope is None else f" where {expression_text(affinity.scope)}"
     return f"{kind} to {expression_text(affinity.match)}{scope}"
-
-
-def _spread(tree: PoolTree, weights: Sequence[int]) -> tuple[float, ...]:
-    scores = [0.0] * len(tree.pools)
-    for i, weight in enumerate(weights):
-        if not weight:
-            continue
-        here = tree.pools[i]
-        for above in here.path:
-            scores[above] += weight * DISTANCE_FACTOR ** (here.depth - tree.pools[above].depth)
-        for below in range(i + 1, here.end):
-            scores[below] += weight * DISTANCE_FACTOR ** (tree.pools[below].depth - here.depth)
-    return tuple(round(s, 6) for s in scores)

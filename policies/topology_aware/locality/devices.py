@@ -8,6 +8,8 @@ from operator import or_
 from policies.base import DeviceLocality
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
@@ -28,10 +30,70 @@ def hint_scores(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[floa
     A pool is at a device when all of the pool is local to it, or all that is local to it is in the pool; in between
     counts the part. The mean, not the product: with two devices on different nodes, a pool that holds both wins.
     """
-    known = [m for m in (_cpus_or_nodes(tree.machine, h) for h in hints) if m[0] or m[1]]
+    known = _known(tree, hints)
+    return tuple(_mean([_nearness(pool, m) for m, _ in known]) for pool in tree.pools)
+
+
+def hint_scores_now(context: PlacementContext, room: Room) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Return (nearness to the devices, minus the distance from those that it is not near) of every pool.
+
+    A pool that reaches beyond a device's CPUs is near only if there is room near it for a fair part of the request:
+    else what it gives is elsewhere, and no better than what a pool there gives.
+    """
+    tree = context.tree
+    known = _known(tree, context.request.hints)
+    scores = hint_scores(tree, context.request.hints)
     if not known:
-        return (0.0,) * len(tree.pools)
-    return tuple(round(sum(_nearness(p, m) for m in known) / len(known), 6) for p in tree.pools)
+        return scores, (0,) * len(tree.pools)
+    places = len({cpus for _, cpus in known})
+    nodes = tree.machine.nodes
+    from_devices = [
+        [(n.cpus.mask, min((n.distance_to(o.id) for o in nodes if o.cpus.mask & cpus), default=0)) for n in nodes]
+        for _, cpus in known
+    ]
+    result, distances = [], []
+    for pool in tree.pools:
+        gives = [bool(_nearness(pool, m)) and _gives_near(context, room, pool, cpus, places) for m, cpus in known]
+        near = [_nearness(pool, m) if given else 0.0 for (m, _), given in zip(known, gives, strict=True)]
+        result.append(scores[pool.index] if all(gives) else _mean(near))
+        # As far as the farthest node where it has CPUs to share.
+        there = context.supply.shared[0] & pool.hardware or pool.hardware
+        far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
+        distances.append(-sum(max((d for cpus, d in rows if cpus & there), default=0) for rows in far))
+    return tuple(result), tuple(distances)
+
+
+def _known(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> list[tuple[tuple[int, int], int]]:
+    """Return ((CPU mask, node mask), mask of the nearest CPUs) of each locality that says anything."""
+    pairs = [(_cpus_or_nodes(tree.machine, hint), local_cpus(tree.machine, hint) or 0) for hint in hints]
+    return [(place, cpus) for place, cpus in pairs if any(place)]
+
+
+def _mean(scores: list[float]) -> float:
+    return round(sum(scores) / len(scores), 6) if scores else 0.0
+
+
+def at_devices(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
+    """Return per pool the mean over the devices of 1 where all of the pool is near, else 0: whatever has room."""
+    near = [local_cpus(tree.machine, hint) or 0 for hint in hints]
+    return tuple(sum(not p.hardware & ~cpus for cpus in near) / max(1, len(near)) for p in tree.pools)
+
+
+def _gives_near(context: PlacementContext, room: Room, pool: Pool, cpus: int, places: int) -> bool:
+    """Return whether CPUs that the pool gives are among these: all of it is, or they have room for a fair part."""
+    demand, supply, near = context.demand, context.supply, cpus & pool.hardware
+    if near == pool.hardware or demand.strict_hints or not near:
+        return True
+    if demand.is_zero:
+        return bool(supply.shared[0] & near)
+    count = (context.tree.root.sharable & near).bit_count()
+    whole = min(max(1, demand.whole // places), count) if demand.whole else 0
+    if whole and demand.isolation is not Isolation.NO and (supply.free_isolated(0) & near).bit_count() >= whole:
+        return True
+    around = max((p for p in context.tree.pools if not near & ~p.hardware), key=lambda p: p.depth).index
+    mcpu = min(1000 * whole + demand.shared_mcpu // places, 1000 * count)
+    free = min((supply.shared[0] & ~supply.withheld & near).bit_count(), room.give[around])
+    return count > 0 and free >= whole and room.free_mcpu[around] >= mcpu
 
 
 def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:

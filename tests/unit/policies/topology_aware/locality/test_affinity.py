@@ -10,6 +10,7 @@ from policies.topology_aware.locality.affinity import (
     affinity_reasons,
     affinity_scores,
     affinity_weight,
+    gain_of_others,
     implied,
     pulls,
 )
@@ -50,14 +51,37 @@ def sits(name: str, pool: str, kind: CpuKind = CpuKind.SHARED, wanted: Request |
     return Grant(wanted or request(name), pool, kind)
 
 
-def test_a_pull_weakens_by_a_quarter_per_link_and_does_not_reach_siblings() -> None:
+def test_a_pull_weakens_by_a_quarter_per_link_and_a_pool_beside_is_as_near_as_the_one_above_both() -> None:
     found = scores(request("p/a", affinities=wish_for("b", 16)), sits("p/b", "NUMA node #1"))
-    assert found == {"NUMA node #1": 16, "socket #0": 12, "root": 9}
+    far = {"root": 9, "socket #1": 9, "NUMA node #2": 9, "NUMA node #3": 9}
+    assert found == {"NUMA node #1": 16, "socket #0": 12, "NUMA node #0": 12, **far}
+
+
+def test_a_push_weakens_likewise_and_does_not_reach_pools_beside() -> None:
+    found = scores(request("p/a", affinities=wish_for("b", -16)), sits("p/b", "NUMA node #1"))
+    assert found == {"NUMA node #1": -16, "socket #0": -12, "root": -9}
+
+
+def test_pulls_to_several_pools_are_summed() -> None:
+    there = (sits("p/b", "NUMA node #0"), sits("p/bb", "NUMA node #2"), sits("p/b", "socket #1"))
+    wanted = request("p/a", affinities=(*wish_for("b", 16), *wish_for("bb", 16)))
+    found = scores(wanted, *there)
+    assert (found["NUMA node #0"], found["NUMA node #2"], found["root"]) == (16 + 9 + 12, 9 + 16 + 12, 9 + 9 + 12)
+
+
+def test_what_others_gain_by_a_move_is_what_their_scores_do() -> None:
+    own = request("p/a", affinities=wish_for("b", 16))
+    there = sits("p/b", "socket #0", wanted=request("p/b"))
+    before, after = sits("p/a", "NUMA node #3", wanted=own), sits("p/a", "NUMA node #0", wanted=own)
+    scored = [scores(there.request, grant)["socket #0"] for grant in (before, after)]
+    gain = gain_of_others(TREE, options(four_nodes()), (there,), before, after)
+    assert gain == scored[1] - scored[0]
 
 
 def test_a_pull_from_above_reaches_down() -> None:
     found = scores(request("p/a", affinities=wish_for("b", 4)), sits("p/b", "socket #0"))
-    assert found == {"root": 3, "socket #0": 4, "NUMA node #0": 3, "NUMA node #1": 3}
+    far = {"root": 3, "socket #1": 3, "NUMA node #2": 3, "NUMA node #3": 3}
+    assert found == {"socket #0": 4, "NUMA node #0": 3, "NUMA node #1": 3, **far}
 
 
 def test_the_wish_of_the_one_that_is_already_there_counts_too() -> None:
@@ -227,7 +251,8 @@ def owns(name: str, pool: str) -> Grant:
 
 def test_a_container_added_without_resources_is_drawn_to_its_pod() -> None:
     there = owns("p/b", "NUMA node #1")
-    assert scores(request("p/debugger"), there) == {"NUMA node #1": 10, "socket #0": 7.5, "root": 5.625}
+    found = scores(request("p/debugger"), there)
+    assert (found["NUMA node #1"], found["socket #0"], found["root"]) == (10, 7.5, 5.625)
     ((pool, weight, why),) = pulled(request("p/debugger"), there)
     assert (pool, weight) == ("NUMA node #1", 10)
     assert why.startswith("added without resources to a pod with some")

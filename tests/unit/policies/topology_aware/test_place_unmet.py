@@ -1,0 +1,85 @@
+"""A wish to be near a device or another container costs nothing where its neighbourhood is full."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import Allocations, DeviceLocality, Grant, Request
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import BURSTABLE, before, fill, four_nodes, placed, request, topology_aware, wish_for
+
+POLICY = topology_aware(four_nodes())  # sockets of nodes 0-1 and 2-3, of four CPUs each
+GPU = DeviceLocality("/dev/gpu", CpuSet(), NodeSet.parse("0"))
+NIC = DeviceLocality("/dev/nic", CpuSet(), NodeSet.parse("2"))
+
+
+def owners(*cpus: str) -> Allocations:
+    """These CPUs have owners."""
+    sets = [CpuSet.parse(text) for text in cpus]
+    wanted = (request(f"o{n}/c", 1000 * len(s), previous=before("root", str(s))) for n, s in enumerate(sets))
+    return fill(POLICY, *wanted)
+
+
+def place(held: Allocations, wanted: Request) -> tuple[str, str, str]:
+    grant = placed(POLICY.decide(held, wanted)).grant
+    return grant.pool, str(grant.owned), str(grant.mems)
+
+
+def shares(name: str, mcpu: int, **keys: object) -> Request:
+    return request(name, mcpu, BURSTABLE, cpu_limit_mcpu=mcpu, **keys)
+
+
+def test_near_its_device_where_there_is_room() -> None:
+    assert place(Allocations(), request("a/c", 2000, hints=(GPU,))) == ("NUMA node #0", "0-1", "0")
+    assert place(Allocations(), shares("a/c", 500, hints=(GPU,)))[0] == "NUMA node #0"
+
+
+def test_in_the_next_node_of_the_socket_where_the_node_of_the_device_is_full() -> None:
+    held = owners("0-2")
+    assert place(held, request("a/c", 2000, hints=(GPU,))) == ("NUMA node #1", "4-5", "1")
+    assert place(held, shares("a/c", 1500, hints=(GPU,))) == ("NUMA node #1", "", "1")
+
+
+@pytest.mark.parametrize("wanted", [request("a/c", 2000), shares("a/c", 1500)])
+def test_in_one_node_of_the_other_socket_where_the_socket_of_the_device_is_full(wanted: Request) -> None:
+    held = owners("0-3", "4-6")
+    pool, owned, mems = place(held, replace(wanted, hints=(GPU,)))
+    assert (pool, owned, mems) == place(held, wanted)
+    assert pool.startswith("NUMA node")
+
+
+def test_in_the_nearest_socket_that_has_room() -> None:
+    rows = [[10, 31, 21], [31, 10, 31], [21, 31, 10]]
+    policy = topology_aware(small_machine(packages=3, distances=rows))
+    near = request("a/c", 2000, hints=(GPU,))
+    width = len(policy.machine.online) // 3
+    full = fill(policy, request("o/c", 1000 * width, previous=before("socket #0", f"0-{width - 1}")))
+    assert placed(policy.decide(full, near)).grant.pool == "socket #2"
+
+
+def test_between_two_devices_while_there_is_room_near_each() -> None:
+    wanted = request("a/c", 2000, hints=(GPU, NIC))
+    assert place(Allocations(), wanted)[:2] == ("root", "0,8")
+    pool, owned, _ = place(owners("0-3"), wanted)
+    assert (pool, owned) == ("NUMA node #2", "8-9")
+
+
+def test_more_cpus_than_the_device_has_near_it_take_those_and_the_next() -> None:
+    assert place(Allocations(), request("a/c", 6000, hints=(GPU,)))[:2] == ("socket #0", "0-5")
+
+
+def neighbour(held: Allocations) -> Allocations:
+    return fill(POLICY, shares("p/db", 500, previous=before("NUMA node #0")), held=held)
+
+
+def test_near_the_other_container_where_there_is_room() -> None:
+    near = shares("p/web", 500, affinities=wish_for("db", 5))
+    assert place(neighbour(Allocations()), near)[0] == "NUMA node #0"
+
+
+def test_in_one_node_where_the_neighbourhood_of_the_other_container_is_full() -> None:
+    near = request("p/web", 2000, affinities=wish_for("db", 5))
+    assert place(neighbour(owners("1-3")), near) == ("NUMA node #1", "4-5", "1")
+    far: Grant = placed(POLICY.decide(neighbour(owners("1-3", "4-6")), near)).grant
+    assert (far.pool, str(far.mems)) == ("NUMA node #2", "2")
