@@ -36,7 +36,10 @@ def without(world: World, request: Request) -> World:
 
 
 def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
-    if any(reason.code == ReasonCode.KEPT_TOGETHER for reason in placed.reasons):
+    told = {reason.code for reason in placed.reasons}
+    if {ReasonCode.KEPT_TOGETHER, ReasonCode.NO_WHOLE_CORES} <= told:
+        return  # the pools that have whole cores say nothing where these were done without
+    if ReasonCode.KEPT_TOGETHER in told:
         need = scene.model.need(request)
         assert scene.possible_pools(request), "others make room to keep CPUs together, not to place a container"
         assert scene.lifted().is_possible(placed.grant.pool, need, keep_busy=False)
