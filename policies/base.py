@@ -212,6 +212,7 @@ class Grant:
     added: tuple[CpuSet, ...] = ()  # owned CPUs that came with each growth, oldest first; the others came before
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
     share: PodShare | None = None  # its CPUs, its memory or both are its pod's: the same grant is with other containers
+    spill: NodeSet = NodeSet()  # written beside its zone: nodes that it may use, where it is promised nothing
 
     @property
     def container(self) -> ContainerKey:

@@ -36,15 +36,15 @@ class GrantParts:
     mems: NodeSet
     added: tuple[CpuSet, ...] = ()
     share: PodShare | None = None
+    spill: NodeSet = NodeSet()
 
 
 def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
     parts = encode_fields(GrantParts(**{field.name: getattr(grant, field.name) for field in fields(GrantParts)}))
-    if not grant.added:
-        del parts["added"]
-    if grant.share is None:
-        del parts["share"]
+    for optional in ("added", "share", "spill"):
+        if not getattr(grant, optional):
+            del parts[optional]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))
 
 

@@ -30,6 +30,7 @@ BUSY_SECONDS = 5.0
 TICK_SECONDS = 1.0
 NARROWED = "there is room again for its memory"  # it was widened for lack of room
 SMALLER = "a narrower pool has all of its own CPUs"  # it was resized
+SPILLS = "UnlimitedMemory says so of containers without a memory limit"  # it came before that was set
 PLACED = "there is room for what it asked for again"  # it had to share
 BETTER = "a fresh decision would place it there"  # its place was full when it came, or it had to move
 
@@ -128,12 +129,12 @@ class Rebalance:
 
     def _narrow(self, grants: Iterable[Grant]) -> bool:
         """Change the grants that the policy narrows, each for its own reason."""
-        same: list[Grant] = []
-        smaller: list[Grant] = []
+        changes: dict[str, list[Grant]] = {NARROWED: [], SMALLER: [], SPILLS: []}
         for grant in grants:
             row = self._ledger.get(grant.container)
-            (smaller if row is not None and row.grant.pool != grant.pool else same).append(grant)
-        return self._regrant(same, NARROWED) | self._regrant(smaller, SMALLER, came_home=True)
+            changes[_why_narrow(row.grant if row is not None else grant, grant)].append(grant)
+        changed = [self._regrant(same, why, came_home=why == SMALLER) for why, same in changes.items()]
+        return any(changed)
 
     def _regrant(self, grants: Iterable[Grant], why: str, *, came_home: bool = False) -> bool:
         """Change the grants of those that no call is under way about; of those that share a pod's CPUs all or none."""
@@ -156,6 +157,12 @@ class Rebalance:
             self._busy.append(row.key)
             return False
         return True
+
+
+def _why_narrow(before: Grant, after: Grant) -> str:
+    if before.pool != after.pool:
+        return SMALLER
+    return SPILLS if before.spill != after.spill else NARROWED
 
 
 def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> tuple[Grant, ...]:

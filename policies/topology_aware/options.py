@@ -24,6 +24,9 @@ def read_moves(text: str) -> int:
     raise ValueError(f"expected a whole number from 0 to {MOST_MOVES}, got {text!r}")
 
 
+SPILL = "spill"
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyAwareOptions(PolicyOptions):
     """What the operator decided. Annotations override most of it."""
@@ -119,6 +122,14 @@ class TopologyAwareOptions(PolicyOptions):
             read=read_moves,
         ),
     ] = 2
+    unlimited_memory: Annotated[
+        Literal["spill", "strict"],
+        Option(
+            "UnlimitedMemory",
+            "Memory nodes of a container without a memory limit. spill: all nodes of its kinds of memory, of which the "
+            "kernel uses the nearest first; strict: those of its zone, and it is OOM-killed when they are full",
+        ),
+    ] = "spill"
     # The next two do not change a decision: the daemon follows them when it writes a grant into the call.
     lift_quota: Annotated[
         bool,

@@ -11,7 +11,8 @@ from sysfs.cpuset import CpuSet
 
 def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
     """Return the pinning of one grant. ``effective`` is ``supply.effective()``."""
-    mems = grant.mems if options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory else None
+    is_written = options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory
+    mems = grant.mems | grant.spill if is_written else None
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
         return Pinning(None, mems)
     owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)

@@ -28,6 +28,7 @@ from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
+from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
@@ -287,9 +288,12 @@ def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, m
         added=added_after(context, found.offer, taken),
         is_cold=memory.is_cold,
     )
+    nodes, own = context.supply.memory.nodes, context.own
+    grant = spilling(nodes, grant, context.options, NodeSet() if own is None else own.spill)
     # A grant that moves and is widened is in both: the widened one is of the moved one.
     moved = {g.container: g for g in (*found.moved, *memory.widened)}
-    why = (*memory.reasons, *choice_reasons(context, ranking, found))
+    spills = spill_reasons(nodes, grant, context.options)
+    why = (*memory.reasons, *spills, *choice_reasons(context, ranking, found))
     others = tuple(moved[key] for key in sorted(moved))
     return Placed(grant, moved=others, reasons=why, ranking=ranked_pools(context, ranking, found))
 

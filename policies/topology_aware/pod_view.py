@@ -113,7 +113,8 @@ def _all_huge_pages(group: tuple[Grant, ...]) -> tuple[HugePageLimit, ...]:
 
 def booked(request: Request, mcpu: int, promised: int) -> Request:
     """Return the request with this CPU request and this promise of memory."""
-    limit_bytes = request.memory_limit_bytes if promised else None
+    # A limit that is promised to another container of the pod still is one: 0, not None.
+    limit_bytes = request.memory_limit_bytes if promised or request.memory_limit_bytes is None else 0
     return replace(
         request, cpu_request_mcpu=mcpu, memory_request_bytes=promised, memory_limit_bytes=limit_bytes, pod_totals=None
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from policies.base import (
     Allocations,
@@ -24,7 +25,8 @@ from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
-from policies.topology_aware.memory.narrow import narrowed
+from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
+from policies.topology_aware.memory.spill import respilled, spilling
 from policies.topology_aware.narrow_pool import in_narrower_pools
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
@@ -119,13 +121,20 @@ class TopologyAware(Policy):
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first.
 
+        Then those that spill as a former option or version said.
+
         An owner of CPUs that lie in a narrower pool than its own, as after resizes, goes to that pool with them.
         """
         supply = self._supply(held)
-        if not supply.memory.holds:  # then containers need more nodes, whatever their pool
-            return narrowed(supply, held.grants)
-        after = held.with_grants(*in_narrower_pools(self._options, held, supply))
-        return narrowed(updated_supply(supply, held.grants, after.grants), after.grants)
+        if supply.memory.holds:  # else containers need more nodes, whatever their pool
+            after = held.with_grants(*in_narrower_pools(self._options, held, supply))
+            found = narrowed(updated_supply(supply, held.grants, after.grants), after.grants)
+        else:
+            found = narrowed(supply, held.grants)
+        changed = {grant.container for grant in found}
+        others = (grant for grant in held.grants if grant.container not in changed)
+        spills = respilled(supply.memory.nodes, others, self._options)
+        return (*found, *islice(spills, max(0, NARROWINGS - len(found))))
 
     def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
         """Return few sharers that a fresh decision would place better, at most ``MovesPerCheck``."""
@@ -134,7 +143,10 @@ class TopologyAware(Policy):
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         """Return the container's grant with DRAM; nothing if it has no cold start."""
         own = held.get(container)
-        return (after_cold_start(self._supply(held), own),) if own is not None and own.is_cold else ()
+        if own is None or not own.is_cold:
+            return ()
+        supply = self._supply(held)
+        return (spilling(supply.memory.nodes, after_cold_start(supply, own), self._options, own.spill),)
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""

@@ -38,6 +38,8 @@ class ReasonCode(StrEnum):
     MEMORY_WIDENED = "memory-widened"
     MEMORY_OTHERS_WIDENED = "memory-others-widened"
     MEMORY_SHORT = "memory-short"
+    MEMORY_SPILLS = "memory-spills"
+    MEMORY_STAYS = "memory-stays"
     MEMORY_KINDS_ABSENT = "memory-kinds-absent"
     MEMORY_NORMAL_ADDED = "memory-normal-added"
     COLD_START = "cold-start"

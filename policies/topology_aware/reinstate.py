@@ -15,6 +15,7 @@ from policies.topology_aware.memory.reinstate import (
     rezoned,
     widened_for_promises,
 )
+from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import place
 from policies.topology_aware.supply.context import context_of
@@ -67,6 +68,8 @@ class _Reinstatement:
         problem = why_illegal(self._options, self._supply, grant)
         if problem:
             return reasons.illegal(problem)
+        if grant.spill.mask & ~self._supply.memory.nodes.every:
+            grant = replace(grant, spill=NodeSet(grant.spill.mask & self._supply.memory.nodes.every))
         supply = self._supply.plus(grant)
         if not supply.holds():
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
@@ -141,6 +144,8 @@ class _Reinstatement:
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
         grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)
+        held_spill = NodeSet() if context.own is None else context.own.spill
+        grant = spilling(context.supply.memory.nodes, grant, self._options, held_spill)
         self._moved(plan.widened)
         self._take(*plan.widened, grant)
         self._unplaced[request.container] = reason
@@ -149,6 +154,7 @@ class _Reinstatement:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
+        bare = replace(bare, spill=grant.spill)
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.DEMOTED

@@ -144,7 +144,8 @@ def test_of_a_grant_of_the_container_itself_only_the_memory_nodes_count(name: st
         match again, fresh:
             case Placed(), Placed():
                 cold = again.grant.is_cold
-                assert replace(again.grant, mems=fresh.grant.mems, is_cold=fresh.grant.is_cold) == fresh.grant
+                kept = replace(again.grant, mems=fresh.grant.mems, is_cold=fresh.grant.is_cold, spill=fresh.grant.spill)
+                assert kept == fresh.grant
                 assert again.pinning.cpus == fresh.pinning.cpus
                 assert cold or grant.mems <= again.grant.mems
             case _:
@@ -196,7 +197,7 @@ def applied(held: Allocations, grants: tuple[Grant, ...]) -> Allocations:
     for grant in grants:
         old = held.get(grant.container)
         assert old is not None
-        assert replace(grant, mems=old.mems, is_cold=old.is_cold) == old
+        assert replace(grant, mems=old.mems, is_cold=old.is_cold, spill=old.spill) == old
         assert grant != old
     return held.with_grants(*grants)
 

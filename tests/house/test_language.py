@@ -49,9 +49,9 @@ ENGINEERING = """
     range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
-    sibling simulate simulation snapshot spread start startup state step stop store summary supply swap switch sync
-    syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport tryout
-    type unit unmet validate value verify version view vocabulary wait warning widen workers write writer
+    sibling simulate simulation snapshot spill spread start startup state step stop store summary supply swap switch
+    sync syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport
+    tryout type unit unmet validate value verify version view vocabulary wait warning widen workers write writer
     count yaml
 """
 WORDS = set(f"{LINUX} {KUBERNETES} {RPC_AND_HTTP} {ENGINEERING}".split())

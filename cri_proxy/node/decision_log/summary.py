@@ -82,7 +82,7 @@ def record_of(
 
 def record_of_grant(grant: Grant, outcome: Outcome, *, at_seconds: float) -> DecisionRecord:
     """Return the record of a container whose grant was not decided on by this process."""
-    pinning = Pinning(grant.owned or None, grant.mems or None)
+    pinning = Pinning(grant.owned or None, grant.mems | grant.spill or None)
     record = DecisionRecord(grant.request, outcome, at_seconds, granted=granted_of(grant, pinning), is_confirmed=True)
     if outcome is Outcome.RESTORED:  # when it was decided is not known
         return replace(record, decided_at_seconds=None, restored_at_seconds=at_seconds)
@@ -142,6 +142,8 @@ def change_text(before: Grant, after: Grant) -> str:
         parts.append(f"its own CPUs from {before.owned or 'none'} to {after.owned or 'none'}")
     if before.mems != after.mems:
         parts.append(memory_text(before.mems, after.mems))
+    elif before.spill != after.spill:
+        parts.append(memory_text(before.mems | before.spill, after.mems | after.spill))
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
     if before.is_cold and not after.is_cold:
@@ -157,6 +159,8 @@ def change_code(before: Grant, after: Grant) -> str:
         return "warmed"
     if before.mems != after.mems:
         return memory_code(before.mems, after.mems)
+    if before.spill != after.spill:
+        return memory_code(before.mems | before.spill, after.mems | after.spill)
     return "re-placed"
 
 

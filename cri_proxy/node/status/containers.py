@@ -160,7 +160,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         notes=_notes(row, moment, waits_for, reachable),
         acknowledged_cpus=row.known.cpus,
         acknowledged_mems=row.known.mems,
-        home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()),
+        home_mems=moment.mems_of_pools.get(grant.pool, NodeSet()) | grant.spill,
         memory_bytes=promised_bytes(request) if share is None or share.memory_bytes is None else share.memory_bytes,
         is_cold=grant.is_cold,
         warm_at_seconds=row.warm_at_seconds,

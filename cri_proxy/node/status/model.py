@@ -52,9 +52,10 @@ class ContainerView:
 
     ``cpus`` and ``mems`` are what it should be pinned to now, None where cri-proxy does not write it;
     ``acknowledged_cpus`` and ``acknowledged_mems`` are what the runtime has confirmed last, None before it has.
-    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes. ``waits_for`` names the
-    containers that are still on its CPUs, ``reachable_by`` those that can run on CPUs it owns and are not pinned by
-    cri-proxy. ``notes`` are sentences: an update that waits or failed, an unknown outcome, and the above in words.
+    ``pool`` is '' for kinds that have none, ``home_mems`` are that pool's memory nodes and those that it may spill to.
+    ``waits_for`` names the containers that are still on its CPUs, ``reachable_by`` those that can run on CPUs it owns
+    and are not pinned by cri-proxy. ``notes`` are sentences: an update that waits or failed, an unknown outcome, and
+    the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
     booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
     """

@@ -126,7 +126,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
     """Return the grant with these CPUs; those that it was not created with count as one growth, the last."""
     created = parts.exclusive | parts.isolated
     isolated = parts.isolated if owned == created else owned & machine.isolated
-    mems = found.mems or parts.mems
+    mems, spill = _zone(parts, found.mems)
     return Grant(
         request=found.request,
         pool=parts.pool,
@@ -139,6 +139,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
         added=_held((*parts.added, owned - created), owned),
         is_cold=_is_cold(found.request, parts.mems, mems, machine),
         share=_share_of(parts, owned),
+        spill=spill,
     )
 
 
@@ -148,6 +149,15 @@ def _share_of(parts: GrantParts, owned: CpuSet) -> PodShare | None:
     if share is None or share.cpu_mcpu is None or parts.kind not in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         return share
     return replace(share, cpu_mcpu=1000 * len(owned))
+
+
+def _zone(parts: GrantParts, live: NodeSet | None) -> tuple[NodeSet, NodeSet]:
+    """Return the zone and what it spills to, which together are the live nodes, as far as these are known."""
+    if not live or live == parts.mems | parts.spill:
+        return parts.mems, parts.spill
+    if not parts.spill or not parts.spill <= live:  # it spills no longer
+        return live, NodeSet()
+    return (parts.mems & live) | (live - parts.spill) or live, parts.spill
 
 
 def _held(added: tuple[CpuSet, ...], owned: CpuSet) -> tuple[CpuSet, ...]:

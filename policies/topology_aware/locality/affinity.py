@@ -174,7 +174,7 @@ def _of_its_pod(request: Request, others: Sequence[Grant]) -> list[Grant]:
     That is an ephemeral container, as for debugging: Kubernetes allows these no resources, and CRI does not mark them.
     """
     figures = (request.cpu_request_mcpu, request.memory_request_bytes)
-    if any(figures) or (request.cpu_limit_mcpu, request.memory_limit_bytes) != (None, None):
+    if any(figures) or (request.cpu_limit_mcpu, request.memory_limit_bytes or None) != (None, None):
         return []
     return [g for g in others if g.container.pod_uid == request.container.pod_uid and (g.owned or g.shared_mcpu)]
 

@@ -72,6 +72,18 @@ def short(zone: int, promised_bytes: int) -> Reason:
     return Reason(ReasonCode.MEMORY_SHORT, f"{text}: it gets {nodes_text(zone)}")
 
 
+def spills(zone: int, beyond: int) -> Reason:
+    """It has no memory limit and may use more nodes than its zone."""
+    text = f"it has no memory limit (UnlimitedMemory=spill): when {nodes_text(zone)} {_verb(zone, 'is', 'are')} full"
+    return Reason(ReasonCode.MEMORY_SPILLS, f"{text}, the kernel takes {nodes_text(beyond)}, the nearest first")
+
+
+def stays(zone: int) -> Reason:
+    """It has no memory limit and stays within its zone."""
+    text = f"it has no memory limit and stays in {nodes_text(zone)} (UnlimitedMemory=strict)"
+    return Reason(ReasonCode.MEMORY_STAYS, f"{text}: it is OOM-killed when {_verb(zone, 'that is', 'these are')} full")
+
+
 def kinds_absent(absent: Sequence[MemoryKind], zone: int) -> Reason:
     """The machine lacks kinds of memory that the container asks for."""
     text = f"this machine has no {kinds_text(absent)}: it gets {nodes_text(zone)}"

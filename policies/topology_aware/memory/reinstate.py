@@ -49,7 +49,8 @@ def keeping_zone(supply: Supply, old: Grant, new: Grant) -> Grant:
         return new
     if new.is_cold and not old.is_cold:
         new = after_cold_start(supply, new)
-    return replace(new, mems=new.mems | NodeSet(old.mems.mask & supply.memory.nodes.every))
+    every = NodeSet(supply.memory.nodes.every)
+    return replace(new, mems=new.mems | old.mems & every, spill=new.spill | old.spill & every)
 
 
 def widened_for_promises(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:

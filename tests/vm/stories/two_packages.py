@@ -9,6 +9,7 @@ from tests.vm.stories.memory import memory
 from tests.vm.stories.placement import placement
 from tests.vm.stories.stage import play
 from tests.vm.stories.threads import threads
+from tests.vm.stories.unlimited import unlimited
 
 CONFIG = """\
 reservedResources: {cpu: "cpuset:0"}
@@ -16,4 +17,4 @@ driftCheckSeconds: 3
 """
 
 if __name__ == "__main__":
-    asyncio.run(play(CONFIG, placement, threads, memory, drift, hotplug, last_cpu))
+    asyncio.run(play(CONFIG, placement, threads, memory, drift, hotplug, last_cpu, unlimited))

@@ -18,7 +18,8 @@ from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import BUSY, background, entered, soon
 
 UPDATE = "UpdateContainerResources"
-SHARES = ContainerSpec("c", cpu_request_mcpu=500)
+# With a memory limit: one without may use every node, and nothing of it ever narrows
+SHARES = ContainerSpec("c", cpu_request_mcpu=500, memory_request_bytes=1 << 20, memory_limit_bytes=2 << 20)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_what_no_node_holds_goes_to_a_package_and_what_no_package_holds_to_the_r
 
 
 def test_displacement_goes_up_from_the_best_pool_and_stops_at_the_root() -> None:
-    found = [placed(POLICY.decide(NOTHING, request(mcpu=1000, levels_up=n))) for n in (1, 2, 7)]
+    found = [placed(POLICY.decide(NOTHING, request(mcpu=1000, levels_up=n, memory_limit_bytes=1))) for n in (1, 2, 7)]
     assert [d.grant.pool for d in found] == ["socket #0", "root", "root"]
     assert codes(found[0])[0] == "levels-up"
 
@@ -250,7 +250,7 @@ def test_withheld_cpus_are_not_given_but_shared() -> None:
 
 
 def test_earlier_cpus_are_taken_again_if_they_are_free() -> None:
-    again = request("a/c", 2000, previous=before("NUMA node #3", "13-14"))
+    again = request("a/c", 2000, previous=before("NUMA node #3", "13-14"), memory_limit_bytes=1)
     decision = placed(POLICY.decide(NOTHING, again))
     assert (str(decision.grant.owned), codes(decision)) == ("13-14", ["previous-kept", "pool"])
 
@@ -266,13 +266,15 @@ def test_earlier_cpus_are_taken_again_though_an_idle_container_moved_in() -> Non
 
 def test_earlier_cpus_that_are_gone_are_said_to_be() -> None:
     held = fill(POLICY, request("b/c", 4000, previous=before("NUMA node #3", "12-15")))
-    decision = placed(POLICY.decide(held, request("a/c", 2000, previous=before("NUMA node #3", "13-14"))))
+    again = request("a/c", 2000, previous=before("NUMA node #3", "13-14"), memory_limit_bytes=1)
+    decision = placed(POLICY.decide(held, again))
     assert (str(decision.grant.owned), codes(decision)) == ("4-5", ["previous-lost", "cpus-picked", "pool"])
 
 
 def test_a_container_that_grows_is_told_that_it_keeps_what_it_holds() -> None:
-    held = fill(POLICY, request("a/c", 1000))
-    decision = placed(POLICY.decide(held, request("a/c", 2000, previous=held.grants[0].as_previous)))
+    held = fill(POLICY, request("a/c", 1000, memory_limit_bytes=1))
+    grown = request("a/c", 2000, previous=held.grants[0].as_previous, memory_limit_bytes=1)
+    decision = placed(POLICY.decide(held, grown))
     assert decision.reasons[0].text == "its CPU 4 is kept"
 
 

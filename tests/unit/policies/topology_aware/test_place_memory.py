@@ -110,7 +110,8 @@ def test_where_only_moving_others_makes_room_a_strict_wish_for_memory_refuses_as
 
 
 def test_less_important_containers_get_more_memory_nodes_so_that_an_important_one_stays_local() -> None:
-    filling = (request(f"{n}/c", 100, BURSTABLE, memory_request_bytes=3 << 29, cpu_limit_mcpu=100) for n in range(4))
+    sizes = {"memory_request_bytes": 3 << 29, "memory_limit_bytes": 3 << 29, "cpu_limit_mcpu": 100}
+    filling = (request(f"{n}/c", 100, BURSTABLE, **sizes) for n in range(4))
     decision = placed(POLICY.decide(fill(POLICY, *filling), request("g/c", 1000, memory_request_bytes=1 << 30)))
     assert (len(decision.grant.mems), [len(g.mems) for g in decision.moved]) == (1, [2])
     assert [u.pinning.mems for u in decision.updates] == [g.mems for g in decision.moved]
@@ -122,7 +123,7 @@ def test_a_system_pod_under_a_strict_wish_for_memory_can_be_refused_too() -> Non
 
 
 def test_memory_follows_the_pool_unless_it_is_preserved() -> None:
-    assert str(placed(POLICY.decide(NOTHING, request(mcpu=5000))).pinning.mems) == "2-3"
+    assert str(placed(POLICY.decide(NOTHING, request(mcpu=5000, memory_limit_bytes=1))).pinning.mems) == "2-3"
     preserved = placed(POLICY.decide(NOTHING, request(mcpu=5000, preserve_memory=True)))
     assert (preserved.pinning.mems, preserved.grant.mems) == (None, NodeSet())
 

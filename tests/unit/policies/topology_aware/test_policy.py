@@ -71,7 +71,7 @@ def test_the_fallback_names_no_memory_where_there_is_none() -> None:
 
 def test_a_container_that_made_room_comes_home_when_the_other_is_gone() -> None:
     """Nodes have 2 GiB: the Burstable container spreads for the Guaranteed one."""
-    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    held = fill(POLICY, replace(wanting("b", 2), memory_limit_bytes=2 << 30, previous=before("NUMA node #1")))
     held = fill(POLICY, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1")), held=held)
     zones = {g.container.pod_uid: str(g.mems) for g in held.grants}
     assert zones == {"b": "0-1", "g": "1"}
@@ -81,7 +81,7 @@ def test_a_container_that_made_room_comes_home_when_the_other_is_gone() -> None:
 
 
 def test_who_makes_room_is_moved_and_updated() -> None:
-    held = fill(POLICY, replace(wanting("b", 2), previous=before("NUMA node #1")))
+    held = fill(POLICY, replace(wanting("b", 2), memory_limit_bytes=2 << 30, previous=before("NUMA node #1")))
     decision = placed(POLICY.decide(held, replace(wanting("g", 1, GUARANTEED), previous=before("NUMA node #1"))))
     assert [str(g.mems) for g in decision.moved] == ["0-1"]
     assert [(u.container.pod_uid, str(u.pinning.mems)) for u in decision.updates] == [("b", "0-1")]

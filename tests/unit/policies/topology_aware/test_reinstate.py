@@ -245,11 +245,12 @@ def test_others_that_make_room_for_what_lost_its_memory_node_are_told() -> None:
 
 
 def test_zones_that_hold_too_little_memory_stay_at_a_start_and_are_widened_when_they_are_looked_after() -> None:
+    policy = topology_aware(four_nodes(), unlimited_memory="strict")
     held = Allocations().with_grants(of_memory("a/c", 2, 1), of_memory("b/c", 1, 1))
-    assert POLICY.reinstate(held).allocations == held
-    widened = POLICY.narrowed(held)
+    assert policy.reinstate(held).allocations == held
+    widened = policy.narrowed(held)
     assert {g.container.pod_uid: str(g.mems) for g in widened} == {"b": "0-1"}
-    assert POLICY.narrowed(held.with_grants(*widened)) == ()
+    assert policy.narrowed(held.with_grants(*widened)) == ()
 
 
 def test_who_is_placed_again_keeps_its_memory_nodes_beside_the_new_ones() -> None:
