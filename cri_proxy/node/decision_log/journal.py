@@ -49,7 +49,9 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
     events.VIOLATION: (catalog.VIOLATIONS,),
 }
 # Reasons that most placements have.
-_USUAL: Final = frozenset({ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED})
+_USUAL: Final = frozenset(
+    {ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED, ReasonCode.MEMORY_SPILLS, ReasonCode.MEMORY_STAYS}
+)
 # The label of a fault by what failed; for a call that is its method.
 _FAULTS: Final = {
     "background": "background",
