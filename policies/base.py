@@ -227,9 +227,8 @@ class Grant:
     @property
     def is_overcommitted(self) -> bool:
         """Whether it asked for CPU time and only shares, with none booked: there was no room for it."""
-        if self.kind is not CpuKind.SHARED or self.request.pod.qos is QosClass.BEST_EFFORT:
-            return False
-        return self.booked_for_mcpu > 0 and not self.shared_mcpu
+        only_shares = self.kind is CpuKind.SHARED and self.request.pod.qos is not QosClass.BEST_EFFORT
+        return only_shares and self.booked_for_mcpu > 0 and not self.shared_mcpu
 
     @property
     def booked_for_mcpu(self) -> int:
