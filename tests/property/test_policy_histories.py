@@ -155,11 +155,11 @@ class Renumbering:
     def cpu_sets(self, old: tuple[CpuSet, ...]) -> tuple[CpuSet, ...]:
         return tuple(self.cpu_set(one) for one in old)
 
+    def node_set(self, old: NodeSet) -> NodeSet:
+        return NodeSet.of(self.nodes[n] for n in old)
+
     def request(self, old: Request) -> Request:
-        hints = (
-            DeviceLocality(h.source, self.cpu_set(h.cpus), NodeSet.of(self.nodes[n] for n in h.nodes))
-            for h in old.hints
-        )
+        hints = (DeviceLocality(h.source, self.cpu_set(h.cpus), self.node_set(h.nodes)) for h in old.hints)
         previous = old.previous
         if previous is not None:
             previous = Previous(
@@ -176,8 +176,9 @@ class Renumbering:
             pool=self.pools[old.pool] if old.pool else "",
             exclusive=self.cpu_set(old.exclusive),
             isolated=self.cpu_set(old.isolated),
-            mems=NodeSet.of(self.nodes[n] for n in old.mems),
+            mems=self.node_set(old.mems),
             added=self.cpu_sets(old.added),
+            spill=self.node_set(old.spill),
         )
 
     def world(self, old: World, machine: Machine) -> World:
