@@ -47,7 +47,10 @@ class SlowStore(MemoryStore):
 
 
 class Scene(Site):
-    """A node with two pods that nothing is done to: one with CPUs of its own, one that shares."""
+    """A node with two pods that nothing is done to: one with CPUs of its own, one that shares.
+
+    The one that owns leaves less of its socket than the other has: the one that shares has one best place.
+    """
 
     def __init__(
         self, *, rules: NodeRules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
@@ -61,7 +64,7 @@ class Scene(Site):
 
     async def set_up(self) -> None:
         await self.open(self.look)
-        self.alone = (await self.run("alone", guaranteed("c", 1000))).container_id("c")
+        self.alone = (await self.run("alone", guaranteed("c", 2000))).container_id("c")
         await self.run("sharing", ContainerSpec("c", cpu_request_mcpu=500))
         await self.node.settle()
         self.before = self.recorded()
@@ -101,6 +104,7 @@ class Scene(Site):
             if sandbox.config.metadata.name == SPEC.name:
                 await self.kubelet.remove_pod(sandbox.id)
         await self.story()
+        await self.node.slow_check()  # brings home those that share, which moved out of the pod's way
         await self.node.settle()
         assert self.recorded() == self.before, "leaked, or granted twice"
         saved = {row.container_id: row.grant for row in self.store.load().rows}
