@@ -12,9 +12,11 @@ from tests.faults.sweep import SPEC, Scene, going_on
 
 QUESTIONS = (
     "decide",
+    "overcommitted",
     "pinnings",
     "release",
     "narrowed",
+    "better_places",
     "affinity_reasons",
     "defaults",
     "after_cold_start",
@@ -58,6 +60,8 @@ async def whole_story(scene: Scene) -> None:
     for container_id in ids:
         with suppress(CallFailed):
             await scene.kubelet.update(container_id, scene.runtime.record(container_id))
+    with suppress(ZeroDivisionError):
+        await scene.node.slow_check()  # the node looks again half a minute later
     for container_id in ids[:1]:
         await scene.kubelet.stop(container_id)
         await scene.kubelet.remove(container_id)

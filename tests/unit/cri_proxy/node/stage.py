@@ -10,7 +10,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, PoolView, Reinstated, Request, Update
 from policies.options import PolicyOptions
-from policies.policy import Policy
+from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
 from tests.fakes.scripted_runtime import Gate
@@ -53,6 +53,10 @@ class FragilePolicy(Policy):
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
         self._check("narrowed")
         return self._inner.narrowed(held)
+
+    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
+        self._check("better_places")
+        return self._inner.better_places(held, after)
 
     def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
         self._check("after_cold_start")
