@@ -9,7 +9,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
 from sysfs.cpuset import CpuSet
 from tests.fakes.site import Site, opened
-from tests.unit.cri_proxy.node.stage import REJECT, background, entered, owned
+from tests.unit.cri_proxy.node.stage import BUSY_AFTER, REJECT, SHARES, background, entered, owned
 
 UPDATE = "UpdateContainerResources"
 
@@ -23,7 +23,8 @@ async def resize(site: Site, pod: RunningPod, mcpu: int) -> None:
 
 
 async def pair(site: Site) -> tuple[RunningPod, str]:
-    sharer = (await site.run("s", ContainerSpec("c", cpu_request_mcpu=500))).container_id("c")
+    sharer = (await site.run("s", SHARES)).container_id("c")
+    await site.run("busy", BUSY_AFTER)
     return await site.run("a", guaranteed("c", 2000)), sharer
 
 

@@ -23,6 +23,8 @@ SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
 # It keeps the other socket busy: who owns CPUs is placed where few share them.
 BUSY = ContainerSpec("c", cpu_request_mcpu=1500)
+# The same after a container as SHARES: with more it would join that one, on the socket with more CPUs.
+BUSY_AFTER = ContainerSpec("c", cpu_request_mcpu=1000)
 KUBELETS_PATIENCE_SECONDS = 120.0
 
 

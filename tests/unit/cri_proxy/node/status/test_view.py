@@ -15,10 +15,9 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, entered, soon
+from tests.unit.cri_proxy.node.stage import BUSY_AFTER, SHARES, FragilePolicy, background, entered, soon
 
 NO_SOCKET = HealthPart("socket", "the socket was removed", is_vital=True)
-SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 
 
 class Around(DaemonStatus):
@@ -79,6 +78,7 @@ async def test_a_status_is_of_the_moment_when_it_was_begun(site: Site) -> None:
 
 async def test_a_container_whose_update_waits_says_so(site: Site) -> None:
     await site.run("s", SHARES)
+    await site.run("busy", BUSY_AFTER)
     gate = site.runtime.faults.block("UpdateContainerResources")
     spec = PodSpec("a", (guaranteed("c", 2000),))
     await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
@@ -92,6 +92,7 @@ async def test_a_container_whose_update_waits_says_so(site: Site) -> None:
 
 async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> None:
     await site.run("s", SHARES)
+    await site.run("busy", BUSY_AFTER)
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
     spec = PodSpec("a", (guaranteed("c", 2000),))
     await site.kubelet.create(spec, spec.containers[0], await site.kubelet.run_sandbox(spec))
@@ -102,6 +103,7 @@ async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> No
 
 async def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced(site: Site) -> None:
     await site.run("s", SHARES)
+    await site.run("busy", BUSY_AFTER)
     await site.run("a", guaranteed("c", 2000))
     (explained,) = view(site).explain("a", "c").decisions
     decision = explained.decision
