@@ -7,7 +7,7 @@ from pathlib import Path
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
-from cri_proxy.cri.thread_count import MAX_VARIABLES
+from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved

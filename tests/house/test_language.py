@@ -51,8 +51,8 @@ ENGINEERING = """
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spill spread start startup state step stop store summary supply swap switch
     sync syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport
-    tryout type unit unmet validate value verify version view vocabulary wait warning widen workers write writer
-    count yaml
+    tryout type unit unmet validate value variables verify version view vocabulary wait warning widen workers write
+    writer count yaml
 """
 WORDS = set(f"{LINUX} {KUBERNETES} {RPC_AND_HTTP} {ENGINEERING}".split())
 # Nouns of the field that end in "ing".

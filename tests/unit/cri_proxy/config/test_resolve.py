@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import Resolved, available_now, policy_options
-from cri_proxy.cri.thread_count import MAX_VARIABLES
+from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
 from policies.base import BurstLevel, CpuPriority, ThreadCounts, Threads
 from policies.options import PolicyOptions

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.config.thread_variables import VARIABLES
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.thread_count import VARIABLES, thread_count, variable_name, variables_to_set
+from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from policies.base import CpuKind, Grant, Pinning, QosClass, ThreadCounts
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request
@@ -50,14 +51,3 @@ def test_a_name_that_stands_twice_is_set_once() -> None:
 
 def test_without_a_count_nothing_is_set() -> None:
     assert variables_to_set([], VARIABLES, 0) == ()
-
-
-@pytest.mark.parametrize("name", [*VARIABLES, "_x", "a" * 64])
-def test_names_are_those_of_posix(name: str) -> None:
-    assert variable_name(name) == name
-
-
-@pytest.mark.parametrize("name", ["", "1A", "A-B", "A=1", "A\n", "Ä", "a" * 65, "LD_PRELOAD", "PATH", "BASH_ENV"])
-def test_what_no_thread_count_is_read_from_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        variable_name(name)
