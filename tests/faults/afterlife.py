@@ -207,12 +207,14 @@ class Afterlife(Living):
 
     def _check_nothing_lost(self) -> None:
         ledger, settled = self.node.context.ledger, self.death.settled
-        saved = {row.container_id: row.grant for row in self.death.saved.rows}
+        # Of one whose create was not answered the store has no id. It may have been placed elsewhere since, before its
+        # start, and that not be saved yet.
+        saved = {row.container_id or row.key: row.grant for row in self.death.saved.rows}
         for container in self.live():
             row = ledger.holder(container.id)
             assert row is not None, f"{container.name} lives and holds nothing"
-            known = (grants.get(container.id) for grants in (settled.grants, saved, self.death.grants))
-            possible = {grant.owned for grant in known if grant is not None}
+            known = [grants.get(container.id) for grants in (settled.grants, saved, self.death.grants)]
+            possible = {grant.owned for grant in (*known, saved.get(row.key)) if grant is not None}
             # Who had to share for want of room may get CPUs of its own when a place is given back.
             assert not all(possible) or not possible or row.grant.owned in possible, (
                 f"{row.key} owned {' or '.join(map(str, possible))}, now {row.grant.owned or 'nothing'}"
