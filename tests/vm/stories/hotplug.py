@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cri_proxy.cri_client.pods import PodSpec
 from sysfs.cpuset import CpuSet
-from tests.vm.stories.pods import alone, shared
+from tests.vm.stories.pods import alone, near, shared
 from tests.vm.stories.stage import Stage, has_cgroup_v1, patiently
 
 # The kubelet's cgroup of all pods where each controller is mounted on its own
@@ -29,8 +29,8 @@ def give_back(cpu: int) -> None:
 
 async def hotplug(stage: Stage) -> None:
     """One owner loses a CPU, another one does not, a third container shares what is left."""
-    await stage.run(PodSpec("sharer", (shared("c0"),)))
     await stage.run(alone("owner", 2000))
+    await stage.run(PodSpec("sharer", (shared("c0"),), annotations=(near("owner"),)))
     await stage.run(alone("bystander", 2000))
     before = stage.note("hotplug: before")
     lost = max(before["owner/c0"].cpus)

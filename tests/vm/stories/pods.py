@@ -6,7 +6,8 @@ MIB = 1 << 20
 
 
 def shared(name: str, *, cpu_mcpu: int = 500) -> ContainerSpec:
-    return ContainerSpec(name, cpu_request_mcpu=cpu_mcpu)
+    """A container that shares CPUs. With its memory limit it has no nodes but those of its pool."""
+    return ContainerSpec(name, cpu_request_mcpu=cpu_mcpu, memory_limit_bytes=32 * MIB)
 
 
 def near(pod: str, container: str = "c0") -> tuple[str, str]:
