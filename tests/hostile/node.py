@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -113,8 +113,12 @@ class AttackedNode:
         return Report(**json.loads(file.read_text()))
 
     def _file_bytes(self) -> tuple[int, int]:
-        """Of the log, and of what is kept."""
-        state = sum(path.stat().st_size for path in (self.directory / "state").rglob("*") if path.is_file())
+        """Of the log, and of what is kept. What the daemon removes meanwhile does not count."""
+        state = 0
+        for folder, _, names in os.walk(self.directory / "state"):  # skips folders that are gone
+            for name in names:
+                with suppress(FileNotFoundError):
+                    state += Path(folder, name).lstat().st_size
         return self.daemon.log.stat().st_size, state
 
     async def start(self) -> None:
