@@ -37,20 +37,25 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--root", type=Path, default=Path("/"), metavar="DIR", help="the directory with etc, proc, sys and var (/)"
     )
     add_admin_option(parser)
+    parser.set_defaults(admin=None)  # it follows --listen
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report; 0 when nothing must be mended, 1 when something must, 2 when too little could be seen."""
+    from cri_proxy.cli.admin import DEFAULT_ADMIN
     from cri_proxy.cli.output import emit, is_colourful
     from cri_proxy.cli.render.columns import terminal_width
     from cri_proxy.cli.render.doctor import render_doctor, render_removal
+    from cri_proxy.config.settings import ADMIN_SOCKET
     from cri_proxy.doctor.facts.node import Places, look_at_node
     from cri_proxy.doctor.report import examine, examine_removal
     from cri_proxy.errors import CommandFailed
+    from cri_proxy.unix_socket import socket_path
 
     if args.root == Path("/") and os.geteuid() != 0:
         raise CommandFailed("only root sees whom the kubelet talks to, and the daemon's files: run it as root", 2)
-    facts = look_at_node(Places(args.root, args.admin, args.config, args.listen))
+    beside = socket_path(args.listen).with_name(ADMIN_SOCKET) if args.listen else socket_path(DEFAULT_ADMIN)
+    facts = look_at_node(Places(args.root, args.admin or beside, args.config, args.listen))
     if args.before_removal:
         report, text = examine_removal(facts), partial(render_removal, width=terminal_width())
     else:

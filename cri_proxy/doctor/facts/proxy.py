@@ -12,6 +12,7 @@ from typing import Final
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.resolve import policy_options
+from cri_proxy.config.settings import ADMIN_SOCKET
 from cri_proxy.doctor.facts.model import Access
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
@@ -23,7 +24,6 @@ from sysfs.discover import discover
 UNIT: Final = "cri-proxy.service"
 SOCKET_UNIT: Final = "cri-proxy.socket"
 _UNITS: Final = ("usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system")
-ADMIN: Final = "admin.sock"
 # An HTTP/2 client's first bytes (RFC 9113, 3.4): the relay passes on the runtime's answer.
 _HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SECONDS: Final = 5.0
@@ -129,7 +129,7 @@ def read_access(root: Path, config: Config, config_file: str) -> Iterator[Access
     listen = socket_path(config.listen)
     runtime = socket_path(config.runtime_endpoint)
     yield from _socket_access(root, listen, runtime)
-    yield from _socket_access(root, listen.with_name(ADMIN), None)
+    yield from _socket_access(root, listen.with_name(ADMIN_SOCKET), None)
     paths = [Path(config.state_dir), Path(config.state_dir) / "state.db"]
     paths += [Path(config_file), Path(config_file).parent] if config_file else []
     for path in paths:

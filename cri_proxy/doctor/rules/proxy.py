@@ -7,6 +7,7 @@ from cri_proxy.doctor.catalog import Finding, finding
 from cri_proxy.doctor.facts.model import HostFacts, listed
 
 _START = "systemctl start cri-proxy"
+_INSTALL = "install packaging/cri-proxy.service, or the Debian package"
 _SYSTEMD_PID = 1  # with socket activation it listens too
 
 
@@ -35,7 +36,9 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
         yield finding(
             catalog.PROXY_STOPPED,
             f"nothing serves cri-proxy's socket {own.listen}: {own.silence}",
-            f"{_START}; `journalctl -u cri-proxy` says why it has stopped",
+            f"{_START}; `journalctl -u cri-proxy` says why it has stopped"
+            if own.is_enabled is not None
+            else f"{_INSTALL}; then {_START}",
         )
     elif own.silence and not facts.runtime.silence:
         yield finding(
@@ -87,7 +90,7 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
             yield finding(
                 catalog.NO_UNIT,
                 "systemd has no unit cri-proxy.service: nothing starts the daemon after a boot or a crash",
-                "install packaging/cri-proxy.service, or the Debian package",
+                _INSTALL,
             )
 
 

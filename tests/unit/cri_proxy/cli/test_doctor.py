@@ -159,3 +159,11 @@ def test_it_says_that_only_root_sees_enough(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert run_command(["doctor"]) == 2
     assert "run it as root" in capsys.readouterr().err
+
+
+def test_the_daemons_commands_are_looked_for_beside_the_socket_that_is_named(node: KubeletNode, capsys: Output) -> None:
+    other = "run/elsewhere/cri-proxy.sock"
+    node.put({"run/elsewhere/readme": ""})
+    node.start_proxy(listens=[other])
+    node.doctor("--listen", f"unix:///{other}")
+    assert "run/elsewhere/admin.sock" in "".join(capsys.readouterr().out.split())

@@ -28,6 +28,18 @@ def test_the_daemon_must_run_answer_and_be_ready(change: dict[str, object], foun
     assert codes(daemon_runs, healthy(proxy=proxy(**change))) == found
 
 
+@pytest.mark.parametrize(
+    ("is_enabled", "remedy"),
+    [
+        (True, "systemctl start cri-proxy; `journalctl -u cri-proxy` says why it has stopped"),
+        (None, "install packaging/cri-proxy.service, or the Debian package; then systemctl start cri-proxy"),
+    ],
+)
+def test_a_daemon_without_a_unit_is_not_to_be_started_by_one(is_enabled: bool | None, remedy: str) -> None:
+    facts = healthy(proxy=proxy(is_running=False, silence="Connection refused", is_enabled=is_enabled))
+    assert only(daemon_runs, facts).remedy == remedy
+
+
 def test_a_silence_that_the_runtimes_absence_explains_is_said_once() -> None:
     facts = healthy(proxy=proxy(silence="closed"), runtime=RuntimeFacts("/r.sock", "gone"))
     assert codes(daemon_runs, facts) == []
