@@ -13,42 +13,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.placement_node import GIBIBYTE, Node, container, history
+from benchmarks.placement_machines import PACKED, SHAPES
+from benchmarks.placement_node import FULL, GIBIBYTE, STEPS, Node, container, history
 from benchmarks.placement_oracle import Oracle, Promise
 from cri_proxy.cri.read_request import read_create
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request
-from policies.base import CpuKind, Grant, Placed, QosClass, Request
+from policies.base import CpuKind, Grant, Placed, PoolStrategy, QosClass, Request
 from sysfs.cpuset import CpuSet
-
-
-def ladder(nodes: int) -> list[list[int]]:
-    """Distances of sockets in a row: 10, 21, 31, 41 and so on."""
-    return [[10 if a == b else 11 + 10 * abs(a - b) for b in range(nodes)] for a in range(nodes)]
-
-
-def caches(count: int, cpus: int) -> list[str]:
-    """L3 domains of so many CPUs each, side by side."""
-    return [f"{i * cpus}-{(i + 1) * cpus - 1}" for i in range(count)]
-
-
-SHAPES: dict[str, dict[str, object]] = {
-    "2 sockets": {"packages": 2, "cores": 16, "threads": 2, "memory": "128Gi"},
-    "2 sockets, 4 nodes each": {"packages": 2, "nodes": 4, "cores": 4, "threads": 2, "memory": "32Gi"},
-    "2 sockets, 2 nodes each": {"packages": 2, "nodes": 2, "cores": 8, "threads": 2, "memory": "64Gi"},
-    "4 sockets in a row": {"packages": 4, "cores": 8, "threads": 2, "memory": "64Gi", "distances": ladder(4)},
-    "8 sockets in a row": {"packages": 8, "cores": 4, "threads": 2, "memory": "32Gi", "distances": ladder(8)},
-    "1 socket, 8 caches": {"cores": 32, "threads": 2, "memory": "256Gi", "l3": caches(8, 8)},
-    "2 sockets, 2 nodes, 2 caches each": {
-        "packages": 2,
-        "nodes": 2,
-        "cores": 8,
-        "threads": 2,
-        "memory": "64Gi",
-        "l3": caches(8, 8),
-    },
-    "no threads": {"packages": 2, "nodes": 4, "cores": 8, "memory": "32Gi"},
-    "threads far apart": {"packages": 2, "nodes": 2, "cores": 8, "threads": 2, "numbering": "split", "memory": "64Gi"},
-}
 
 
 @dataclass
@@ -257,6 +228,29 @@ def as_read(pod: PodSpec, container: ContainerSpec) -> Request:
     return read_create(message, message.sandbox_config, node_memory_bytes=256 * GIBIBYTE).request
 
 
+def packing(tally: Tally, seeds: int) -> None:
+    """Owners of up to half a domain come and go under ``pack``: who spans, and how large a one still fits."""
+    for name, description in PACKED.items():
+        for seed in range(seeds):
+            rng = random.Random(f"pack {name} {seed}")
+            node = Node(description, pool_choice=PoolStrategy.PACK)
+            domains = [leaf.cpus for leaf in node.shape.leaves]
+            most, kept = FULL * node.sharable.bit_count(), list[Grant]()
+            for number in range(2 * STEPS):
+                used = sum(len(grant.owned) for grant in kept)
+                if kept and (used > most * rng.uniform(0.9, 1.1) or rng.random() < 0.3):
+                    node.remove(kept.pop(rng.randrange(len(kept))))
+                    continue
+                size = rng.choice((1, 1, 2, 2, 3, 4, 4, 6, 8))
+                grant = node.place(container(number, QosClass.GUARANTEED, 1000 * size, memory_gib=0.1))
+                if grant is None:
+                    continue
+                kept.append(grant)
+                if used > most * 0.8:  # the machine has filled up
+                    tally.add("packed span", all(grant.owned.mask & ~domain for domain in domains))
+                    tally.add("packed fits", max((domain & node.free).bit_count() for domain in domains))
+
+
 @dataclass(frozen=True)
 class Measure:
     """A line of the table."""
@@ -285,6 +279,8 @@ MEASURES = (
     ),
     Measure("away", "sharers that a fresh decision places better when churn stops", "any", lambda x: x >= 0),
     Measure("away after checks", "... after as many slow checks as there are sharers", "0", lambda x: x == 0),
+    Measure("packed span", "pack: owners that span domains", "<= 0.5 %", lambda x: x <= 0.005),
+    Measure("packed fits", "pack: largest container that fits a domain, of 16 CPUs", ">= 12", lambda x: x >= 12),
     Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
     Measure("pods", "pod-level pods: granted over requested", "1", lambda x: x == 1),
 )
@@ -301,7 +297,7 @@ def value_of(measure: Measure, tally: Tally) -> float:
 def main(seeds: int) -> int:
     """Print the table; 1 when a bound is not kept."""
     tally = Tally()
-    for play in (owners, domains_beside_sharers, sharers, coming_home, expander, pods):
+    for play in (owners, domains_beside_sharers, sharers, coming_home, packing, expander, pods):
         play(tally, seeds)
     kept = True
     for measure in MEASURES:

@@ -91,6 +91,14 @@ class HugePageLimit:
     limit_bytes: int
 
 
+class PoolStrategy(StrEnum):
+    """Which of the pools that suit a container equally well it gets."""
+
+    SPREAD = "spread"  # with the most left
+    PACK = "pack"  # with the least left
+    BALANCED = "balanced"  # by what is left of CPUs and memory, weighted
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ContainerKey:
     """The owner of a grant. It outlives container ids and restarts (docs/placement.md, Restart and faults)."""
@@ -155,6 +163,7 @@ class Preferences:
     single_node: bool | None = None  # refuse rather than use CPUs of several NUMA nodes
     priority: CpuPriority | None = None
     burst_level: BurstLevel | None = None
+    pool_choice: PoolStrategy | None = None
     memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
     strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
     huge_pages: HugePageNodes | None = None  # None = local
@@ -370,15 +379,6 @@ class Reinstated:
         keys = (grant.container for grant in allocations.grants)
         kept = tuple(key for key in keys if key not in replaced and key not in unplaced)
         return cls(allocations, kept, tuple(sorted(replaced.items())), tuple(sorted(unplaced.items())))
-
-
-@dataclass(frozen=True, slots=True)
-class Default:
-    """What an option decided because no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
-
-    field: str
-    value: str
-    option: str  # the option's key with its value, as in the configuration
 
 
 @dataclass(frozen=True, slots=True)

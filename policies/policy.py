@@ -9,7 +9,6 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
-    Default,
     Grant,
     Pinning,
     Pinnings,
@@ -23,6 +22,15 @@ from policies.base import (
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What an option decided because no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
+
+    field: str
+    value: str
+    option: str  # the option's key with its value, as in the configuration
 
 
 @dataclass(frozen=True, slots=True)

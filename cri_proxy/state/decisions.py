@@ -9,7 +9,8 @@ from typing import Final
 
 from cri_proxy.codec import decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
-from policies.base import ContainerKey, CpuKind, Default, Grant, Pinning, Ranked, Reason, Request
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
+from policies.policy import Default
 from policies.topology_aware.score import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 

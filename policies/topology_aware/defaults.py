@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from policies.base import CpuDistribution, CpuPriority, Default, QosClass, Request, Threads
+from policies.base import CpuDistribution, CpuPriority, PoolStrategy, QosClass, Request, Threads
+from policies.policy import Default
 from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 from policies.topology_aware.supply.demand import demand_of
 
@@ -51,9 +52,15 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
         yield _default("strict_threads", "required: refused without such cores", "StrictHyperthreads", True)
     if preferences.priority is None and options.cpu_priority is not CpuPriority.NONE:
         yield _default("priority", options.cpu_priority.value, "DefaultCPUPriority", options.cpu_priority.value)
+    yield from _of_pools(request, options)
     if preferences.burst_level is None and demand.burst_level is not None:
         level = options.unlimited_burst.value
         yield _default("burst_level", level, "UnlimitedBurstable", level)
+
+
+def _of_pools(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
+    if request.preferences.pool_choice is None and options.pool_choice is not PoolStrategy.SPREAD:
+        yield _default("pool_choice", options.pool_choice.value, "PoolChoice", options.pool_choice.value)
 
 
 def _of_others(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:

@@ -31,9 +31,12 @@ def in_narrower_pools(options: TopologyAwareOptions, held: Allocations, supply: 
     found = []
     for grant in candidates[:RANKED]:
         narrow = _in_best_pool(options, held, supply, grant)
-        if narrow is not None:  # its share is booked in the narrower pool, where the next one is not to count on it
+        after = supply.minus(grant).plus(narrow) if narrow is not None else supply
+        # It may keep more CPUs than a fresh decision counts, as after a change of options: its share needs room.
+        if narrow is not None and after.holds():
             found.append(narrow)
-            held, supply = held.with_grants(narrow), supply.minus(grant).plus(narrow)
+            # Its share is booked in the narrower pool, where the next one is not to count on it.
+            held, supply = held.with_grants(narrow), after
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from policies.base import BurstLevel, CpuDistribution, CpuPriority, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Threads
 from policies.options import Option, PolicyOptions
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
@@ -25,6 +25,37 @@ def read_moves(text: str) -> int:
 
 
 SPILL = "spill"
+
+# Far above what tells two resources apart; bounds what a score is multiplied with.
+MOST_WEIGHT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWeight:
+    """How much one resource counts where pools are chosen by ``balanced``."""
+
+    resource: str
+    weight: int
+
+    def __str__(self) -> str:
+        return f"{self.resource}={self.weight}"
+
+
+def parse_pool_weight(text: str) -> PoolWeight:
+    """Read ``RESOURCE=WEIGHT``, which is how an entry ``RESOURCE: WEIGHT`` of the mapping arrives. Raises ValueError.
+
+    >>> str(parse_pool_weight("CPU=3"))
+    'cpu=3'
+    """
+    named, _, weight = (part.strip() for part in text.partition("="))
+    resource = named.lower()
+    if resource not in ("cpu", "memory"):
+        raise ValueError(f"expected cpu or memory, got {named!r}")
+    if not (
+        weight.isascii() and weight.isdigit() and len(weight) <= len(str(MOST_WEIGHT)) and int(weight) <= MOST_WEIGHT
+    ):
+        raise ValueError(f"expected a weight from 0 to {MOST_WEIGHT} for {resource}, got {weight!r}")
+    return PoolWeight(resource, int(weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +161,25 @@ class TopologyAwareOptions(PolicyOptions):
             "kernel uses the nearest first; strict: those of its zone, and it is OOM-killed when they are full",
         ),
     ] = "spill"
+    pool_choice: Annotated[
+        PoolStrategy,
+        Option(
+            "PoolChoice",
+            "Which of the pools that suit equally, unless an annotation says. spread: the one with the most left; "
+            "pack: the one with the least, so that whole domains stay idle; balanced: by what is left of CPUs and of "
+            "memory",
+        ),
+    ] = PoolStrategy.SPREAD
+    pool_weights: Annotated[
+        tuple[PoolWeight, ...],
+        Option(
+            "PoolWeights",
+            "How much CPUs and memory count for PoolChoice balanced; what is not named does not count",
+            values="a mapping of `cpu` and `memory` to numbers from 0 to 100: `{cpu: 3, memory: 1}`",
+            read=parse_pool_weight,
+            takes_mapping=True,
+        ),
+    ] = (PoolWeight("cpu", 3), PoolWeight("memory", 1))
     # The next two do not change a decision: the daemon follows them when it writes a grant into the call.
     lift_quota: Annotated[
         bool,
@@ -145,6 +195,11 @@ class TopologyAwareOptions(PolicyOptions):
             "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
         ),
     ] = False
+
+    @property
+    def weight_by_resource(self) -> dict[str, int]:
+        """The weights of ``balanced``; a later entry wins over an earlier one."""
+        return {entry.resource: entry.weight for entry in self.pool_weights}
 
     def is_reserved_namespace(self, namespace: str) -> bool:
         """Return whether containers of this namespace run on the reserved CPUs unless annotated otherwise."""

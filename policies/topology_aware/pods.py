@@ -7,7 +7,6 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
-    Default,
     Grant,
     Pinning,
     Pinnings,
@@ -20,7 +19,7 @@ from policies.base import (
     Update,
 )
 from policies.pod_share import PodShare
-from policies.policy import BetterPlaces, Policy
+from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of

@@ -8,7 +8,6 @@ from policies.base import (
     Allocations,
     ContainerKey,
     Decision,
-    Default,
     Grant,
     Pinning,
     Pinnings,
@@ -20,7 +19,7 @@ from policies.base import (
     Update,
 )
 from policies.hardware.pools import build_pools
-from policies.policy import BetterPlaces, Policy
+from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons

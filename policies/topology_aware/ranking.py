@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from policies.base import BurstLevel
+from policies.base import BurstLevel, PoolStrategy
 from policies.hardware.domains import Level
 from policies.hardware.pools import KINDS, Pool, PoolTree
 from policies.topology_aware.cpus.allocate import cost_in
@@ -14,6 +14,7 @@ from policies.topology_aware.locality.devices import hint_scores_now
 from policies.topology_aware.memory.distance import memory_distances
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
+from policies.topology_aware.packing import choice_score, strategy_of
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Demand, Isolation
@@ -83,12 +84,12 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
-    load = load_of(supply)
+    load, packs = load_of(supply), strategy_of(context) is PoolStrategy.PACK
     hints, far = hint_scores_now(context, room)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
-        offer, memory = offers[i], pulls.memory[i]
+        offer, memory, scored = offers[i], pulls.memory[i], choice_score(context, pool, offers[i])
         left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
         if offer.isolated:
             left = supply.free_isolated(i).bit_count() - offer.isolated
@@ -107,7 +108,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 memory_limit=memory.holds_limit,
                 burst_mcpu=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu),
                 burst_level=pulls.burst[i],
-                crowded=0 if demand.whole else -load.crowding(i),
+                crowded=0 if demand.whole or packs else -load.crowding(i),
                 near_memory=0 - pulls.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
@@ -116,9 +117,10 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 undisturbed=memory.as_is,
                 cores=demand.whole - siblings[i][0] if offer.sliced else 0,
                 siblings=_siblings(context, pool, siblings[i][1]) if offer.sliced else 0,
+                choice=scored.choice,
                 squeezed=-supply.squeezed(i, offer.sliced),
                 quiet=-_load_after(load, i, demand, offer),
-                left=left,
+                left=left if scored.left is None else scored.left,
                 first=-i,
             )
         )
@@ -151,6 +153,8 @@ def _with_domains(
 
 def _siblings(context: PlacementContext, pool: Pool, cost: int) -> int:
     """Return ``Key.siblings``. Containers spread over pools without an owner first, as long as there are any."""
+    if strategy_of(context) is PoolStrategy.PACK:
+        return -cost
     return -cost if context.supply.owned & pool.cpus or cost > 1 else 0
 
 

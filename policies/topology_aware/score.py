@@ -31,9 +31,10 @@ class Key(NamedTuple):
     undisturbed: int  # 1: no other container has to get more memory nodes
     cores: int  # CPUs to be owned that can be on wholly free cores
     siblings: int  # of those that cannot: 0: beside owned ones; -1: a core that was idle is broken; -2: beside reserved
+    choice: int  # pack: minus what is left; balanced: what is left of CPUs and memory, in 1/1000; spread: 0
     squeezed: int  # minus the CPUs that containers with a limit lose below it, where CPUs are to be owned
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
-    left: int  # CPU time left afterwards (isolated CPUs, where the container gets one): spreads
+    left: int  # CPU time left afterwards (isolated CPUs, where it gets one); pack: minus what the pool above has
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
@@ -87,6 +88,10 @@ _FIELDS = {
     "siblings": (
         "of CPUs not on whole cores: 0: beside owned CPUs; -1: on a core that was idle; -2: beside a reserved CPU",
         "has no core with an owner for the odd thread",
+    ),
+    "choice": (
+        "PoolChoice pack: minus what is left in it; balanced: what is left of CPUs and memory, in 1/1000",
+        "suits the pool choice less",
     ),
     "squeezed": (
         "minus the CPUs that others lose below their limits",

@@ -18,7 +18,6 @@ from policies.base import (
     Affinity,
     ContainerKey,
     CpuKind,
-    Default,
     DeviceLocality,
     Grant,
     Pinning,
@@ -29,6 +28,7 @@ from policies.base import (
     Reason,
     Request,
 )
+from policies.policy import Default
 from sysfs.cpuset import CpuSet, NodeSet
 
 

@@ -23,7 +23,6 @@ from policies.base import (
     Affinity,
     ContainerKey,
     CpuKind,
-    Default,
     Expression,
     Pinning,
     Pod,
@@ -33,6 +32,7 @@ from policies.base import (
     Reason,
     Request,
 )
+from policies.policy import Default
 from policies.topology_aware.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, ThreadCounts, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, ThreadCounts, Threads
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600
@@ -60,6 +60,7 @@ def _choice(kind: type[E], value: object, *, also: str = "") -> E:
 threads = partial(_choice, Threads)
 burst_level = partial(_choice, BurstLevel)
 distribution = partial(_choice, CpuDistribution)
+pool_choice = partial(_choice, PoolStrategy)
 huge_pages = partial(_choice, HugePageNodes)
 thread_counts = partial(_choice, ThreadCounts)
 

@@ -175,6 +175,17 @@ UNLIMITED_BURSTABLE = Annotation(
     label="burst up to",
     shown=lambda asked: asked.burst_level or "",
 )
+POOL_CHOICE = Annotation(
+    "pool-choice",
+    preferences.pool_choice,
+    ("pool_choice",),
+    "Which of the pools that suit equally: with the most left, with the least, or by what is left of CPUs and memory.",
+    ("spread", "pack", "balanced", "c0: pack"),
+    "tight",
+    NOTHING_OF_OTHERS,
+    label="pool choice",
+    shown=lambda asked: asked.pool_choice or "",
+)
 MEMORY_TYPE = Annotation(
     "memory-type",
     preferences.memory_kinds,

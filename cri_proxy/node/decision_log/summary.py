@@ -21,18 +21,8 @@ from cri_proxy.state.decisions import (
     with_reasons,
 )
 from cri_proxy.state.rows import Row
-from policies.base import (
-    Allocations,
-    ContainerKey,
-    Decision,
-    Default,
-    Grant,
-    Pinning,
-    Placed,
-    Reason,
-    Request,
-    Update,
-)
+from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
+from policies.policy import Default
 
 CAME_HOME = "came-home"  # the code of a move to the place that a fresh decision would choose
 

@@ -12,7 +12,6 @@ from policies.base import (
     ContainerKey,
     CpuKind,
     CpuPriority,
-    Default,
     DeviceLocality,
     Expression,
     Grant,
@@ -25,6 +24,7 @@ from policies.base import (
     Request,
     Threads,
 )
+from policies.policy import Default
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 

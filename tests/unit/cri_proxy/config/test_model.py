@@ -19,7 +19,7 @@ def test_every_option_says_what_it_means(known: Known) -> None:
 
 @pytest.mark.parametrize("known", [k for k in known_options() if k.default not in (None, "")], ids=lambda k: k.key)
 def test_every_default_is_a_value_that_may_be_written(known: Known) -> None:
-    raw = known.default if isinstance(known.default, tuple) else show_value(known.default)
+    raw = tuple(map(str, known.default)) if isinstance(known.default, tuple) else show_value(known.default)
     assert read_value(known, raw) == known.default == value_of(Config(), known)
 
 

@@ -7,7 +7,6 @@ from policies.base import (
     BurstLevel,
     ContainerKey,
     CpuPriority,
-    Default,
     Expression,
     Pod,
     Preferences,
@@ -15,6 +14,7 @@ from policies.base import (
     Request,
     Threads,
 )
+from policies.policy import Default
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -6,7 +6,6 @@ from cri_proxy.cli.render.request import LABELS, render_request
 from policies.base import (
     BurstLevel,
     CpuPriority,
-    Default,
     DeviceLocality,
     HugePageLimit,
     HugePageNodes,
@@ -16,6 +15,7 @@ from policies.base import (
     ThreadCounts,
     Threads,
 )
+from policies.policy import Default
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.grants import request

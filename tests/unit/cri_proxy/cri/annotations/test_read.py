@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
 from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
-from policies.base import Affinity, BurstLevel, CpuDistribution, CpuPriority, Expression, Preferences, Threads
+from policies.base import (
+    Affinity,
+    BurstLevel,
+    CpuDistribution,
+    CpuPriority,
+    Expression,
+    PoolStrategy,
+    Preferences,
+    Threads,
+)
 from sysfs.model import MemoryKind
 
 NAME = "io.kubernetes.container.name"
@@ -86,6 +95,7 @@ def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, i
         ("prefer-cpu-priority", "low", Preferences(priority=CpuPriority.LOW)),
         ("prefer-cpu-priority", "default", Preferences()),
         ("unlimited-burstable", "l3cache", Preferences(burst_level=BurstLevel.L3_CACHE)),
+        ("pool-choice", "pack", Preferences(pool_choice=PoolStrategy.PACK)),
         ("memory-type", "PMEM,DRAM", Preferences(memory_kinds=(MemoryKind.DRAM, MemoryKind.PMEM))),
         ("cold-start", "duration: 60s", Preferences(cold_start_seconds=60)),
         ("strict.topologyhints", "true", Preferences(strict_hints=True)),

@@ -19,6 +19,7 @@ KEYS_OF_THE_PEERS = [
     "prefer-cpu-priority",
     "hide-hyperthreads",
     "unlimited-burstable",
+    "pool-choice",
     "memory-type",
     "cold-start",
     "topologyhints",

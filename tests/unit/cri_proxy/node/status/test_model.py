@@ -21,7 +21,8 @@ from cri_proxy.node.status.model import (
     StatusView,
 )
 from cri_proxy.state.decisions import DecisionRecord, Granted, GrantMove, HistoryEntry, PinningChange, RankedPool
-from policies.base import Default, PoolView
+from policies.base import PoolView
+from policies.policy import Default
 from tests.fakes.views import FixedDaemon, explanation, status_view
 
 PAGE = Path(__file__).parents[5] / "docs" / "reference" / "status.md"

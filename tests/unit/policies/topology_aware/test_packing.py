@@ -1,0 +1,62 @@
+"""Which of the pools that suit equally a container gets."""
+
+import pytest
+
+from policies.base import Allocations, PoolStrategy
+from policies.topology_aware.options import PoolWeight
+from policies.topology_aware.policy import TopologyAware
+from tests.fakes.machines import small_machine
+from tests.unit.policies.build import BEST_EFFORT, fill, four_nodes, placed, request, topology_aware
+
+PACK, BALANCED = PoolStrategy.PACK, PoolStrategy.BALANCED
+GIB = 1 << 30
+
+
+def policy(strategy: PoolStrategy) -> TopologyAware:
+    return topology_aware(four_nodes(), pool_choice=strategy)
+
+
+def pools(held: Allocations) -> list[str]:
+    return [grant.pool for grant in held.grants]
+
+
+def test_packed_containers_fill_a_node_before_the_next_and_a_package_before_the_other() -> None:
+    packing = policy(PACK)
+    held = fill(packing, *(request(f"{n}/c", 1000) for n in range(8)))
+    assert sorted(pools(held)) == ["NUMA node #0"] * 4 + ["NUMA node #1"] * 4
+
+
+def test_the_tightest_node_that_has_room_gets_a_packed_container() -> None:
+    packing = policy(PACK)
+    held = fill(packing, request("a/c", 3000), request("b/c", 2000))
+    assert pools(held) == ["NUMA node #0", "NUMA node #1"]
+    assert placed(packing.decide(held, request("c/c", 1000))).grant.pool == "NUMA node #0"
+    assert placed(packing.decide(held, request("c/c", 2000))).grant.pool == "NUMA node #1"
+
+
+def test_a_packed_container_without_a_request_leaves_an_untouched_package_alone() -> None:
+    packing = policy(PACK)
+    held = fill(packing, request("a/c", 2000), *(request(f"{n}/c", 0, BEST_EFFORT) for n in range(3)))
+    assert pools(held) == ["socket #0"] * 3 + ["NUMA node #0"]
+
+
+def test_an_annotation_decides_for_one_container() -> None:
+    spreading = policy(PoolStrategy.SPREAD)
+    held = fill(spreading, request("a/c", 2000))
+    packed = placed(spreading.decide(held, request("b/c", 2000, pool_choice=PACK)))
+    spread = placed(spreading.decide(held, request("b/c", 2000)))
+    assert packed.grant.pool == held.grants[0].pool != spread.grant.pool
+    assert "suits the pool choice less" in packed.reasons[-1].text
+
+
+@pytest.mark.parametrize(("weights", "beside"), [({"cpu": 1, "memory": 1}, "b"), ({"cpu": 3, "memory": 0}, "a")])
+def test_balanced_weighs_what_is_left_of_cpus_and_of_memory(weights: dict[str, int], beside: str) -> None:
+    """Container a has one CPU of its node and half the memory, b two CPUs and no memory."""
+    entries = tuple(PoolWeight(name, weight) for name, weight in weights.items())
+    two = topology_aware(
+        small_machine(packages=1, nodes=2, cores=4, threads=1), pool_choice=BALANCED, pool_weights=entries
+    )
+    held = fill(two, request("a/c", 1000, memory_request_bytes=GIB), request("b/c", 2000))
+    home = {grant.request.pod.name: grant.pool for grant in held.grants}
+    assert home["a"] != home["b"]
+    assert placed(two.decide(held, request("c/c", 1000))).grant.pool == home[beside]
