@@ -216,7 +216,7 @@ class Grant:
     exclusive: CpuSet = CpuSet()  # ordinary CPUs owned alone
     isolated: CpuSet = CpuSet()  # kernel-isolated CPUs owned alone
     shared_mcpu: int = 0  # booked in the pool's shared account; 0 for containers that ask for nothing
-    reserved_mcpu: int = 0  # booked on the reserved CPUs
+    reserved_mcpu: int = 0  # booked on the reserved CPUs; if SHARED, asked for there, where is no room
     mems: NodeSet = NodeSet()  # memory nodes (its zone); empty = not written
     added: tuple[CpuSet, ...] = ()  # owned CPUs that came with each growth, oldest first; the others came before
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it

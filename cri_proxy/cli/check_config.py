@@ -18,8 +18,9 @@ from cri_proxy.config.settings import host_node_name, settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
-from cri_proxy.node.status.model import PlanView
+from cri_proxy.node.status.model import PlanView, StatusView
 from cri_proxy.state.decisions import PinningChange
+from sysfs.cpuset import CpuSet
 
 if TYPE_CHECKING:  # loaded late, by ``resolve``
     from policies.policy import Policy
@@ -144,6 +145,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
         return with_instead(report, place.path, admin)
     if against == "defaults" or machine or not report.valid:
         return report
+    report = with_reserved(report, admin)
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
 
 
@@ -162,6 +164,17 @@ def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
     overridden = tuple(change for change in report.changes if change.key in said and change.is_in_file)
     changes = tuple(change for change in report.changes if change.key not in said)
     return replace(report, changes=changes, overridden=overridden)
+
+
+def with_reserved(report: ConfigReport, admin: Path) -> ConfigReport:
+    """Return the report with a warning where running containers ask for more than the CPUs that this one reserves."""
+    from cri_proxy.node.status.containers import reserved_warning
+
+    try:
+        running = fetch(admin, "/api/v1/status", StatusView).containers
+    except DaemonUnreachable:  # an older daemon
+        return report
+    return replace(report, warnings=(*report.warnings, *reserved_warning(running, CpuSet.parse(report.reserved))))
 
 
 def _answer(admin: Path, target: str, *path: str) -> object:

@@ -33,7 +33,7 @@ from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
+from policies.topology_aware.supply.demand import Demand, Isolation, has_overflowed, off_reserved, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -48,9 +48,10 @@ def place(context: PlacementContext) -> Decision:
             why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
             return Placed(grant, reasons=(why,))
         case CpuKind.RESERVED:
-            return _place_reserved(context)
+            return _overflowed(context) or _place_reserved(context)
         case _:
-            return _place_in_pool(context)
+            placement = _place_in_pool(context)
+            return placement if isinstance(placement, Placed) else _with_reserved_back(context, placement)
 
 
 def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
@@ -74,6 +75,43 @@ def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
         reasons=(reasons.overcommitted(refused.reason), *why),
         ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refused.ranking),
     )
+
+
+def _overflowed(context: PlacementContext) -> Placed | None:
+    """Return a place on shared CPUs where more would be booked on the reserved ones than they have; None if none fits.
+
+    A container that asks for no CPU time takes none from the others there.
+    """
+    supply, wanted_mcpu = context.supply, context.demand.reserved_mcpu
+    if not context.tree.root.reserved or not wanted_mcpu or wanted_mcpu <= supply.reserved_free_mcpu():
+        return None
+    demand = off_reserved(context.request, context.options, context.tree.threads_per_core)
+    placement = _search(replace(context, demand=demand))
+    if isinstance(placement, Rejected):
+        return None
+    why = reasons.reserved_full(CpuSet(context.tree.root.reserved), wanted_mcpu, supply.reserved_mcpu)
+    grant = replace(placement.grant, reserved_mcpu=wanted_mcpu)
+    return replace(placement, grant=grant, reasons=(why, *placement.reasons))
+
+
+def _with_reserved_back(context: PlacementContext, refused: Rejected) -> Decision:
+    """Return a placement for which those that overflowed go back to the reserved CPUs, else the refusal.
+
+    They are the first to do with less: no other container is refused for them.
+    """
+    root = context.tree.root.name  # their memory stays where it is
+    there = (grant for grant in context.others if has_overflowed(grant))
+    back = tuple(replace(grant, pool=root, kind=CpuKind.RESERVED, shared_mcpu=0) for grant in there)
+    if not back:
+        return refused
+    by_container = {grant.container: grant for grant in back}
+    others = tuple(by_container.get(grant.container, grant) for grant in context.others)
+    placement = _place_in_pool(replace(context, supply=with_moved(context, back), others=others))
+    if isinstance(placement, Rejected):
+        return refused
+    moved = by_container | {grant.container: grant for grant in placement.moved}
+    why = (reasons.reserved_returned(back), *placement.reasons)
+    return replace(placement, moved=tuple(moved[key] for key in sorted(moved)), reasons=why)
 
 
 def _place_reserved(context: PlacementContext) -> Decision:

@@ -8,6 +8,8 @@ class ReasonCode(StrEnum):
 
     PRESERVED = "preserved"
     RESERVED = "reserved"
+    RESERVED_FULL = "reserved-full"
+    RESERVED_RETURNED = "reserved-returned"
     POOL = "pool"
     LEVELS_UP = "levels-up"
     PREVIOUS_KEPT = "previous-kept"

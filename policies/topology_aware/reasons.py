@@ -59,6 +59,20 @@ def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
     return Reason(ReasonCode.RESERVED, f"runs on {where}: {why}")
 
 
+def reserved_full(cpus: CpuSet, wanted_mcpu: int, booked_mcpu: int) -> Reason:
+    """The container belongs on the reserved CPUs, which are promised to others."""
+    has = f"the reserved {_cpus(cpus)} {'has' if len(cpus) == 1 else 'have'} {1000 * len(cpus)}m"
+    text = f"{has}, of which {booked_mcpu}m are booked: too few for {wanted_mcpu}m"
+    return Reason(ReasonCode.RESERVED_FULL, f"{text}, so it shares other CPUs until there is room")
+
+
+def reserved_returned(grants: tuple[Grant, ...]) -> Reason:
+    """Others that had overflowed give their shared CPUs back, and run on the reserved CPUs beyond what these have."""
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name}" for g in grants)
+    text = f"{_plural(len(grants), 'container')} moved to the reserved CPUs, which have no room, to make some here"
+    return Reason(ReasonCode.RESERVED_RETURNED, f"{text}: {names}")
+
+
 def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
     """Why this pool and not the next one; ``gives`` is what it gives, in words."""
     following = f"; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else ""

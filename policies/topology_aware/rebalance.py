@@ -1,6 +1,7 @@
 """Find containers that share CPUs and that a fresh decision would place better (docs/placement.md, Enactment).
 
-They were lifted, grew over their node, or came while it was full. Moves come to an end, as each improves a measure of
+They were lifted, grew over their node, or came while it was full; or they belong on the reserved CPUs, and these have
+room for them again, or are promised more than they have. Moves come to an end, as each improves a measure of
 all sharers together. It has, in the order of the key, the sum of what they have in each field before ``crowded``;
 then what each of them has from there on, those that ask for most first; last how they are spread (``quiet``).
 """
@@ -20,6 +21,7 @@ from policies.topology_aware.place import place
 from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext, context_of
+from policies.topology_aware.supply.demand import has_overflowed, off_reserved
 from policies.topology_aware.supply.load import IDLE_MCPU, load_of
 from policies.topology_aware.supply.supply import Supply, room_of
 from sysfs.cpuset import NodeSet
@@ -56,7 +58,8 @@ def better_places(
     """
     if not supply.memory.holds:  # then zones grow, wherever their containers are
         return BetterPlaces()
-    sharers = [g for g in held.grants if g.kind is CpuKind.SHARED and not g.is_overcommitted]
+    kinds = (CpuKind.SHARED, CpuKind.RESERVED) if supply.reserved_free_mcpu() < 0 else (CpuKind.SHARED,)
+    sharers = [g for g in held.grants if g.kind in kinds and not g.is_overcommitted]
     waiting = [g for g in sharers if after is None or g.container > after]
     search = _Search(options, held, supply)
     found: list[Grant] = []
@@ -80,10 +83,9 @@ class _Search:
     def better(self, grant: Grant) -> Grant | None:
         """Return the grant in a better pool, and count on that from now on; None where it is well placed."""
         context = context_of(self._options, self._held, self._supply, replace(grant.request, previous=None))
-        if context.demand.kind is CpuKind.RESERVED:
-            moved = _on_reserved(context)
-        else:
-            moved = self._in_better_pool(context, grant)
+        moved = _on_or_off_reserved(context) if context.demand.kind is CpuKind.RESERVED else None
+        if moved is None and grant.kind is CpuKind.SHARED:
+            moved = self._in_better_pool(_as_sharer(context), grant)
         if moved is not None:
             # Its zone will be narrowed to home, where there is room: the next one is to find the rest.
             home = home_zone(context.supply, moved)
@@ -158,12 +160,26 @@ class _Search:
                     yield grant, gain
 
 
-def _on_reserved(context: PlacementContext) -> Grant | None:
-    """Return the grant of a container that has to do with shared CPUs on the reserved ones, where these have room."""
+def _on_or_off_reserved(context: PlacementContext) -> Grant | None:
+    """Return the grant of a reserved container on the reserved CPUs, where these have room, else on shared ones.
+
+    None where it is already, or where others would have to change for it.
+    """
     fresh = place(context)
-    if not isinstance(fresh, Placed) or fresh.grant.kind is not CpuKind.RESERVED or fresh.moved or context.own is None:
+    if not isinstance(fresh, Placed) or fresh.moved or context.own is None or fresh.grant.kind is context.own.kind:
+        return None
+    # With room on neither it stays where it is: only a new container goes to reserved CPUs that have none.
+    has_room = context.demand.reserved_mcpu <= context.supply.reserved_free_mcpu() or not context.tree.root.reserved
+    if has_overflowed(context.own) and fresh.grant.kind is CpuKind.RESERVED and not has_room:
         return None
     return replace(fresh.grant, request=context.own.request)
+
+
+def _as_sharer(context: PlacementContext) -> PlacementContext:
+    """Return the context of one that overflowed with what it asks of shared CPUs; of any other as it is."""
+    if context.demand.kind is not CpuKind.RESERVED:
+        return context
+    return replace(context, demand=off_reserved(context.request, context.options, context.tree.threads_per_core))
 
 
 def _above(tree: PoolTree, pool: int, levels: int) -> int:

@@ -19,7 +19,7 @@ from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import place
 from policies.topology_aware.supply.context import context_of
-from policies.topology_aware.supply.demand import demand_of
+from policies.topology_aware.supply.demand import demand_of, has_overflowed
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -195,7 +195,8 @@ def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
     wanted = demand_of(request, options).kind
     if wanted is CpuKind.PRESERVE:
         return "its cpuset is to be preserved"
-    if (wanted is CpuKind.RESERVED) == (grant.kind is CpuKind.RESERVED):
+    # One that overflowed shares until the slow check finds room for it: a restart moves no container.
+    if (wanted is CpuKind.RESERVED) == (grant.kind is CpuKind.RESERVED or has_overflowed(grant)):
         return ""
     if request.preferences.prefer_reserved is not None:
         return f"its annotation {'asks for' if wanted is CpuKind.RESERVED else 'declines'} the reserved CPUs"

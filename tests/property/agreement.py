@@ -1,6 +1,8 @@
 """Where the policy and the model must say the same (``check``): which pools are possible, and who is refused."""
 
-from policies.base import CpuKind, Placed, Ranked, Request
+from dataclasses import replace
+
+from policies.base import CpuKind, Grant, Placed, Ranked, Request
 from policies.topology_aware.reason_codes import ReasonCode
 from tests.property.invariants import scene_of
 from tests.property.model import Scene
@@ -27,6 +29,8 @@ def check(step: Step) -> None:
         assert scene.must_be_refused(step.subject), "let in without a booking though there is room"
     elif step.placed is not None:
         assert not scene.must_be_refused(step.subject), "placed though impossible"
+        if need.kind is CpuKind.RESERVED and scene.kinds.reserved:
+            check_overflow(scene, step.subject, step.placed.grant)
         if step.subject.previous is None and scene.model.need(step.subject).kind is CpuKind.SHARED:
             check_pools(scene, step.subject, step.placed)
 
@@ -35,8 +39,21 @@ def without(world: World, request: Request) -> World:
     return World(world.policy, world.options, world.held.without(request.container), world.whole)
 
 
+def check_overflow(scene: Scene, request: Request, grant: Grant) -> None:
+    """No more is asked of the reserved CPUs than they have while others are free; and no less."""
+    need = scene.model.need(request)
+    if need.reserved_mcpu <= max(0, scene.reserved_room_mcpu()):
+        assert grant.kind is CpuKind.RESERVED, f"{grant.container} overflows though there is room"
+    elif grant.kind is CpuKind.RESERVED:
+        shared = replace(request.preferences, prefer_reserved=False, prefer_shared=True, require_isolated=False)
+        assert scene.has_no_room(replace(request, preferences=shared)), f"{grant.container} does not overflow"
+
+
 def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
     told = {reason.code for reason in placed.reasons}
+    if ReasonCode.RESERVED_RETURNED in told:
+        assert not scene.possible_pools(request), "reserved containers move though there is room"
+        return
     if {ReasonCode.KEPT_TOGETHER, ReasonCode.NO_WHOLE_CORES} <= told:
         return  # the pools that have whole cores say nothing where these were done without
     if ReasonCode.KEPT_TOGETHER in told:

@@ -3,11 +3,13 @@
 Observed are grants, pinnings, updates and pool views; they are held against sums that are done here anew.
 """
 
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from policies.base import CpuKind, QosClass
 from policies.policy import Policy
 from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware.supply.demand import has_overflowed
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned
 from tests.property.model_memory import allowed_nodes, zones_could_hold, zones_hold
@@ -88,13 +90,16 @@ def check_pinnings(world: World, scene: Scene) -> None:
 
 
 def check_reserved(world: World) -> None:
-    """On the reserved CPUs are those who ask for it, else those whose namespace is reserved now, and nobody else."""
+    """On the reserved CPUs are those who ask for it, else those whose namespace is reserved now, and nobody else.
+
+    Some of them have overflowed to shared CPUs.
+    """
     for grant in world.held.grants:
         preferences, namespace = grant.request.preferences, grant.request.pod.namespace
         if not preferences.preserve_cpu:
             by_namespace = world.options.is_reserved_namespace(namespace)
             wanted = by_namespace if preferences.prefer_reserved is None else preferences.prefer_reserved
-            assert (grant.kind is CpuKind.RESERVED) == wanted, grant.container
+            assert (grant.kind is CpuKind.RESERVED or has_overflowed(grant)) == wanted, grant.container
 
 
 def check_capacity(world: World, scene: Scene) -> None:
@@ -117,6 +122,9 @@ def check_size(step: Step) -> None:
         assert ReasonCode.OVERCOMMITTED in {reason.code for reason in step.placed.reasons}
         assert (grant.kind, need.own) == (CpuKind.SHARED, 0)
         return
+    if has_overflowed(grant):
+        assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.reserved_mcpu, need.reserved_mcpu)
+        need = replace(need, shared_mcpu=need.reserved_mcpu)
     assert len(grant.owned) in (need.own, model.without_whole_cores(need, step.subject).own)
     assert (grant.shared_mcpu, grant.reserved_mcpu) == (need.shared_mcpu, need.reserved_mcpu)
     if step.subject.pod.qos is QosClass.BEST_EFFORT:

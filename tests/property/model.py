@@ -276,8 +276,14 @@ class Scene:
     def must_be_refused(self, request: Request, *, lifts: bool = True, runs: bool = False) -> bool:
         """Whether no pool is possible, with idle pools emptied, shares moved up (``lifts``), any core's threads.
 
-        Isolated CPUs stand in for others last, but not where the container runs on others (``runs``).
+        Nor once reserved containers that overflowed are back. Isolated CPUs stand in for others last, but not where
+        the container runs on others (``runs``).
         """
+        scenes = (self, self.returned()) if self.model.need(request).kind is CpuKind.SHARED else (self,)
+        return all(scene.has_no_room(request, lifts=lifts, runs=runs) for scene in scenes)
+
+    def has_no_room(self, request: Request, *, lifts: bool = True, runs: bool = False) -> bool:
+        """The same with those that overflowed where they are."""
         need = self.model.need(request)
         if need.impossible:
             return True
@@ -296,6 +302,21 @@ class Scene:
             for way in (less, *([replace(less, isolated="wanted")] if instead else []))
             for pool in self.pools
         )
+
+    def returned(self) -> "Scene":
+        """The same with reserved containers that share other CPUs back on the reserved ones."""
+        grants = [replace(g, kind=CpuKind.RESERVED) if self._is_away(g) else g for g in self.grants]
+        grants = [replace(g, pool="root", shared_mcpu=0) if g.kind is CpuKind.RESERVED else g for g in grants]
+        return Scene(self.model, Allocations(tuple(grants), CpuSet.of(self.withheld)))
+
+    @staticmethod
+    def _is_away(grant: Grant) -> bool:
+        return grant.kind is CpuKind.SHARED and grant.reserved_mcpu > 0
+
+    def reserved_room_mcpu(self) -> int:
+        """What the reserved CPUs have left."""
+        booked = sum(g.reserved_mcpu for g in self.grants if g.kind is CpuKind.RESERVED)
+        return 1000 * len(self.kinds.reserved) - booked
 
     def lifted(self) -> "Scene":
         """The same with all shares in the root that need not be near a device: it relieves pools and burdens none."""

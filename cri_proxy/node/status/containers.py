@@ -13,9 +13,9 @@ from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeV
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Grant, Pinning, PoolView
+from policies.base import ContainerKey, CpuKind, Grant, Pinning, PoolView
 from policies.topology_aware.supply.memory_account import promised_bytes
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
 from sysfs.quantity import page_size_text
 
@@ -189,6 +189,19 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if reachable:
         notes.append(f"its CPUs are reachable by: {names_text(reachable)} (which cri-proxy does not pin)")
     return tuple(notes)
+
+
+def reserved_warning(containers: Iterable[ContainerView], reserved: CpuSet) -> tuple[str, ...]:
+    """Return a warning where containers ask for more of these reserved CPUs than there are, else nothing."""
+    # Containers that share their pod's CPUs ask for them together.
+    asking = {(c.pod_uid, "" if c.shares_pod_cpus else c.name): c for c in containers if c.reserved_mcpu}
+    asked_mcpu = sum(container.reserved_mcpu for container in asking.values())
+    if not reserved or asked_mcpu <= 1000 * len(reserved):
+        return ()
+    away = [f"{c.namespace}/{c.pod}/{c.name}" for c in asking.values() if c.kind == CpuKind.SHARED]
+    shares = f"; on shared CPUs meanwhile: {names_text(sorted(away))}" if away else ""
+    has = f"the reserved CPUs {reserved} have {1000 * len(reserved)}m, and their containers ask for {asked_mcpu}m"
+    return (f"{has}{shares}; raise reservedResources.cpu, or name fewer ReservedPoolNamespaces",)
 
 
 def names_text(names: Sequence[str]) -> str:

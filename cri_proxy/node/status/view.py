@@ -9,7 +9,7 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
-from cri_proxy.node.status.containers import Moment, container_view, memory_views, violations
+from cri_proxy.node.status.containers import Moment, container_view, memory_views, reserved_warning, violations
 from cri_proxy.node.status.explain import (
     Names,
     candidates,
@@ -148,7 +148,8 @@ class NodeView:
                 containers.append(container_view(row, moment))
         yield
         broken = violations(containers, escaped, kept_elsewhere)
-        return replace(view, containers=tuple(containers), memory=memory, violations=broken)
+        warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
+        return replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

@@ -6,7 +6,7 @@ The rules are in docs/placement.md, What a container asks for.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from policies.base import BurstLevel, CpuDistribution, CpuKind, CpuPriority, QosClass, Request, Threads
+from policies.base import BurstLevel, CpuDistribution, CpuKind, CpuPriority, Grant, QosClass, Request, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 
 
@@ -99,6 +99,17 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
         priority=(preferences.priority or options.cpu_priority),
         strict_hints=preferences.strict_hints and bool(request.hints),
     )
+
+
+def off_reserved(request: Request, options: TopologyAwareOptions, threads_per_core: int = 1) -> Demand:
+    """Return the demand of a container that belongs on the reserved CPUs, for shared ones: it owns none of these."""
+    preferences = replace(request.preferences, prefer_reserved=False, prefer_shared=True, require_isolated=False)
+    return demand_of(replace(request, preferences=preferences), options, threads_per_core)
+
+
+def has_overflowed(grant: Grant) -> bool:
+    """Return whether it belongs on the reserved CPUs, and shares others because these have no room for its request."""
+    return grant.kind is CpuKind.SHARED and grant.reserved_mcpu > 0
 
 
 def without_whole_cores(demand: Demand) -> Demand:

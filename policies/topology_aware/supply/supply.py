@@ -22,7 +22,7 @@ class Supply:
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
     ``unbooked_sharers`` counts the containers that use this pool's shared set and are booked with no CPU time;
     ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it. ``withheld`` CPUs are
-    shared but never owned. ``memory`` has the promises by zones.
+    shared but never owned. ``reserved_mcpu`` is booked on the reserved CPUs. ``memory`` has the promises by zones.
     """
 
     tree: PoolTree
@@ -33,6 +33,7 @@ class Supply:
     unbooked_sharers: tuple[int, ...]
     limits: tuple[tuple[int, ...], ...]
     reserved_users: int
+    reserved_mcpu: int
     memory: MemoryAccount
 
     @property
@@ -58,13 +59,14 @@ class Supply:
         promises = promises_of(self.memory.nodes, grants)
         granted = list(self.granted_mcpu)
         unbooked_sharers, limits = list(self.unbooked_sharers), list(self.limits)
-        owned, reserved_users = self.owned, self.reserved_users
+        owned, reserved_users, reserved_mcpu = self.owned, self.reserved_users, self.reserved_mcpu
         for grant in grants:
             kind = grant.kind
             if kind is CpuKind.PRESERVE:
                 continue
             if kind is CpuKind.RESERVED:
                 reserved_users += sign
+                reserved_mcpu += sign * grant.reserved_mcpu
                 continue
             path = tree.named(grant.pool).path
             here = path[0]
@@ -89,6 +91,7 @@ class Supply:
             unbooked_sharers=tuple(unbooked_sharers),
             limits=tuple(limits),
             reserved_users=reserved_users,
+            reserved_mcpu=reserved_mcpu,
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
         )
 
@@ -103,6 +106,10 @@ class Supply:
     def reserved_set(self) -> int:
         """Return what reserved containers run on: the reserved CPUs, or the root's shared set if there are none."""
         return self.tree.root.reserved or self.shared[0]
+
+    def reserved_free_mcpu(self) -> int:
+        """Return what can still be booked on the reserved CPUs; negative where more is booked than they have."""
+        return 1000 * self.tree.root.reserved.bit_count() - self.reserved_mcpu
 
     def free_isolated(self, pool: int) -> int:
         """Return the kernel-isolated CPUs of the pool that can still be given."""
@@ -131,7 +138,7 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     nodes = memory_nodes_of(tree.machine)
     memory = MemoryAccount(nodes, huge_pages=huge_page_account(tree.machine, nodes))
     no_limits: tuple[tuple[int, ...], ...] = ((),) * len(tree.pools)
-    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, 0, memory)
+    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, 0, 0, memory)
 
 
 def _with_limit(limits: tuple[int, ...], limit: int, sign: int) -> tuple[int, ...]:

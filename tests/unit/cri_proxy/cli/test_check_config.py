@@ -1,7 +1,7 @@
 import json
 import random
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,14 @@ from cri_proxy.cli.main import run_command
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
-from cri_proxy.node.status.model import ConfigurationView, PlanView
+from cri_proxy.node.status.model import ConfigurationView, PlanView, StatusView
 from cri_proxy.state.decisions import PinningChange
+from cri_proxy.steps import Steps
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.serving import served
 from tests.fakes.sysfs_tree import write_tree
-from tests.fakes.views import FixedDaemon
+from tests.fakes.views import FixedDaemon, container, status_view
 
 TEXT = "adopt: leave\nreservedResources: {cpu: 750m}\n"
 RUN = ["run", "--config"]
@@ -231,6 +232,24 @@ def test_what_the_running_daemon_would_do_is_asked_of_it(
         assert run_command(["check-config", str(path), "--admin", f"{tmp_path}/a.sock"]) == status
     assert asked == [(TEXT, "rt")]
     assert said in capsys.readouterr().out
+
+
+def test_running_system_containers_that_ask_for_more_than_the_file_reserves_are_a_warning(
+    path: Path, tmp_path: Path
+) -> None:
+    async def answer(text: str, group: str) -> PlanView:
+        return PlanView("")
+
+    class Busy(FixedDaemon):
+        def status_steps(self) -> Steps[StatusView]:
+            yield
+            return replace(status_view(), containers=(container("c", "reserved", "0", reserved_mcpu=9000),))
+
+    with served(tmp_path / "a.sock", Busy(), plan=answer):
+        report = check(path, tmp_path / "a.sock")
+    assert [w for w in report.warnings if "containers ask for 9000m" in w]
+    with served(tmp_path / "b.sock", FixedDaemon(), plan=answer):
+        assert not [w for w in check(path, tmp_path / "b.sock").warnings if "ask for" in w]
 
 
 def test_a_large_file_is_compared_as_any_other(path: Path, tmp_path: Path) -> None:

@@ -138,6 +138,30 @@ def test_one_of_a_reserved_namespace_goes_back_to_the_reserved_cpus() -> None:
     )  # fmt: skip
 
 
+def test_containers_leave_reserved_cpus_that_are_promised_more_than_they_have_until_they_are_not() -> None:
+    """As after an owner was placed in their stead, or fewer CPUs are reserved."""
+    policy = topology_aware(four_nodes(), "0", moves_per_check=9)
+    asked = {"a": 600, "b": 300, "d": 500, "e": 0}
+    held = Allocations(
+        tuple(
+            Grant(burst(f"{n}/c", mcpu, namespace="kube-system"), "root", CpuKind.RESERVED, reserved_mcpu=mcpu)
+            for n, mcpu in asked.items()
+        )
+    )
+    (away,) = policy.better_places(held).grants
+    assert (away.container.pod_uid, away.kind, away.shared_mcpu, away.reserved_mcpu) == ("a", CpuKind.SHARED, 600, 600)
+    settled = held.with_grants(away)
+    assert policy.better_places(settled).grants == ()
+    (back,) = policy.better_places(settled.without(ContainerKey("d", "c"))).grants
+    assert (back.container.pod_uid, back.kind, back.shared_mcpu) == ("a", CpuKind.RESERVED, 0)
+
+
+def test_one_that_overflowed_stays_where_it_is_while_neither_kind_has_room() -> None:
+    policy = topology_aware(four_nodes(), "0")
+    held = fill(policy, *(burst(f"{n}/c", 900, namespace="kube-system") for n in "ab"), request("own/c", 14000))
+    assert policy.better_places(held).grants == ()
+
+
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_as_many_move_at_once_as_the_option_says(most: int) -> None:
     policy = topology_aware(four_nodes(), moves_per_check=most)

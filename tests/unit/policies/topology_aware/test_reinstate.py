@@ -278,6 +278,8 @@ def test_who_is_placed_again_keeps_its_memory_nodes_beside_the_new_ones() -> Non
         (Grant(request(namespace="kube-system"), "root", CpuKind.SHARED), "its namespace kube-system is now reserved"),
         (Grant(request(prefer_reserved=False), "root", CpuKind.RESERVED), "its annotation declines the reserved CPUs"),
         (Grant(request(prefer_reserved=True), "root", CpuKind.SHARED), "its annotation asks for the reserved CPUs"),
+        (Grant(request(namespace="kube-system"), "root", CpuKind.SHARED, shared_mcpu=9, reserved_mcpu=9), ""),
+        (Grant(request(), "root", CpuKind.SHARED, shared_mcpu=9, reserved_mcpu=9), "default is no longer reserved"),
         (Grant(request(preserve_cpu=True), "root", CpuKind.SHARED), "its cpuset is to be preserved"),
     ],
 )

@@ -1,7 +1,16 @@
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.status.containers import Moment, container_view, memory_views, names_text, violations
+from cri_proxy.node.status.containers import (
+    Moment,
+    container_view,
+    memory_views,
+    names_text,
+    reserved_warning,
+    violations,
+)
 from cri_proxy.node.status.model import ContainerView, HugePageView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
@@ -9,7 +18,7 @@ from policies.base import ContainerKey, HugePageLimit
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import ledger_with, request, row
-from tests.fakes.views import pool
+from tests.fakes.views import container, pool
 
 OWNER = row("a", owned="2-3", acknowledged="2-3")
 TWO_PAGES = HugePageLimit(2 << 20, 4 << 20)
@@ -84,6 +93,28 @@ def test_huge_pages_are_no_memory_and_are_promised_as_memory_is() -> None:
     assert (first.memory_bytes, second.memory_bytes) == ((1 << 30) - (128 << 20), 1 << 30)
     assert first.huge_pages == (HugePageView("2Mi", 128 << 20, 4 << 20, 4 << 20),)
     assert second.huge_pages == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ((500, 500), None),
+        ((500, 501), "the reserved CPUs 0 have 1000m, and their containers ask for 1001m; raise"),
+        ((500, 600, 700), "ask for 1800m; on shared CPUs meanwhile: default/web/c2; raise reservedResources.cpu, or"),
+    ],
+)
+def test_more_asked_of_the_reserved_cpus_than_they_have_is_a_warning(asked: tuple[int, ...], said: str | None) -> None:
+    kinds = ("reserved", "reserved", "shared")
+    pairs = enumerate(zip(asked, kinds, strict=False))
+    containers = [container(f"c{i}", kind, "0", reserved_mcpu=mcpu) for i, (mcpu, kind) in pairs]
+    warnings = reserved_warning(containers, CpuSet.parse("0"))
+    assert (said in warnings[0]) if said else warnings == ()
+    assert reserved_warning(containers, CpuSet()) == ()
+
+
+def test_containers_that_share_their_pods_cpus_ask_for_reserved_ones_together() -> None:
+    fellows = [container(f"c{i}", "shared", "1", reserved_mcpu=900, shares_pod_cpus=True) for i in range(3)]
+    assert reserved_warning(fellows, CpuSet.parse("0")) == ()
 
 
 def test_of_many_names_a_few_are_shown() -> None:

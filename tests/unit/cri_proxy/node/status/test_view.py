@@ -101,6 +101,13 @@ async def test_an_update_that_the_runtime_refuses_is_a_warning(site: Site) -> No
     site.log.errors.clear()
 
 
+async def test_system_containers_that_ask_for_more_than_is_reserved_are_a_warning(site: Site) -> None:
+    for name in ("a", "b"):
+        await site.run(name, ContainerSpec("c", cpu_request_mcpu=700), namespace="kube-system")
+    said = "their containers ask for 1400m; on shared CPUs meanwhile: kube-system/b/c"
+    assert any(said in warning for warning in view(site).status().warnings)
+
+
 async def test_the_explanation_of_a_placement_has_its_ranking_and_whom_it_displaced(site: Site) -> None:
     await site.run("s", SHARES)
     await site.run("busy", BUSY_AFTER)

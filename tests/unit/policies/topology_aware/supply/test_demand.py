@@ -5,7 +5,7 @@ import pytest
 
 from policies.base import CpuKind, DeviceLocality, QosClass
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.supply.demand import Demand, Isolation, demand_of
+from policies.topology_aware.supply.demand import Demand, Isolation, demand_of, off_reserved
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, GUARANTEED, options, request
@@ -122,6 +122,11 @@ def test_what_else_is_asked_can_contradict_the_strict_wish_for_isolated_cpus(
 def test_kube_system_is_reserved_unless_annotated() -> None:
     assert demand(100, BURSTABLE, namespace="kube-system") == Demand(CpuKind.RESERVED, reserved_mcpu=100)
     assert demand(100, BURSTABLE, namespace="kube-system", prefer_reserved=False).kind is CpuKind.SHARED
+
+
+def test_one_that_overflows_shares_whatever_else_it_asks_for() -> None:
+    wanted = request("a/c", 2000, namespace="kube-system", require_isolated=True)
+    assert off_reserved(wanted, OPTIONS) == Demand(CpuKind.SHARED, shared_mcpu=2000)
 
 
 def test_an_annotation_reserves_any_container() -> None:

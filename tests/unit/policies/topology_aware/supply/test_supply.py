@@ -48,6 +48,13 @@ def test_sharers_without_a_share_are_counted_in_their_own_pool() -> None:
     assert (supply.reserved_users, str(CpuSet(supply.owned))) == (1, "4-5")
 
 
+def test_what_is_booked_on_the_reserved_cpus_is_summed_up() -> None:
+    overflowed = replace(shared("a/c", NODE1, 700), reserved_mcpu=700)
+    supply = supply_of(TREE, ON_RESERVED, overflowed)
+    assert (supply.reserved_mcpu, supply.reserved_free_mcpu()) == (500, 500)
+    assert supply.minus(ON_RESERVED).reserved_free_mcpu() == 1000
+
+
 def test_an_owner_takes_from_limits_in_its_pool_and_in_wider_ones() -> None:
     two, four, six = (
         Grant(request(f"{n}/c", 100, BURSTABLE, cpu_limit_mcpu=limit), pool, CpuKind.SHARED, shared_mcpu=100)
