@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.placement_machines import PACKED, SHAPES
-from benchmarks.placement_node import FULL, GIBIBYTE, STEPS, Node, container, history
+from benchmarks.placement_node import FULL, GIBIBYTE, STEPS, Node, container, history, some_container
 from benchmarks.placement_oracle import Oracle, Promise
 from cri_proxy.cri.read_request import read_create
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request
@@ -194,6 +194,36 @@ def is_better_elsewhere(node: Node, grant: Grant) -> bool:
     return bool(gains) and (gains[0][0] != "quiet" or gains[0][1] >= WORTH_MCPU)
 
 
+def reserve(tally: Tally, seeds: int) -> None:
+    """Containers of reserved namespaces among others: whether more is asked of the reserved CPUs than they have."""
+    for name, description in SHAPES.items():
+        for seed in range(seeds):
+            rng, node, kept = random.Random(f"reserve {name} {seed}"), Node(description), list[Grant]()
+            for number in range(STEPS // 2):
+                if kept and rng.random() < 0.4:
+                    node.remove(kept.pop(rng.randrange(len(kept))))
+                    continue
+                request = some_container(rng, number, node)
+                if rng.random() < 0.3:
+                    asked = container(number, QosClass.BURSTABLE, rng.choice((100, 500, 900, 1500, 3000)))
+                    request = replace(asked, pod=replace(asked.pod, namespace="kube-system"))
+                grant = node.place(request)
+                kept += [grant] if grant is not None else []
+                if grant is not None and grant.kind is CpuKind.RESERVED:
+                    tally.add("reserve", is_crowded(node, grant.reserved_mcpu))
+            for _ in range(len(node.held.grants)):
+                node.slow_check()
+            on_reserved = [g.reserved_mcpu for g in node.held.grants if g.kind is CpuKind.RESERVED and g.reserved_mcpu]
+            tally.add("reserve after checks", any(is_crowded(node, mcpu) for mcpu in on_reserved))
+
+
+def is_crowded(node: Node, mcpu: int) -> bool:
+    """Whether the reserved CPUs are promised more than they have, and this much is free elsewhere."""
+    promised = sum(grant.reserved_mcpu for grant in node.held.grants if grant.kind is CpuKind.RESERVED)
+    free_mcpu = 1000 * node.free.bit_count() - node.shared_mcpu()
+    return promised > 1000 * len(node.reserved) and free_mcpu >= mcpu
+
+
 def expander(tally: Tally, seeds: int) -> None:
     """Two sockets, one of them with a memory expander: the CPU time that is asked for at each."""
     far = [{"memory": "256Gi", "near": {0: 14}}]
@@ -281,6 +311,8 @@ MEASURES = (
     Measure("away after checks", "... after as many slow checks as there are sharers", "0", lambda x: x == 0),
     Measure("packed span", "pack: owners that span domains", "<= 0.5 %", lambda x: x <= 0.005),
     Measure("packed fits", "pack: largest container that fits a domain, of 16 CPUs", ">= 12", lambda x: x >= 12),
+    Measure("reserve", "placed on reserved CPUs that are full, though others are free", "0", lambda x: x == 0),
+    Measure("reserve after checks", "... likewise after slow checks", "0", lambda x: x == 0),
     Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
     Measure("pods", "pod-level pods: granted over requested", "1", lambda x: x == 1),
 )
@@ -297,7 +329,7 @@ def value_of(measure: Measure, tally: Tally) -> float:
 def main(seeds: int) -> int:
     """Print the table; 1 when a bound is not kept."""
     tally = Tally()
-    for play in (owners, domains_beside_sharers, sharers, coming_home, packing, expander, pods):
+    for play in (owners, domains_beside_sharers, sharers, coming_home, packing, reserve, expander, pods):
         play(tally, seeds)
     kept = True
     for measure in MEASURES:

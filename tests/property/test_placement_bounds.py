@@ -1,8 +1,8 @@
-"""Own CPUs are where an oracle says that they cost least, in random histories (``benchmarks/placement.py``)."""
+"""What an oracle says of owners and of the reserved CPUs in random histories (``benchmarks/placement.py``)."""
 
 import pytest
 
-from benchmarks.placement import MEASURES, Tally, domains_beside_sharers, owners, value_of
+from benchmarks.placement import MEASURES, Tally, domains_beside_sharers, owners, reserve, value_of
 
 OF_OWNERS = (
     "more packages",
@@ -33,3 +33,10 @@ def test_the_histories_have_placements_that_span_domains(tally: Tally) -> None:
 def test_a_bound_of_exclusive_placements_is_kept(tally: Tally, name: str) -> None:
     measure = next(measure for measure in MEASURES if measure.name == name)
     assert measure.keeps(value_of(measure, tally)), measure.title
+
+
+def test_no_more_is_asked_of_reserved_cpus_than_they_have_while_others_are_free() -> None:
+    tally = Tally()
+    reserve(tally, 1)
+    assert tally.occasions["reserve"] > 50
+    assert (tally.counts["reserve"], tally.counts["reserve after checks"]) == (0, 0)
