@@ -1,9 +1,11 @@
 """Find containers that share CPUs and that a fresh decision would place better (docs/placement.md, Enactment).
 
 They were lifted, grew over their node, or came while it was full; or they belong on the reserved CPUs, and these have
-room for them again, or are promised more than they have. Moves come to an end, as each improves a measure of
-all sharers together. It has, in the order of the key, the sum of what they have in each field before ``crowded``;
-then what each of them has from there on, those that ask for most first; last how they are spread (``quiet``).
+room for them again, or are promised more than they have. Moves come to an end, as each improves a measure of all
+sharers together. It has, in the order of the key, the sum of what they have in each field before ``crowded``; then what
+each of them has from there on, those that ask for most first; last how they are spread (``quiet``).
+
+To the reserved CPUs they only move while there is room, and away from them only while there is none: either ends, too.
 """
 
 from collections.abc import Iterator
@@ -58,7 +60,8 @@ def better_places(
     """
     if not supply.memory.holds:  # then zones grow, wherever their containers are
         return BetterPlaces()
-    kinds = (CpuKind.SHARED, CpuKind.RESERVED) if supply.reserved_free_mcpu() < 0 else (CpuKind.SHARED,)
+    is_crowded = supply.tree.root.reserved and supply.reserved_free_mcpu() < 0
+    kinds = (CpuKind.SHARED, CpuKind.RESERVED) if is_crowded else (CpuKind.SHARED,)
     sharers = [g for g in held.grants if g.kind in kinds and not g.is_overcommitted]
     waiting = [g for g in sharers if after is None or g.container > after]
     search = _Search(options, held, supply)
