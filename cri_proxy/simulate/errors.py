@@ -3,18 +3,11 @@
 from dataclasses import dataclass
 
 from cri_proxy.errors import CriProxyError
+from cri_proxy.yaml_fields import DocumentError
 
 
-@dataclass(eq=False)
-class ScenarioError(CriProxyError):
-    """A scenario that cannot be run. ``line`` counts from 1; 0 = unknown."""
-
-    source: str
-    line: int
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.line}: {self.problem}" if self.line else f"{self.source}: {self.problem}"
+class ScenarioError(DocumentError):
+    """A scenario that cannot be run."""
 
 
 @dataclass(eq=False)

@@ -1,8 +1,6 @@
 """Parse scenario files (docs/reference/scenarios.md), YAML with several documents, into ``Scenario`` values."""
 
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
@@ -18,7 +16,7 @@ def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
     A wrong document does not stop those after it; text that is not YAML ends the file. Raises nothing.
     """
     try:
-        text = _read(path)
+        text = Field.read_text(path, MAX_BYTES)
         for document in documents(text, path):
             try:
                 yield _scenario(path, document)
@@ -34,22 +32,6 @@ def parse_scenario(text: str, source: str = "scenario") -> Scenario:
     if len(found) != 1:
         raise ScenarioError(source, 0, f"expected one document, got {len(found)}")
     return _scenario(source, found[0])
-
-
-def _read(path: str) -> str:
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ScenarioError(path, 0, f"larger than {MAX_BYTES} bytes; cut it into several files")
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise ScenarioError(path, 0, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ScenarioError(path, 0, f"not UTF-8: byte {data[error.start]:#04x}") from None
 
 
 def _scenario(source: str, document: Field) -> Scenario:

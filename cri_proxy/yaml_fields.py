@@ -1,0 +1,162 @@
+"""Typed access to YAML values in files of operators; every error names the file and the line.
+
+Mappings are read key by key against a list of known ones: an unknown, doubled or misspelt key is an error.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import ClassVar, Self, TypeVar
+
+from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
+from cri_proxy.errors import CriProxyError
+
+T = TypeVar("T")
+_SHOWN_CHARACTERS = 40
+
+
+@dataclass(eq=False)
+class DocumentError(CriProxyError):
+    """A file or a document in it that cannot be used. ``line`` counts from 1; 0 = unknown."""
+
+    source: str
+    line: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}: {self.problem}" if self.line else f"{self.source}: {self.problem}"
+
+
+class YamlField:
+    """A value of a YAML file. A subclass may raise an error class of its own."""
+
+    error: ClassVar[type[DocumentError]] = DocumentError
+
+    def __init__(self, source: str, tree: Tree) -> None:
+        """``source`` names the file in errors."""
+        self._source = source
+        self._tree = tree
+        self.line = tree.line
+
+    @classmethod
+    def documents(cls, text: str, source: str, dialect: Dialect, first_line: int = 1) -> Iterator[Self]:
+        """Yield the documents of a text, without empty ones. Raises ``error`` for what is not YAML.
+
+        ``first_line`` is the line of the file on which the text begins.
+        """
+        try:
+            for tree in parse_documents(text, dialect, first_line):
+                yield cls(source, tree)
+        except YamlError as error:
+            key = f"{error.key}: " if error.key else ""
+            raise cls.error(source, error.line, f"{key}{error.problem}") from None
+
+    @classmethod
+    def read_text(cls, path: str, max_bytes: int) -> str:
+        """Return the text of a file; ``-`` is standard input. Raises ``error``."""
+        try:
+            if path == "-":
+                data = sys.stdin.buffer.read(max_bytes + 1)
+            else:
+                with Path(path).open("rb") as file:
+                    data = file.read(max_bytes + 1)
+            if len(data) > max_bytes:
+                raise cls.error(path, 0, f"larger than {max_bytes} bytes; cut it into several files")
+            return data.decode("utf-8-sig")
+        except OSError as error:
+            raise cls.error(path, 0, f"cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise cls.error(path, 0, f"not UTF-8: byte {data[error.start]:#04x}") from None
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a single value."""
+        return isinstance(self._tree, Scalar)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return isinstance(self._tree, Listing)
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is a mapping."""
+        return isinstance(self._tree, Mapping)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing stands there."""
+        return isinstance(self._tree, Scalar) and self._tree.is_null
+
+    def refuse(self, problem: str) -> DocumentError:
+        """Return an error about this value."""
+        return self.error(self._source, self.line, problem)
+
+    def mapping(self, known: Sequence[str], what: str) -> dict[str, Self]:
+        """Return the values by key, in the order written; ``what`` names the thing in errors."""
+        entries = self.entries(what)
+        for key, value in entries.items():
+            if key not in known:
+                near = get_close_matches(key, known, 1)
+                remedy = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
+                raise value.refuse(f"{what}: unknown key {key!r}; {remedy}")
+        return entries
+
+    def entries(self, what: str) -> dict[str, Self]:
+        """As ``mapping``, with any keys."""
+        if not isinstance(self._tree, Mapping):
+            raise self.refuse(f"{what}: expected a mapping, got {self.shown()}")
+        found: dict[str, Self] = {}
+        for item in self._tree.items:
+            if item.key in found:
+                raise self.error(self._source, item.line, f"{what}: {item.key!r} stands twice")
+            found[item.key] = type(self)(self._source, item.value)
+        return found
+
+    def items(self, what: str) -> list[Self]:
+        """Return the values of a list; a missing value is an empty one."""
+        if self.is_null:
+            return []
+        if not isinstance(self._tree, Listing):
+            raise self.refuse(f"{what}: expected a list, got {self.shown()}")
+        return [type(self)(self._source, tree) for tree in self._tree.items]
+
+    def text(self, what: str) -> str:
+        """Return a scalar as it is written: ``750m``, ``2`` and ``true`` are all texts here."""
+        if not isinstance(self._tree, Scalar):
+            raise self.refuse(f"{what}: expected a text or number, got {self.shown()}")
+        return self._tree.text
+
+    def parsed(self, what: str, parse: Callable[[str], T]) -> T:
+        """Return what ``parse`` makes of the text; it raises ValueError."""
+        text = self.text(what)
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise self.refuse(f"{what}: {error}") from None
+
+    def truth(self, what: str) -> bool:
+        """Return true or false."""
+        text = self.text(what).lower()
+        if text not in {"true", "false"}:
+            raise self.refuse(f"{what}: expected true or false, got {self.shown()}")
+        return text == "true"
+
+    def plain(self) -> object:
+        """Return the value as JSON has it; what JSON has no form for (dates) is its text."""
+        try:
+            return plain(self._tree)
+        except YamlError as error:
+            raise self.error(self._source, error.line, error.problem) from None
+
+    def shown(self) -> str:
+        """Return what it is, for an error: short."""
+        match self._tree:
+            case Mapping():
+                return "a mapping"
+            case Listing():
+                return "a list"
+        text = self._tree.text
+        return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.yaml_fields import DocumentError, YamlField
+
+DIALECT = Dialect(max_bytes=1000, max_depth=5, max_nodes=50)
+
+
+class Special(DocumentError):
+    """An error of a subclass."""
+
+
+class SpecialField(YamlField):
+    error = Special
+
+
+def only(text: str, cls: type[YamlField] = YamlField) -> YamlField:
+    (document,) = cls.documents(text, "f.yaml", DIALECT, 10)
+    return document
+
+
+def test_lines_count_from_the_first_one_of_the_text() -> None:
+    assert [item.line for item in only("- 1\n- 2\n").items("it")] == [10, 11]
+
+
+def test_a_value_says_what_it_is() -> None:
+    kinds = [(i.is_scalar, i.is_list, i.is_mapping, i.is_null) for i in only("[1, [], {}, null]").items("it")]
+    assert kinds == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (1, 0, 0, 1)]
+
+
+def test_what_stands_in_a_value_raises_the_errors_of_its_class() -> None:
+    inner = only("a: [{b: 1}]", SpecialField).entries("it")["a"].items("a")[0]
+    with pytest.raises(Special, match=r"f\.yaml:10: a: unknown key 'b'; known keys are c"):
+        inner.mapping(("c",), "a")
+    with pytest.raises(Special, match=r"f\.yaml:10: not YAML"):
+        only("[", SpecialField)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [(b"\xff", "not UTF-8: byte 0xff"), (b"x" * 11, "larger than 10 bytes; cut it into several files")],
+)
+def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(data)
+    with pytest.raises(DocumentError, match=problem):
+        YamlField.read_text(str(path), 10)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="absent: cannot be read: No such file"):
+        YamlField.read_text(str(tmp_path / "absent"), 10)
