@@ -1,0 +1,219 @@
+"""Answer the YAML documents of a file one by one: the shape of all commands that take FILE or ``-``.
+
+A document that cannot be answered has its error as its answer, and the others go on. The exit status is 1 when any
+answer is a no. A document's ``options:`` holds options by their long names; the command line beats them.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Generic, TypeVar
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.cli.output import emit
+from cri_proxy.codec import encode
+from cri_proxy.errors import CommandFailed, CriProxyError
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.errors import PolicyBaseError
+from sysfs.errors import SysfsBaseError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+A = TypeVar("A")
+
+OPTIONS_KEY = "options"
+# A listing of 65,535 hints, all that 16 nodes have, is 850,000 keys and values.
+_DIALECT = Dialect(max_bytes=64 << 20, max_depth=40, max_nodes=4_000_000, has_aliases=True)
+
+# Such a line begins a document wherever it stands, in a quoted text too (YAML 1.1, 4.3.5), so that the text can be cut
+# before it is parsed: what is not YAML in one document does not hide the next.
+_DOCUMENT_START = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOption(Generic[T_co]):
+    """An option that the command line and a document's ``options:`` can set.
+
+    ``read`` makes the value of a text and raises ValueError; lists and mappings are written ``a,b`` and ``a=1,b=2``. A
+    flag is ``--name`` or ``--no-name`` on the command line; its ``read`` gets ``true`` or ``false``.
+    """
+
+    name: str
+    read: Callable[[str], T_co]
+    default: T_co
+    text: str
+    metavar: str = ""
+    is_flag: bool = False
+
+    @property
+    def dest(self) -> str:
+        """The attribute of the parsed command line."""
+        return self.name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of a file: its root, its ``options:``, and the parsed command line."""
+
+    root: YamlField
+    options: Mapping[str, YamlField]
+    args: argparse.Namespace
+
+    def option(self, option: DocumentOption[T]) -> T:
+        """Return what the command line says, else the document, else the default. Raises DocumentError."""
+        given: T | None = getattr(self.args, option.dest)
+        if given is not None:
+            return given
+        field = self.options.get(option.name)
+        if field is None or field.is_null:
+            return option.default
+        try:
+            return option.read(_as_text(field, option.name))
+        except ValueError as error:
+            raise field.refuse(f"{option.name}: {error}") from None
+
+
+def add_document_options(parser: argparse.ArgumentParser, options: Sequence[DocumentOption[object]]) -> None:
+    """Add FILE and these options to a command's parser."""
+    parser.add_argument("file", metavar="FILE", help="YAML or JSON, one or more documents; - is standard input")
+    for option in options:
+        flag = f"--{option.name}"
+        if option.is_flag:
+            parser.add_argument(flag, dest=option.dest, action=argparse.BooleanOptionalAction, help=option.text)
+        else:
+            kind = _argument(option.read)
+            parser.add_argument(flag, dest=option.dest, type=kind, metavar=option.metavar or None, help=option.text)
+
+
+def choice(*known: str) -> Callable[[str], str]:
+    """Return a reader of one of these words.
+
+    >>> choice("zero", "mirror")("mirror")
+    'mirror'
+    """
+
+    def read(text: str) -> str:
+        if text in known:
+            return text
+        near = get_close_matches(text, known, 1)
+        raise ValueError(f"expected one of {', '.join(known)}, got {text!r}" + (f"; {near[0]}?" if near else ""))
+
+    return read
+
+
+def truth(text: str) -> bool:
+    """Return what a flag's text says.
+
+    >>> truth("true"), truth("no")
+    (True, False)
+    """
+    word = text.lower()
+    if word not in ("true", "yes", "on", "false", "no", "off"):
+        raise ValueError(f"expected true or false, got {text!r}")
+    return word in ("true", "yes", "on")
+
+
+def whole_number(text: str) -> int:
+    """Return a number that is not negative.
+
+    >>> whole_number("8")
+    8
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ValueError(f"expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
+def answer_documents(
+    args: argparse.Namespace,
+    options: Sequence[DocumentOption[object]],
+    answer: Callable[[Document], A],
+    text: Callable[[A], str],
+    *,
+    is_no: Callable[[A], bool],
+    plain: Callable[[A], object] = encode,
+) -> int:
+    """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
+
+    A single document gives a single answer; several give a list. Raises CommandFailed, for a single document that
+    cannot be answered too.
+    """
+    answers = [_answered(found, answer) for found in read_documents(args, options)]
+    if not answers:
+        raise CommandFailed(f"{args.file}: no document in it")
+    if len(answers) == 1:
+        only = answers[0]
+        if isinstance(only, _Failure):
+            raise CommandFailed(only.error)
+        emit(only, args.output, text, plain=plain)
+    else:
+        emit(
+            tuple(answers),
+            args.output,
+            lambda shown: "\n\n".join(f"error: {a.error}" if isinstance(a, _Failure) else text(a) for a in shown),
+            plain=lambda found: [{"error": a.error} if isinstance(a, _Failure) else plain(a) for a in found],
+        )
+    return int(any(isinstance(a, _Failure) or is_no(a) for a in answers))
+
+
+def read_documents(
+    args: argparse.Namespace, options: Sequence[DocumentOption[object]]
+) -> Iterator[Document | DocumentError]:
+    """Yield every document of ``args.file``, or its error; ``-`` is standard input.
+
+    Raises DocumentError for a file that cannot be read.
+    """
+    names = [option.name for option in options]
+    text = YamlField.read_text(args.file, _DIALECT.max_bytes)
+    first_line = 1
+    for part in _DOCUMENT_START.split(text):
+        try:
+            for root in YamlField.documents(part, args.file, _DIALECT, first_line):
+                yield Document(root, _options_of(root, names), args)
+        except DocumentError as error:
+            yield error
+        first_line += part.count("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: str
+
+
+def _answered(found: Document | DocumentError, answer: Callable[[Document], A]) -> A | _Failure:
+    if isinstance(found, DocumentError):
+        return _Failure(str(found))
+    try:
+        return answer(found)
+    except DocumentError as error:
+        return _Failure(str(error))
+    except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+        return _Failure(str(found.root.refuse(str(error))))
+
+
+def _options_of(root: YamlField, names: Sequence[str]) -> Mapping[str, YamlField]:
+    field = root.entries("the document").get(OPTIONS_KEY) if root.is_mapping else None
+    return {} if field is None or field.is_null else field.mapping(names, OPTIONS_KEY)
+
+
+def _as_text(field: YamlField, what: str) -> str:
+    """Return the value as the command line writes it."""
+    if field.is_list:
+        return ",".join(item.text(what) for item in field.items(what))
+    if field.is_mapping:
+        return ",".join(f"{key}={item.text(what)}" for key, item in field.entries(what).items())
+    return field.text(what)
+
+
+def _argument(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader whose errors argparse shows as they are."""
+
+    def argument(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return argument
