@@ -2,14 +2,14 @@
 
 They were lifted, grew over their node, or came while it was full; or they belong on the reserved CPUs, and these have
 room for them again, or are promised more than they have. Moves come to an end, as each improves a measure of all
-sharers together. It has, in the order of the key, the sum of what they have in each field before ``crowded``; then what
-each of them has from there on, those that ask for most first; last how they are spread (``quiet``).
+sharers together (``_Search``).
 
 To the reserved CPUs they only move while there is room, and away from them only while there is none: either ends, too.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
 from policies.hardware.pools import Pool, PoolTree
@@ -33,6 +33,9 @@ LOOKED_AT = 64
 # How much less CPU time must be requested for each shared CPU for a container to move for that alone, in 1/1000: a move
 # costs copying its memory, and less than the twentieth of a CPU is the noise of small requests.
 WORTH_MCPU = 50
+# A sharer that asks for so much goes where its CPUs are quieter though smaller ones are crowded then: they find a place
+# sooner than it does.
+LARGE_MCPU = 1000
 # Fields that tell equal places apart, or say nothing about one for a container that shares.
 _TIES = frozenset(
     {"previous", "isolated", "priority", "cpu_nodes", "cpu_caches", "undisturbed", "cores", "siblings", "squeezed"}
@@ -76,7 +79,20 @@ def better_places(
 
 
 class _Search:
-    """The grants while moves are looked for; never leaves this module."""
+    """The grants while moves are looked for; never leaves this module.
+
+    The measure that each move improves is a list, compared from its start, larger is better:
+
+    1. the sums, over all sharers, of each field before ``crowded``, in the order of the key;
+    2. ``crowded``, ``near_memory`` and ``depth`` of each large sharer (``LARGE_MCPU``), those that ask for most first;
+    3. minus the unevenness of the load that large sharers and the fractions of owners make;
+    4. and 5. as 2. and 3., of the others and of all.
+
+    The unevenness is the sum over CPUs of the squared load, plus that over sharers of their squared request divided by
+    the CPUs of their pool. A sharer that asks for x and moves changes it by 2x times the load of each CPU, its own part
+    included, in the new pool less that in the old one. So it falls just where the load (``quiet``) does. There are
+    finitely many ways to place the sharers: as no move leads to a measure that was there before, moves end.
+    """
 
     def __init__(self, options: TopologyAwareOptions, held: Allocations, supply: Supply) -> None:
         self._options = options
@@ -135,11 +151,18 @@ class _Search:
         stays_near = farther < 0 if field == "near_memory" else field not in _FROM_MEMORY or farther <= 0
         if not is_worth_it or not stays_near or not self._stays_at_devices(context, moved, field):
             return False
-        if field not in _FROM_CROWDED:
-            return True
-        changes = [(_rank(g), gain) for g, gain in self._less_crowded(context, moved)]
+        return field not in _FROM_CROWDED or self._is_less_crowded(context, moved, field)
+
+    def _is_less_crowded(self, context: PlacementContext, moved: Grant, field: str) -> bool:
+        """Return whether a move for this field, from ``crowded`` on, betters what counts first of those it changes."""
+        changes = [(_rank(g), gain) for g, gain in self._crowding_lost(context, moved)]
         if field != _LAST:
-            changes.append((_rank(moved), 1))
+            return min([*changes, (_rank(moved), 1)])[1] > 0
+        of_large = [change for change in changes if _is_large(change[0])]
+        if not of_large and _is_large(_rank(moved)):
+            less_load = self._of_large(context, context.own or moved) - self._of_large(context, moved)
+            if less_load:
+                return less_load > 0
         return not changes or min(changes)[1] > 0
 
     def _stays_at_devices(self, context: PlacementContext, moved: Grant, field: str) -> bool:
@@ -152,7 +175,7 @@ class _Search:
         after, before = (at[target.index], target.depth), (at[here.index], here.depth)
         return after > before if field in ("hints", "hint_depth") else after[0] >= before[0]
 
-    def _less_crowded(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:
+    def _crowding_lost(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:
         """Yield the other sharers that are crowded more or less afterwards, with how much less."""
         before, after = load_of(self._supply), load_of(context.supply.plus(moved))
         for grant in self._held.grants:
@@ -161,6 +184,20 @@ class _Search:
                 gain = before.crowding(pool, own_mcpu) - after.crowding(pool, own_mcpu)
                 if gain:
                     yield grant, gain
+
+    def _of_large(self, context: PlacementContext, there: Grant) -> Fraction:
+        """Return the load per CPU that large sharers and the fractions of owners make with this grant, where it is.
+
+        Exact: a rounded load could be the same to and fro.
+        """
+        effective, tree = context.supply.effective(), context.tree
+        here = effective[tree.named(there.pool).index]
+        load = Fraction(there.shared_mcpu)
+        for grant in context.others:
+            if grant.shared_mcpu and (grant.owned or _is_large(_rank(grant))):
+                cpus = effective[tree.named(grant.pool).index]
+                load += Fraction(grant.shared_mcpu * (cpus & here).bit_count(), cpus.bit_count())
+        return load / here.bit_count()
 
 
 def _on_or_off_reserved(context: PlacementContext) -> Grant | None:
@@ -204,3 +241,8 @@ def _nearest(pool: Pool, zone: int) -> int:
 def _rank(grant: Grant) -> tuple[int, ContainerKey]:
     """Return whose place counts first: that of the container that asks for most."""
     return (-grant.shared_mcpu, grant.container)
+
+
+def _is_large(rank: tuple[int, ContainerKey]) -> bool:
+    """Return whether that container asks for so much that its load counts before the places of others."""
+    return -rank[0] >= LARGE_MCPU

@@ -6,7 +6,7 @@ from policies.base import Allocations, BurstLevel, ContainerKey, CpuKind, Grant,
 from policies.policy import BetterPlaces
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.rebalance import LOOKED_AT
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
@@ -86,6 +86,43 @@ def test_crowded_ones_spread_without_changing_places_for_ever() -> None:
         held, rounds = held.with_grants(*found), rounds + 1
     assert sorted(sum(g.pool == f"NUMA node #{n}" for g in held.grants) for n in range(4)) == [1, 2, 2, 3]
     assert rounds == 3
+
+
+def beside_owners(owned: str, *sharers: Grant) -> Allocations:
+    """The sharers where owners have these CPUs, one in each node that is named."""
+    owners = []
+    for cpus in map(CpuSet.parse, owned.split()):
+        n = min(cpus) // 4
+        grant = in_pool(request(f"o{n}/c", 1000 * len(cpus)), f"NUMA node #{n}", str(n), 0)
+        owners.append(replace(grant, kind=CpuKind.EXCLUSIVE, exclusive=cpus))
+    return Allocations((*owners, *sharers))
+
+
+def test_a_large_one_goes_to_quieter_cpus_though_it_crowds_a_small_one_which_leaves() -> None:
+    large, small = in_pool(burst("s/c", 2000), "NUMA node #0", "0"), in_pool(idle("z/c"), "NUMA node #1", "1")
+    held = beside_owners("0-1 4 8-11 12-15", large, small)
+    assert moves(POLICY, held) == {"s": ("NUMA node #1", "0-1"), "z": ("NUMA node #0", "0-1")}
+
+
+@pytest.mark.parametrize(("mcpu", "found"), [(900, {}), (1000, {"s": ("NUMA node #1", "0-1")})])
+def test_one_of_less_than_a_cpu_crowds_no_other_for_quieter_cpus(mcpu: int, found: dict[str, tuple[str, str]]) -> None:
+    policy = topology_aware(four_nodes(), moves_per_check=1)
+    here = in_pool(burst("s/c", mcpu), "NUMA node #0", "0"), in_pool(burst("z/c", 600), "NUMA node #1", "1")
+    assert moves(policy, beside_owners("0-2 4-5 8-10 12-14", *here)) == found
+
+
+def test_a_large_one_does_not_come_where_large_ones_make_more_load() -> None:
+    """Small ones are why it is quieter there, and they may move themselves."""
+    small = [in_pool(idle(f"e{n:02}/c"), "NUMA node #0", "0") for n in range(14)]
+    here = in_pool(burst("s/c", 1000), "NUMA node #0", "0"), in_pool(burst("y/c", 1000, 3000), "NUMA node #1", "1")
+    held = beside_owners("0 4 8-11 12-15", *small, *here)
+    assert moves(POLICY, held).keys() == {"e00", "e01"}
+    assert moves(POLICY, held, small[-1].container) == {}
+
+
+def test_a_large_one_does_not_come_where_it_crowds_another_large_one() -> None:
+    here = in_pool(burst("s/c", 2000), "NUMA node #0", "0"), in_pool(burst("y/c", 1000, 4000), "NUMA node #1", "1")
+    assert moves(POLICY, beside_owners("0-1 8-10 12-14", *here)) == {}
 
 
 def test_equal_places_move_no_container() -> None:
