@@ -1,0 +1,101 @@
+"""Offer the node sets whose free devices reach a request, as the kubelet's device manager does.
+
+Source: Kubernetes 1.36, KEP-693; only nodes that have a device of the resource are part of a hint.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from policies.hints.model import Amount, Hint, Hints, Offers, Unlisted
+from policies.hints.node_count import smallest_size
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, offered, sums, touching
+from sysfs.cpuset import NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """How many devices of a resource are asked for, and which there are.
+
+    ``nodes`` has the mask of every device, healthy or not; None: its plugin does not say. ``available`` are the
+    healthy ones that no container has, ``reusable`` the ones of init containers of the pod, ``allocated`` the ones
+    that this container holds already.
+    """
+
+    count: int
+    nodes: Mapping[str, int | None]
+    available: frozenset[str]
+    reusable: frozenset[str] = frozenset()
+    allocated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProvider:
+    """Offers hints for each resource of devices. ``nodes`` is the mask of the machine's nodes."""
+
+    nodes: int
+    requests: Mapping[str, DeviceRequest]
+
+    def offers(self) -> Offers:
+        """Return the hints by resource; None for a resource whose devices have no NUMA nodes."""
+        return {resource: self._hints(request) for resource, request in self.requests.items()}
+
+    def _hints(self, request: DeviceRequest) -> Hints:
+        if all(mask is None for mask in request.nodes.values()):
+            return None
+        if request.allocated:
+            if len(request.allocated) != request.count:
+                return ()  # the request has changed: the devices that it holds cannot serve it
+            return self._generate(request, request.allocated, frozenset())
+        if len(request.available | request.reusable) < request.count:
+            return ()
+        return self._generate(request, request.available - request.reusable, request.reusable)
+
+    def _generate(self, request: DeviceRequest, available: Iterable[str], reusable: Iterable[str]) -> Hints:
+        known = [(mask or 0) & self.nodes for mask in request.nodes.values()]
+        # As the kubelet: where no device is on a node of this machine, all of its nodes are tried.
+        within = NodeSet.of_masks(known) or NodeSet(self.nodes)
+        free = self._masks(request, available)
+        kept = self._masks(request, reusable)
+        if len(within) > MAX_LISTED_NODES:
+            return _family(request.count, within, known, free, kept)
+        nodes = tuple(within)
+        capacity, room, held = touching(nodes, known), touching(nodes, free), touching(nodes, kept)
+        fitting = [
+            index
+            for index in by_size(len(nodes))
+            if held[index] == len(kept) and held[index] + room[index] >= request.count
+        ]
+        sizes = (index.bit_count() for index in by_size(len(nodes)) if capacity[index] >= request.count)
+        size = next(sizes, len(nodes))
+        masks = sums(1 << node for node in nodes)
+        return tuple(Hint(masks[index], index.bit_count() == size) for index in fitting)
+
+    def _masks(self, request: DeviceRequest, devices: Iterable[str]) -> list[int]:
+        """Return the nodes of those devices whose plugin named any."""
+        masks = (request.nodes.get(device) for device in devices)
+        return [mask & self.nodes for mask in masks if mask is not None]
+
+
+def _family(count: int, within: NodeSet, known: list[int], free: list[int], kept: list[int]) -> Hints:
+    """Return the hints unlisted; a device on several nodes counts for its lowest one."""
+    if not all(kept):
+        return ()  # an init container's device is on no node of the machine
+    width = within.mask.bit_length()
+    capacity = Amount(_per_node(known, width), count)
+    return offered(
+        Unlisted(
+            amounts=(Amount(_per_node([*free, *kept], width), count),),
+            preferred_size=smallest_size([capacity], within.mask),
+            within=within.mask,
+            required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
+        )
+    )
+
+
+def _per_node(masks: Iterable[int], width: int) -> tuple[int, ...]:
+    """Return how many of these devices have each node as their lowest."""
+    counts = [0] * width
+    for mask in masks:
+        if mask:
+            counts[(mask & -mask).bit_length() - 1] += 1
+    return tuple(counts)

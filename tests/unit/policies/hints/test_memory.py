@@ -1,0 +1,87 @@
+"""Hints of memory: the same sets for every kind of it, and nodes in groups."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
+from policies.hints.model import Amount, Hint, Unlisted
+from tests.unit.policies.hints.build import shown
+
+
+def node(memory: int, free: int | None = None, pages: int = 0) -> MemoryAmounts:
+    amounts = {"memory": memory, "hugepages-2Mi": pages}
+    return MemoryAmounts(amounts, amounts if free is None else amounts | {"memory": free})
+
+
+HALF = AssignedMemory(1, {"memory": 2})
+FOUR = {number: node(8) for number in range(4)}
+
+
+def hints(provider: MemoryProvider, resource: str = "memory") -> list[str]:
+    offers = provider.offers()
+    assert offers is not None
+    return shown(offers[resource])
+
+
+def test_every_set_with_room_is_offered_and_the_smallest_are_preferred() -> None:
+    assert hints(MemoryProvider({0: node(8), 1: node(4)}, {"memory": 6})) == ["0!", "0-1"]
+    assert hints(MemoryProvider({0: node(8), 1: node(4)}, {"memory": 10})) == ["0-1!"]
+
+
+def test_preferred_is_what_would_do_on_an_idle_machine() -> None:
+    assert hints(MemoryProvider({0: node(8, 3), 1: node(8, 3)}, {"memory": 6})) == ["0-1"]
+
+
+def test_all_kinds_of_memory_get_the_hints_of_all_together() -> None:
+    """Memory alone would fit on either node, the huge pages take both."""
+    provider = MemoryProvider({0: node(8, pages=2), 1: node(8, pages=2)}, {"memory": 4, "hugepages-2Mi": 3})
+    assert hints(provider) == hints(provider, "hugepages-2Mi") == ["0-1!"]
+
+
+def test_a_node_in_a_group_does_not_serve_alone() -> None:
+    provider = MemoryProvider({0: node(8), 1: node(8), 2: node(8)}, {"memory": 2}, groups=frozenset({0b011}))
+    assert hints(provider) == ["2!", "0-1"]
+
+
+def test_a_node_that_serves_alone_joins_no_group() -> None:
+    provider = MemoryProvider({0: node(8), 1: node(8), 2: node(8)}, {"memory": 12}, groups=frozenset({0b001}))
+    assert hints(provider) == ["1-2!"]
+    assert hints(replace(provider, request={"memory": 4})) == ["0!", "1!", "2!", "1-2"]
+
+
+def test_what_init_containers_had_counts_for_exactly_their_nodes() -> None:
+    provider = MemoryProvider({0: node(8, 1), 1: node(8)}, {"memory": 4}, reusable={0b01: {"memory": 3}})
+    assert hints(provider) == ["0!", "1!"]
+    assert hints(replace(provider, reusable={0b11: {"memory": 3}}, request={"memory": 10})) == ["0-1!"]
+
+
+def test_memory_that_is_held_gives_its_own_nodes() -> None:
+    held = AssignedMemory(0b10, {"memory": 4})
+    assert hints(MemoryProvider({0: node(8), 1: node(8, 0)}, {"memory": 4}, allocated=held)) == ["1!"]
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(MemoryProvider(FOUR, {}), id="no request"),
+        pytest.param(
+            MemoryProvider(FOUR, {"memory": 4}, allocated=AssignedMemory(1, {"memory": 2})), id="changed request"
+        ),
+        pytest.param(MemoryProvider(FOUR, {"memory": 33}), id="larger than the machine"),
+    ],
+)
+def test_there_is_no_opinion_where_the_memory_manager_has_none(provider: MemoryProvider) -> None:
+    assert provider.offers() is None
+
+
+def test_with_many_nodes_groups_are_listed_beside_the_sets_of_idle_ones() -> None:
+    nodes = {number: node(8) for number in range(20)}
+    offers = MemoryProvider(nodes, {"memory": 12}, groups=frozenset({0b0001, 0b0110})).offers()
+    expected = Unlisted((Amount((8,) * 20, 12),), 2, within=(1 << 20) - 0b1000, listed=(Hint(0b0110, preferred=True),))
+    assert offers == {"memory": expected}
+
+
+def test_with_many_nodes_too_it_has_no_opinion_where_no_set_has_room() -> None:
+    nodes = {number: node(8) for number in range(20)}
+    assert MemoryProvider(nodes, {"memory": 161}).offers() is None
