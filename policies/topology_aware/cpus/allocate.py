@@ -115,11 +115,11 @@ def _pick(candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Local
 
 
 def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:
-    """Pick CPUs. For whole cores, those of which the container holds a part are completed first."""
-    own = completing(candidates.tree, held, candidates.free, count) if candidates.whole and held else 0
+    """Pick CPUs. Cores of which the container holds a part are completed first: no other one gets the siblings."""
+    own = completing(candidates.tree, held, candidates.free, count) if held else 0
     if own and within_limits(candidates.tree, pool, own, candidates.limits):
         left = count - own.bit_count()
-        rest = replace(candidates, limits=reduced(candidates.tree, candidates.limits, own))
+        rest = _rest(candidates, own, candidates.free)
         more = pick_cpus(rest, pool, left) if left else 0
         if more or not left:
             return own | more
@@ -163,7 +163,7 @@ def _pick_shares(
     rest = _rest(candidates, taken, candidates.free)
     for place in places:
         rest = replace(rest, near=rest.near | rest.free & place.cpus)
-    beside = pick_cpus(rest, pool, left)
+    beside = _pick_beside(rest, pool, left, held | taken)
     return taken | beside if beside else 0
 
 

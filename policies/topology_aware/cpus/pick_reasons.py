@@ -7,6 +7,12 @@ from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.locality.devices import Locality
 
 _SOME_PLACES = 3  # devices that are named one by one
+# What single threads are beside: on one core, on several.
+_COMPLETING = "that complete{s} its own core", "that complete its own cores"
+_OF_BROKEN = "of a core that was broken already", "of {cores} cores that were broken already"
+_OF_WHOLE = "of a core that was whole", "of {cores} cores that were whole"
+_BESIDE_RESERVED = "beside a reserved CPU", "beside reserved CPUs"
+_THREADS = (_COMPLETING, _OF_BROKEN, _OF_WHOLE, _BESIDE_RESERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +46,34 @@ def _cores_of(tree: PoolTree, pool: Pool, picked: PickedCpus, new: int) -> list[
     home = _smallest_home(tree, pool, new)
     if new == home.sharable and new.bit_count() > tree.threads_per_core:
         return [f"the whole of {home.name}"]
-    whole = completed = was_broken = is_broken = 0
+    whole = 0
+    threads = {words: [0, 0] for words in _THREADS}  # (threads, cores)
     for core in tree.cores:
         part = core & new
-        if not part:
-            continue
         if part == core:
             whole += 1
-        elif not core & ~picked.owned:
-            completed += part.bit_count()
-        elif core & (picked.taken_before | picked.kept | ~pool.sharable & ~pool.isolated):
-            was_broken += part.bit_count()
-        else:
-            is_broken += part.bit_count()
-    threads = (
-        (completed, "that complete" if completed > 1 else "that completes", "its own core"),
-        (was_broken, "of a core that was broken already", ""),
-        (is_broken, "of a core that was whole", ""),
-    )
+        elif part:
+            counts = threads[_words_for(tree, pool, picked, core)]
+            counts[0] += part.bit_count()
+            counts[1] += 1
     parts = [f"{whole} whole core{'s' * (whole > 1)}"] if whole else []
-    parts += [f"{n} thread{'s' * (n > 1)} {' '.join(words).strip()}" for n, *words in threads if n]
+    parts += [_threads_text(words, *counts) for words, counts in threads.items() if counts[0]]
     parts[-1] += f" of {home.name}" if whole and len(parts) == 1 else f" in {home.name}"
     return parts
+
+
+def _words_for(tree: PoolTree, pool: Pool, picked: PickedCpus, core: int) -> tuple[str, str]:
+    """Return the words for threads of a core that the container owns a part of."""
+    if not core & ~picked.owned:
+        return _COMPLETING
+    if core & tree.root.reserved:
+        return _BESIDE_RESERVED
+    return _OF_BROKEN if core & (picked.taken_before | picked.kept | ~pool.sharable & ~pool.isolated) else _OF_WHOLE
+
+
+def _threads_text(words: tuple[str, str], threads: int, cores: int) -> str:
+    verb = "" if threads > 1 else "s"  # that complete(s)
+    return f"{threads} thread{'s' * (threads > 1)} {words[cores > 1].format(cores=cores, s=verb)}"
 
 
 def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:

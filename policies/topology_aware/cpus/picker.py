@@ -116,7 +116,11 @@ def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: in
     if domain.level is Level.CORE:
         return _lowest(domain.cpus & candidates.free, count)
     spread = _spread(candidates, tallies, domain)
-    if len(spread.leaves) > 1 and not any(_gives(tallies, leaf.path, count) for leaf in spread.leaves):
+    alone = [leaf for leaf in spread.leaves if _gives(tallies, leaf.path, count)]
+    # What lies near comes first, also where a domain elsewhere could give all.
+    if candidates.near & domain.cpus and not any(leaf.is_near for leaf in alone):
+        alone = []
+    if len(spread.leaves) > 1 and not alone:
         return sum(_pick(candidates, tallies, leaf, share) for leaf, share in spread.shares(count))
     taken = 0
     rest = [c for c in domain.children if tallies.give[c.index]]

@@ -1,7 +1,7 @@
 """Choose the cache domains for CPUs that no single domain can give: over what each can give, not over CPUs. Pure.
 
 In this order: fewest packages, NUMA nodes, cache domains, threads on cores shared with others; nodes near each other;
-no idle core broken; little left over. Domains in which the container has CPUs already cost nothing. The search is exact
+no idle core broken; little left over. Domains in which the container has CPUs cost nothing and come first. It is exact
 up to a number of steps, which machines of today stay below; beyond, the largest domains are taken.
 """
 
@@ -63,6 +63,7 @@ class Spread:
         self._tallies = tallies
         self._top = top
         self._near = near
+        self._near_domains = frozenset(_domains_with(top, near)) if near else frozenset[int]()
         lowest = Level.L3 if inner_domains(top, Level.L3) else Level.L2
         self.leaves = tuple(self._leaves_in(top, lowest, (), (top.index, top.index, -1)))
         self.is_exact = True  # the last search; it was ended early otherwise
@@ -98,14 +99,13 @@ class Spread:
         if self._given_by(range(len(self.leaves)))[0] < count:
             return None
         simple = self._option(self._simple(count))
-        unions = _Unions(self.leaves, self._tallies, count, simple[:3])
+        unions = _Unions(self.leaves, self._tallies, count, simple[:3], self._near_domains)
         found = unions.of(self._top)
         self.is_exact = not unions.are_too_many
-        if unions.are_too_many:
-            return simple
         enough = [option for option in found if option.total >= count]
-        best = min(enough, key=lambda option: self._cost(option, count), default=simple)
-        return self._option(places(best.leaves))
+        best = simple if unions.are_too_many else min(enough, key=lambda o: self._cost(o, count), default=simple)
+        # Where the container is already CPUs cost nothing: as many as can be come from there.
+        return self._option(places(best.leaves | sum(1 << i for i, leaf in enumerate(self.leaves) if leaf.is_near)))
 
     def _simple(self, count: int) -> Sequence[int]:
         """Return enough leaves: of the packages that give most, the nodes that give most, of these the leaves."""
@@ -135,10 +135,6 @@ class Spread:
         far = [self.leaves[i] for i in chosen if not self.leaves[i].is_near]
         packages = {leaf.package for leaf in far} - self._near_domains
         return len(packages), len({leaf.node for leaf in far} - self._near_domains), len(far)
-
-    @cached_property
-    def _near_domains(self) -> frozenset[int]:
-        return frozenset(i for leaf in self.leaves if leaf.is_near for i in leaf.path)
 
     def _given_by(self, chosen: Iterable[int]) -> tuple[int, int, int]:
         """Return what these leaves can give together, as ``Tallies.of``, within the limits of what holds them."""
@@ -193,20 +189,26 @@ class Spread:
         yield from extended((), 0)
 
     def _distance(self, chosen: Iterable[int]) -> tuple[int, int]:
-        """Return the sum of the distances between the nodes of these leaves, and between pairs of their CPUs."""
-        cpus: dict[int, int] = {}
+        """Return the sum of the distances between the nodes of these leaves and near CPUs, and of pairs of CPUs."""
+        cpus = dict(self._near_nodes)
         for leaf in (self.leaves[i] for i in chosen):
             cpus[leaf.node_id] = cpus.get(leaf.node_id, 0) + self._tallies.give[leaf.index]
         pairs = [(self._distances[a, b], cpus[a] * cpus[b]) for a, b in combinations(sorted(cpus), 2) if a >= 0]
         return sum(distance for distance, _ in pairs), sum(distance * weight for distance, weight in pairs)
 
     @cached_property
+    def _near_nodes(self) -> dict[int, int]:
+        """How many of the near CPUs are in each node that has some."""
+        nodes = self._machine.nodes if self._near else ()
+        return {n.id: count for n in nodes if (count := (n.cpus.mask & self._near).bit_count())}
+
+    @cached_property
     def _distances(self) -> dict[tuple[int, int], int]:
-        nodes = {leaf.node_id for leaf in self.leaves}
+        nodes = {leaf.node_id for leaf in self.leaves} | self._near_nodes.keys()
         return {(a.id, b): d for a in self._machine.nodes if a.id in nodes for b, d in a.distances if b in nodes}
 
     def _shared_out(self, chosen: Sequence[int], count: int) -> list[tuple[Domain, int]]:
-        """Return how many CPUs each of these leaves gives: whole cores first, single threads from broken cores first.
+        """Return how many CPUs each of these leaves gives: whole cores first, then single threads.
 
         What is left over stays together in one leaf as far as that goes.
         """
@@ -229,13 +231,16 @@ class Spread:
         return next(filter(None, (self._shares_with(order, count, whole, first) for first in broken)), {})
 
     def _shares_with(self, order: Sequence[int], count: int, whole: int, first: int | None) -> dict[int, int]:
-        """Return the shares where one leaf gives a single thread first; empty if the whole cores do not fit then."""
+        """Return the shares where one leaf gives a single thread first; empty if the whole cores do not fit then.
+
+        Single threads come from broken cores, then from idle ones, and last from those of reserved CPUs.
+        """
         shares = dict.fromkeys(sorted(order), 0)
         room = {domain: self._tallies.give[domain] for i in order for domain in self.leaves[i].path}
 
         def give(i: int, most: int, step: int) -> int:
-            most = min(most, *(room[domain] for domain in self.leaves[i].path))
-            given = max(0, most - most % step)
+            most = max(0, min(most, *(room[domain] for domain in self.leaves[i].path)))
+            given = most - most % step
             shares[i] += given
             for domain in self.leaves[i].path:
                 room[domain] -= given
@@ -243,11 +248,19 @@ class Spread:
 
         if first is not None:
             give(first, 1, 1)
+        on_whole = dict.fromkeys(order, 0)
         for i in order:
-            whole -= give(i, min(self._of(i)[1], whole), self._tallies.threads)
+            on_whole[i] = give(i, min(self._of(i)[1], whole), self._tallies.threads)
+            whole -= on_whole[i]
         wanted = count - sum(shares.values())
-        for i in sorted(order, key=lambda i: -min(1, self._of(i)[2])):
-            wanted -= give(i, min(self._of(i)[0] - shares[i], wanted), 1)
+        given = {i: self._of(i) for i in order}
+        for most in (
+            {i: on_whole[i] + loose for i, (_, _, loose) in given.items()},  # beside owned CPUs
+            {i: on_cores + loose for i, (_, on_cores, loose) in given.items()},  # idle cores are broken
+            {i: total for i, (total, _, _) in given.items()},  # beside reserved CPUs
+        ):
+            for i in order:
+                wanted -= give(i, min(most[i] - shares[i], wanted), 1)
         return {} if whole or wanted else shares
 
     def _of(self, i: int) -> tuple[int, int, int]:
@@ -261,12 +274,14 @@ class Spread:
 class _Unions:
     """The choices of leaves without those that are worse than another that adds the same domains."""
 
-    def __init__(self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...]) -> None:
-        """``bound``: the domains that some choice adds that gives enough."""
+    def __init__(
+        self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...], near: frozenset[int]
+    ) -> None:
+        """``bound``: the domains that some choice adds that gives enough. ``near``: those that cost nothing."""
         self._places = {leaf.index: i for i, leaf in enumerate(leaves)}
         self._packages = {leaf.package for leaf in leaves}
         self._nodes = {leaf.node for leaf in leaves}
-        self._near = {index for leaf in leaves if leaf.is_near for index in leaf.path}
+        self._near = near
         self._tallies = tallies
         self._most = count, count - count % tallies.threads, max(1, tallies.threads - 1)
         self._bound = bound
@@ -323,6 +338,14 @@ def inner_domains(domain: Domain, lowest: Level) -> tuple[Domain, ...]:
     """
     found = (c.level <= lowest and (c.level < Level.L2 or len(c.children) > 1) for c in domain.children)
     return domain.children if any(found) else ()
+
+
+def _domains_with(domain: Domain, cpus: int) -> Iterator[int]:
+    """Yield the indexes of the domains from this one down that have any of these CPUs."""
+    if domain.cpus & cpus:
+        yield domain.index
+        for child in domain.children:
+            yield from _domains_with(child, cpus)
 
 
 def domains_of(top: Domain, cpus: int) -> tuple[int, int, int]:

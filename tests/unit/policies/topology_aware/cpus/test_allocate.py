@@ -69,8 +69,8 @@ def test_growing_completes_cores_that_are_held_in_part_before_it_takes_new_ones(
     assert whole(4000, previous=before("root", "0-1,4,6")) == "0-1,4,6"
 
 
-def test_growing_leaves_a_thread_beside_its_own_where_whole_cores_are_not_asked_for() -> None:
-    assert whole(3000, pool="NUMA node #0", threads=Threads.ANY, previous=before("NUMA node #0", "1")) == "1-3"
+def test_growing_takes_the_sibling_of_its_own_thread_also_where_whole_cores_are_not_asked_for() -> None:
+    assert whole(3000, pool="NUMA node #0", threads=Threads.ANY, previous=before("NUMA node #0", "1")) == "0-2"
 
 
 def test_what_is_completed_keeps_within_the_limits_too() -> None:
@@ -99,7 +99,7 @@ def test_devices_at_the_same_cpus_count_once() -> None:
 
 
 def test_where_there_are_too_few_near_a_device_one_near_each_will_do() -> None:
-    assert near(4000, "4-7", "12-15", used="4-6") == "7,12,14-15"
+    assert near(4000, "4-7", "12-15", used="4-6") == "7,12-14"
 
 
 def test_what_lies_near_two_devices_counts_for_both_where_no_more_is_free() -> None:
@@ -147,7 +147,7 @@ def test_a_strict_wish_takes_no_isolated_cpu_far_from_the_devices() -> None:
 
 
 def test_a_strict_wish_takes_nothing_far_from_the_devices() -> None:
-    assert near(3000, "4-7", "12-15", used="4-5", strict_hints=True) == "6,12-13"
+    assert near(3000, "4-7", "12-15", used="4-5", strict_hints=True) == "6-7,12"
     assert near(3000, "4-7", "12-15", used="4-7", strict_hints=True) == "-"
     assert near(1000, "4-7", "12-15", strict_hints=True) == "-"  # one CPU cannot be near both
     assert near(2500, "4-7", "12-15", strict_hints=True) == "-"
@@ -217,7 +217,7 @@ def picked(count: int, *near: str, held: str = "", **keys: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(2, ""), (3, "0,4,8"), (6, "0-1,4-5,8-9"), (4, "0-1,4,8"), (5, "0,2-4,8")]
+    ("count", "expected"), [(2, ""), (3, "0,4,8"), (6, "0-1,4-5,8-9"), (4, "0-1,4,8"), (5, "0-1,4-5,8")]
 )
 def test_each_place_gets_as_many_or_one_and_the_rest_lies_beside(count: int, expected: str) -> None:
     assert picked(count, "0-3", "4-7", "8-11") == expected

@@ -29,6 +29,8 @@ def told(owned: str, *, kept: str = "", others: str = "", places: tuple[Locality
         ("4", "5", "1 thread of a core that was broken already in NUMA node #1"),
         ("4", "", "1 thread of a core that was whole in NUMA node #1"),
         ("4-6", "", "1 whole core and 1 thread of a core that was whole in NUMA node #1"),
+        ("0,4,8", "5,9", "2 threads of 2 cores that were broken already and 1 thread of a core that was whole in root"),
+        ("4,8", "", "2 threads of 2 cores that were whole in root"),
     ],
 )
 def test_new_cpus_are_told_by_what_became_of_their_cores(owned: str, others: str, expected: str) -> None:
@@ -39,17 +41,17 @@ def test_kept_cpus_are_counted_apart() -> None:
     assert told("0-3", kept="0-1") == "2 kept and 1 whole core of NUMA node #0"
     assert told("0-1", kept="0") == "1 kept and 1 thread that completes its own core in NUMA node #0"
     assert told("0-1", kept="0-1") == "2 kept"
-    assert told("0-3", kept="0,2") == "2 kept and 2 threads that complete its own core in NUMA node #0"
+    assert told("0-3", kept="0,2") == "2 kept and 2 threads that complete its own cores in NUMA node #0"
 
 
-def test_a_core_is_broken_by_what_others_own_by_what_is_kept_and_by_what_is_reserved_but_not_by_isolated_cpus() -> None:
+def test_a_core_is_broken_by_what_others_own_and_by_what_is_kept_but_not_by_isolated_cpus() -> None:
     wide = tree_of(small_machine(packages=2, nodes=2, cores=1, threads=4))
     kept = PickedCpus(mask("0-1"), mask("0"), 0, (), CpuPriority.NONE)
     assert how_picked(wide, wide.root, kept).endswith("1 thread of a core that was broken already in NUMA node #0")
     two_kinds = tree_of(four_nodes(isolated="7"), "5")
     alone = [PickedCpus(mask(cpu), 0, 0, (), CpuPriority.NONE) for cpu in ("4", "6")]
     assert [how_picked(two_kinds, two_kinds.root, each) for each in alone] == [
-        "1 thread of a core that was broken already in NUMA node #1",
+        "1 thread beside a reserved CPU in NUMA node #1",
         "1 thread of a core that was whole in NUMA node #1",
     ]
 
