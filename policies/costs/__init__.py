@@ -1,0 +1,1 @@
+"""Choose the cheapest set of devices and CPUs by the costs between them: the cost graph."""

@@ -1,0 +1,49 @@
+"""Improve a set by simulated annealing: a constant number of random replacements inside a layer."""
+
+from math import exp
+from random import Random
+from statistics import pstdev
+
+from policies.costs.graph import CostGraph
+from policies.costs.greedy import links_to
+
+STEPS = 2000
+
+
+def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = STEPS) -> list[int]:
+    """Return the cheapest set that the walk from ``start`` meets.
+
+    The temperature falls in equal steps from the spread of what single replacements change at the start.
+    """
+    pair, sizes = graph.pair, [len(vertex.members) for vertex in graph.vertices]
+    counts, links = list(start), links_to(graph, start)
+    rows = [graph.layers[vertex.layer].vertices for vertex in graph.vertices]
+    # The instances that may be replaced, each by its vertex.
+    chosen = [v for v, vertex in enumerate(graph.vertices) for _ in range(counts[v] - vertex.must)]
+    changes = [
+        links[new] - pair[old][new] - links[old] + pair[old][old]
+        for old in dict.fromkeys(chosen)
+        for new in rows[old]
+        if new != old and counts[new] < sizes[new]
+    ]
+    if not changes:
+        return counts
+    hot = pstdev(changes) or 1.0
+    best, best_change, change = list(counts), 0, 0
+    for step in range(steps):
+        at = random.randrange(len(chosen))
+        old = chosen[at]
+        new = rows[old][random.randrange(len(rows[old]))]
+        if new == old or counts[new] == sizes[new]:
+            continue
+        delta = links[new] - pair[old][new] - links[old] + pair[old][old]
+        if delta > 0 and random.random() >= exp(-delta / (hot * (1 - step / steps))):
+            continue
+        counts[old] -= 1
+        counts[new] += 1
+        chosen[at] = new
+        change += delta
+        links = [link - gone + come for link, gone, come in zip(links, pair[old], pair[new], strict=True)]
+        if change < best_change:
+            best, best_change = list(counts), change
+    return best

@@ -1,0 +1,211 @@
+"""Find the cheapest set by branch and bound over the vertices of the graph, within a budget of steps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import mul
+
+from policies.costs.graph import CostGraph, differ_only_at
+from policies.costs.greedy import links_to
+
+# One vertex rated at one node of the search is a step: about 1 microsecond.
+STEPS = 50_000
+# How many steps pass between two looks at the clock.
+CLOCK_STEPS = 1000
+
+# Loss of a vertex without which a layer has too few.
+_ENDLESS = 1 << 200
+
+Clock = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cheapest set that was met, whether the search proved that none is cheaper, and the steps it took."""
+
+    counts: tuple[int, ...]
+    is_proved: bool
+    steps: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A part of the search: what is chosen, what may be added, and what it costs.
+
+    ``room[v]``: how many more of a vertex may be added; ``links[v]``: what one of them costs to all that is chosen;
+    ``need[k]``: how many more a layer needs.
+    """
+
+    counts: list[int]
+    room: list[int]
+    links: list[int]
+    need: list[int]
+    cost: int
+
+
+def search(graph: CostGraph, incumbent: list[int], steps: int | None = STEPS, is_over: Clock = lambda: False) -> Found:
+    """Return the cheapest set, or the cheapest one met when the budget ends. It never costs more than ``incumbent``.
+
+    ``steps`` is the budget, None = no end; ``is_over`` is asked now and then, and its answer may end the search too.
+    """
+    return _BranchAndBound(graph, incumbent, steps, is_over).run()
+
+
+class _BranchAndBound:
+    """Depth first, the promising branch first; a branch ends where its bound reaches the cheapest set met."""
+
+    def __init__(self, graph: CostGraph, incumbent: list[int], steps: int | None, is_over: Clock) -> None:
+        self._graph, self._pair = graph, graph.pair
+        self._best, self._best_cost = tuple(incumbent), graph.cost(incumbent)
+        self._steps, self._budget, self._is_over = 0, steps, is_over
+        self._next_look = CLOCK_STEPS
+        self._layer = [vertex.layer for vertex in graph.vertices]
+        self._twins = _twins(graph)
+        # For each vertex, the vertices of each layer with the cost to them, cheapest first.
+        self._nearest = [
+            [
+                sorted((row[w], w) for w in layer.vertices if w != v or len(graph.vertices[v].members) > 1)
+                for layer in graph.layers
+            ]
+            for v, row in enumerate(graph.pair)
+        ]
+
+    def run(self) -> Found:
+        counts = [vertex.must for vertex in self._graph.vertices]
+        room = [len(vertex.members) - vertex.must for vertex in self._graph.vertices]
+        need = [layer.count - sum(counts[v] for v in layer.vertices) for layer in self._graph.layers]
+        left = [_Node(counts, room, links_to(self._graph, counts), need, self._graph.cost(counts))]
+        while left and self._is_within_budget():
+            self._descend(left.pop(), left)
+        return Found(self._best, not left, self._steps)
+
+    def _is_within_budget(self) -> bool:
+        if self._budget is not None and self._steps >= self._budget:
+            return False
+        if self._steps >= self._next_look:
+            self._next_look = self._steps + CLOCK_STEPS
+            return not self._is_over()
+        return True
+
+    def _descend(self, node: _Node, left: list[_Node]) -> None:
+        """Look at one node: drop it, or leave what must still be looked at, the promising part last."""
+        if not any(node.need):
+            if node.cost < self._best_cost:
+                self._best, self._best_cost = tuple(node.counts), node.cost
+            return
+        pools = [(k, self._rated(node, k)) for k, need in enumerate(node.need) if need]
+        cheapest = [_Cheapest(rated, node.room, node.need[k]) for k, rated in pools]
+        if not all(picked.is_enough for picked in cheapest):
+            return
+        # Rates count every cost between two additions at both of them, so they are of the double cost.
+        slack = 2 * (self._best_cost - 1 - node.cost) - sum(picked.total for picked in cheapest)
+        if slack >= 0:
+            losses = [loss for picked in cheapest for loss in picked.losses()]
+            for v in [v for picked in cheapest for v in picked.beyond(slack)]:
+                node.room[v] = 0
+            self._branch(node, losses, slack, left)
+
+    def _branch(self, node: _Node, losses: list[tuple[int, int]], slack: int, left: list[_Node]) -> None:
+        """Add what every set within the slack has; without such, try a set with the costliest loss, then without."""
+        forced = [v for loss, v in losses if loss > slack]
+        if not forced:
+            _, pick = max(losses, key=lambda found: found[0])
+            rest = _Node(node.counts[:], node.room[:], node.links, node.need[:], node.cost)
+            self._close(rest, pick)
+            left.append(rest)
+            forced = [pick]
+        for v in forced:
+            self._add(node, v)
+        left.append(node)
+
+    def _rated(self, node: _Node, k: int) -> list[tuple[int, int]]:
+        """Return the open vertices of a layer, each after its rate, ascending.
+
+        The rate of a vertex is a lower bound of what one of it adds: twice the links to the chosen, and the cheapest
+        possible links to the additions of each layer.
+        """
+        room, links = node.room, node.links
+        additions = [(at, need - (at == k)) for at, need in enumerate(node.need) if need > (at == k)]
+        rated = []
+        for v in self._graph.layers[k].vertices:
+            if not room[v]:
+                continue
+            rate = 2 * links[v]
+            room[v] -= 1
+            nearest = self._nearest[v]
+            for at, count in additions:
+                left = count
+                for cost, w in nearest[at]:
+                    if free := room[w]:
+                        if free >= left:
+                            rate += left * cost
+                            break
+                        rate += free * cost
+                        left -= free
+            room[v] += 1
+            rated.append((rate, v))
+        rated.sort()
+        self._steps += len(rated)
+        return rated
+
+    def _add(self, node: _Node, v: int) -> None:
+        node.cost += node.links[v]
+        node.counts[v] += 1
+        node.room[v] -= 1
+        node.need[self._layer[v]] -= 1
+        node.links = [link + cost for link, cost in zip(node.links, self._pair[v], strict=True)]
+
+    def _close(self, node: _Node, v: int) -> None:
+        """Add no more of a vertex, nor of those that could stand in for it in every set."""
+        room, count = node.room[v], node.counts[v]
+        for w in self._twins[v]:
+            if node.room[w] == room and node.counts[w] == count:
+                node.room[w] = 0
+
+
+class _Cheapest:
+    """The cheapest additions of one layer by their rates."""
+
+    __slots__ = ("_beyond", "_inside", "is_enough", "total")
+
+    def __init__(self, rated: list[tuple[int, int]], room: list[int], need: int) -> None:
+        self.total = 0
+        self._inside: list[tuple[int, int, int]] = []  # rate, vertex, how many of it
+        self._beyond: list[tuple[int, int]] = []
+        for i, (rate, v) in enumerate(rated):
+            count = min(need, room[v])
+            self.total += count * rate
+            self._inside.append((rate, v, count))
+            need -= count
+            if not need:
+                self._beyond = rated[i + (count == room[v]) :]
+                break
+        self.is_enough = not need
+
+    def losses(self) -> list[tuple[int, int]]:
+        """Return the vertices inside, each after what the bound grows by, at least, when none of it is added."""
+        found = []
+        for rate, v, count in self._inside:
+            others = [other for other, w in self._beyond[:2] if w != v]
+            found.append((count * (others[0] - rate) if others else _ENDLESS, v))
+        return found
+
+    def beyond(self, slack: int) -> list[int]:
+        """Return the vertices outside of which not even one can be added within the slack."""
+        last, inside = self._inside[-1][0], self._inside[-1][1]
+        return [v for rate, v in self._beyond if rate - last > slack and v != inside]
+
+
+def _twins(graph: CostGraph) -> list[list[int]]:
+    """Return, for each vertex, itself and those that can change places with it in every set at the same cost."""
+    found: list[list[int]] = []
+    sizes = [len(vertex.members) for vertex in graph.vertices]
+    looks = [
+        (vertex.layer, len(vertex.members), vertex.must, graph.pair[v][v], sum(map(mul, sizes, graph.pair[v])))
+        for v, vertex in enumerate(graph.vertices)
+    ]
+    for v, look in enumerate(looks):
+        firsts = (w for w in range(v) if looks[w] == look and found[w][0] == w and differ_only_at(graph.pair, v, w))
+        first = next(firsts, v)
+        found.append(found[first] if first < v else [])
+        found[v].append(v)
+    return found

@@ -1,0 +1,61 @@
+"""Values of the cost format: which instance says what it costs to reach which other one."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from policies.errors import PolicyBaseError
+
+_NUMBERS = re.compile(r"(\d+)")
+
+# What a source says about reaching a target; a whole number in most listings.
+CostValue = int | Fraction
+
+
+@dataclass(eq=False)
+class CostError(PolicyBaseError):
+    """A listing of costs that cannot be used: the line (0 = unknown), the word on it, what is wrong and the remedy."""
+
+    line: int
+    token: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.token}: {self.problem}" if self.line else f"{self.token}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One cost, from each of the sources to each of the targets; an instance in both has none to itself."""
+
+    sources: tuple[str, ...]
+    cost: CostValue
+    targets: tuple[str, ...]
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CostListing:
+    """What is known of the costs. ``present`` are further instances, which may or may not stand in a line."""
+
+    lines: tuple[CostLine, ...] = ()
+    present: tuple[str, ...] = ()
+
+
+def type_of(name: str) -> str:
+    """Return the resource type of an instance.
+
+    >>> type_of("example.com/foo/id0"), type_of("cpu/cpu3")
+    ('example.com/foo', 'cpu')
+    """
+    return name.rpartition("/")[0]
+
+
+def name_order(name: str) -> tuple[tuple[str, int], ...]:
+    """Return a key that sorts names as people do, with numbers by value.
+
+    >>> sorted(["cpu/cpu10", "cpu/cpu9", "b/0000:3b:00.0"], key=name_order)
+    ['b/0000:3b:00.0', 'cpu/cpu9', 'cpu/cpu10']
+    """
+    parts = _NUMBERS.split(name)
+    return tuple((parts[i], int(parts[i + 1]) if i + 1 < len(parts) else -1) for i in range(0, len(parts), 2))

@@ -1,0 +1,152 @@
+"""Select the cheapest set of a request: greedy walk, annealing, exact search, and what the set's cost is made of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from random import Random
+
+from policies.costs import exact
+from policies.costs.anneal import anneal
+from policies.costs.demand import CannotSelect, SetRequest
+from policies.costs.exact import Clock
+from policies.costs.graph import CostGraph, Missing, build_graph
+from policies.costs.greedy import take_greedily
+from policies.costs.model import CostValue, type_of
+from policies.costs.table import CostTable
+
+# Most requests of a node are proved within these steps, before annealing takes its constant time.
+SHORT_STEPS = 5_000
+
+
+class SelectMethod(StrEnum):
+    """How a set is found. AUTO: the exact search within its budget, from the best of the other two."""
+
+    AUTO = "auto"
+    GREEDY = "greedy"
+    ANNEAL = "anneal"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectOptions:
+    """How to select. ``steps`` is the budget of the exact search, None = no end; ``seed`` is that of the annealing."""
+
+    method: SelectMethod = SelectMethod.AUTO
+    missing: Missing = Missing.ZERO
+    seed: int = 0
+    steps: int | None = exact.STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerm:
+    """What the pairs of a set between two types, or within one, cost together."""
+
+    types: tuple[str, str]
+    pairs: int
+    cost: CostValue
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A set in ascending order and its cost. ``is_optimal``: no cheaper set exists, which is proved.
+
+    ``method`` is the one that found the set. ``silent`` are members that say nothing about costs while other free
+    instances of their type do, and may have been chosen for that.
+    """
+
+    names: tuple[str, ...]
+    cost: CostValue
+    method: SelectMethod
+    is_optimal: bool
+    greedy_cost: CostValue
+    terms: tuple[CostTerm, ...] = ()
+    silent: tuple[str, ...] = ()
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    counts: Sequence[int]
+    method: SelectMethod
+    is_proved: bool = False
+    steps: int = 0
+
+
+def select(
+    table: CostTable,
+    wanted: SetRequest,
+    options: SelectOptions | None = None,
+    is_over: Clock = lambda: False,
+) -> Selection | CannotSelect:
+    """Return the set that the method finds, or why there is none.
+
+    The same arguments give the same set, unless ``is_over``, which the exact search asks now and then, ends it early.
+    """
+    options = options or SelectOptions()
+    graph = build_graph(table, wanted, options.missing)
+    if isinstance(graph, CannotSelect):
+        return graph
+    first = take_greedily(graph)
+    best = _best(graph, first, options, is_over)
+    cost = graph.cost(best.counts)
+    names = graph.members(best.counts)
+    return Selection(
+        names,
+        _value(cost, graph),
+        best.method,
+        best.is_proved or not cost,
+        _value(graph.cost(first), graph),
+        tuple(_terms(graph, best.counts)),
+        _silent(table, wanted, names, options.missing),
+        best.steps,
+    )
+
+
+def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock) -> _Best:
+    """Return the set of this method; the greedy one, ``first``, is where the others begin."""
+    if options.method is SelectMethod.GREEDY:
+        return _Best(first, SelectMethod.GREEDY)
+    short = options.steps if options.steps is not None and options.steps < SHORT_STEPS else SHORT_STEPS
+    if options.method is not SelectMethod.ANNEAL:
+        found = exact.search(graph, first, short, is_over)
+        if found.is_proved:
+            return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
+    walked = anneal(graph, first, Random(options.seed))
+    if options.method is SelectMethod.ANNEAL:
+        return _Best(walked, SelectMethod.ANNEAL)
+    found = exact.search(graph, min(walked, list(found.counts), key=graph.cost), options.steps, is_over)
+    method = SelectMethod.EXACT
+    if options.method is SelectMethod.AUTO and not found.is_proved:
+        by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
+        method = min(by_method, key=lambda known: graph.cost(by_method[known]))
+    return _Best(found.counts, method, found.is_proved, found.steps)
+
+
+def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:
+    """Yield the terms of a set, those of the first layer first."""
+    for k, layer in enumerate(graph.layers):
+        inside = [count if v in layer.vertices else 0 for v, count in enumerate(counts)]
+        if layer.count > 1:
+            pairs = layer.count * (layer.count - 1) // 2
+            yield CostTerm((layer.kind, layer.kind), pairs, _value(graph.cost(inside), graph))
+        for other in graph.layers[k + 1 :]:
+            cost = sum(
+                counts[v] * counts[w] * graph.pair[v][w] for v in layer.vertices for w in other.vertices if counts[w]
+            )
+            yield CostTerm((layer.kind, other.kind), layer.count * other.count, _value(cost, graph))
+
+
+def _silent(table: CostTable, wanted: SetRequest, names: Sequence[str], missing: Missing) -> tuple[str, ...]:
+    """Return the members of a set without any known cost, of types of which another free instance has one."""
+    known = {i for i, row in enumerate(table.costs) if row}
+    if missing is Missing.MIRROR:  # being a target is enough: the cost counts both ways
+        known.update(target for row in table.costs for target in row)
+    reporting = {table.groups[i].kind for i in known if any(m not in wanted.busy for m in table.groups[i].members)}
+    silent = {name for i, group in enumerate(table.groups) if i not in known for name in group.members}
+    return tuple(name for name in names if name in silent and type_of(name) in reporting)
+
+
+def _value(cost: int, graph: CostGraph) -> CostValue:
+    value = Fraction(cost, graph.scale)
+    return value.numerator if value.denominator == 1 else value
