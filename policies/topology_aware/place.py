@@ -8,9 +8,10 @@ Own CPUs that a pool of pass 1 or 2 has only on several domains are taken from f
 (``cleared_domain``).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Final
 
 from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
 from policies.hardware.domains import Level
@@ -36,6 +37,9 @@ from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Demand, Isolation, has_overflowed, off_reserved, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
+
+# Containers that may stay on shared CPUs after all when others go back for a container: each one costs a decision.
+MOST_SPARED: Final = 16
 
 
 def place(context: PlacementContext) -> Decision:
@@ -86,7 +90,7 @@ def _overflowed(context: PlacementContext) -> Placed | None:
     if not context.tree.root.reserved or not wanted_mcpu or wanted_mcpu <= supply.reserved_free_mcpu():
         return None
     demand = off_reserved(context.request, context.options, context.tree.threads_per_core)
-    placement = _search(replace(context, demand=demand))
+    placement = _place_in_pool(replace(context, demand=demand))
     if isinstance(placement, Rejected):
         return None
     why = reasons.reserved_full(CpuSet(context.tree.root.reserved), wanted_mcpu, supply.reserved_mcpu)
@@ -95,22 +99,42 @@ def _overflowed(context: PlacementContext) -> Placed | None:
 
 
 def _with_reserved_back(context: PlacementContext, refused: Rejected) -> Decision:
-    """Return a placement for which those that overflowed go back to the reserved CPUs, else the refusal.
+    """Return a placement for which as few of those that overflowed go back to the reserved CPUs as suffice.
 
-    They are the first to do with less: no other container is refused for them.
+    The refusal, if all of them are too few. They are the first to do with less: no other container is refused for them.
     """
+    away = sorted(filter(has_overflowed, context.others), key=lambda grant: (-grant.shared_mcpu, grant.container))
+    best = _place_with_back(context, away) if away else None
+    if best is None:
+        return refused
+    # What lacks is CPU time of one pool, nearly always: so the largest are the fewest.
+    low, high = 1, len(away)
+    while low < high:
+        middle = (low + high) // 2
+        if (found := _place_with_back(context, away[:middle])) is not None:
+            best, high = found, middle
+        else:
+            low = middle + 1
+    back = away[:high]
+    # Some of the larger ones may be where nothing lacks. The smallest is needed beside them.
+    for grant in back[-2 : -2 - MOST_SPARED : -1]:
+        fewer = [other for other in back if other is not grant]
+        if (found := _place_with_back(context, fewer)) is not None:
+            best, back = found, fewer
+    return best
+
+
+def _place_with_back(context: PlacementContext, away: Sequence[Grant]) -> Placed | None:
+    """Return a placement once these are back on the reserved CPUs; None if there is none even then."""
     root = context.tree.root.name  # their memory stays where it is
-    there = (grant for grant in context.others if has_overflowed(grant))
-    back = tuple(replace(grant, pool=root, kind=CpuKind.RESERVED, shared_mcpu=0) for grant in there)
-    if not back:
-        return refused
-    by_container = {grant.container: grant for grant in back}
-    others = tuple(by_container.get(grant.container, grant) for grant in context.others)
-    placement = _place_in_pool(replace(context, supply=with_moved(context, back), others=others))
+    back = {g.container: replace(g, pool=root, kind=CpuKind.RESERVED, shared_mcpu=0) for g in away}
+    others = tuple(back.get(grant.container, grant) for grant in context.others)
+    supply = with_moved(context, tuple(back.values()))
+    placement = _place_in_pool(replace(context, supply=supply, others=others))
     if isinstance(placement, Rejected):
-        return refused
-    moved = by_container | {grant.container: grant for grant in placement.moved}
-    why = (reasons.reserved_returned(back), *placement.reasons)
+        return None
+    moved = back | {grant.container: grant for grant in placement.moved}
+    why = (reasons.reserved_returned(tuple(back[key] for key in sorted(back))), *placement.reasons)
     return replace(placement, moved=tuple(moved[key] for key in sorted(moved)), reasons=why)
 
 

@@ -1,6 +1,9 @@
 """Containers of reserved namespaces: on the reserved CPUs while these have room, else on shared ones."""
 
-from policies.base import Allocations, CpuKind, Request
+import pytest
+
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Request, Threads
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
@@ -55,6 +58,37 @@ def test_no_owner_is_refused_for_system_containers_that_overflowed() -> None:
     }  # fmt: skip
     assert decision.reasons[0].code == "reserved-returned"
     assert not placed(POLICY.decide(held, request("own/c", 13000))).moved
+
+
+@pytest.mark.parametrize(("own", "back"), [(11, ""), (12, "e"), (13, "e"), (14, "de"), (15, "bde")])
+def test_as_few_go_back_as_suffice_those_with_the_largest_requests(own: int, back: str) -> None:
+    asked = {"a": 900, "b": 600, "d": 1100, "e": 1900}
+    held = fill(POLICY, *(system(f"{name}/c", mcpu) for name, mcpu in asked.items()))
+    decision = placed(POLICY.decide(held, request("own/c", 1000 * own)))
+    returned = [grant for grant in decision.moved if grant.kind is CpuKind.RESERVED]
+    assert "".join(grant.container.pod_uid for grant in returned) == back
+    assert ("reserved-returned" in {reason.code for reason in decision.reasons}) == bool(back)
+
+
+def test_only_those_go_back_that_are_where_room_lacks() -> None:
+    near = (DeviceLocality("/dev/a", CpuSet.parse("4-7"), NodeSet()),)
+    away = {"NUMA node #0": 1000, "NUMA node #1": 1500, "NUMA node #2": 2000}
+    held = Allocations(
+        tuple(
+            Grant(system(f"{i}/c", mcpu), pool, CpuKind.SHARED, shared_mcpu=mcpu, reserved_mcpu=mcpu)
+            for i, (pool, mcpu) in enumerate(away.items())
+        )
+    )
+    held = fill(POLICY, request("own/c", 2500, hints=near, strict_hints=True), held=held)
+    decision = placed(POLICY.decide(held, request("new/c", 500, BURSTABLE, hints=near, strict_hints=True)))
+    assert [(grant.container.pod_uid, grant.kind) for grant in decision.moved] == [("1", CpuKind.RESERVED)]
+
+
+def test_one_that_would_hide_its_siblings_overflows_without_that_where_cores_are_too_few() -> None:
+    wanted = system("a/c", 14000, threads=Threads.HIDE)
+    decision = placed(POLICY.decide(NOTHING, wanted))
+    assert (decision.grant.kind, decision.grant.shared_mcpu) == (CpuKind.SHARED, 14000)
+    assert {"reserved-full", "too-few-cores"} <= {reason.code for reason in decision.reasons}
 
 
 def test_an_owner_that_cannot_be_placed_at_all_is_refused_with_what_is_free_now() -> None:
