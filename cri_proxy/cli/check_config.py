@@ -143,8 +143,10 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     report = resolve(report, loaded.config, Path(root), machine)
     if not report.valid and not machine:
         return with_instead(report, place.path, admin)
-    if against == "defaults" or machine or not report.valid:
+    if not report.valid:
         return report
+    if against == "defaults" or machine:
+        return replace(report, hints=(*report.hints, *_unknown_requests(report, loaded.config)))
     report = with_reserved(report, admin)
     return planned(report, admin, text=source.text, group=place.node_group or source.group)
 
@@ -175,6 +177,17 @@ def with_reserved(report: ConfigReport, admin: Path) -> ConfigReport:
     except DaemonUnreachable:  # an older daemon
         return report
     return replace(report, warnings=(*report.warnings, *reserved_warning(running, CpuSet.parse(report.reserved))))
+
+
+def _unknown_requests(report: ConfigReport, config: Config) -> tuple[str, ...]:
+    """Return that no daemon was asked what runs, so that the reserved CPUs may be too few, as a hint."""
+    if not report.reserved or config.policy == "none":
+        return ()
+    has = f"the {1000 * len(CpuSet.parse(report.reserved))}m of the reserved CPUs {report.reserved}"
+    return (
+        "what containers of kube-system and other reserved namespaces ask for is not known here, as no daemon of this "
+        f"node was asked: if it is more than {has}, some of them share other CPUs",
+    )
 
 
 def _answer(admin: Path, target: str, *path: str) -> object:

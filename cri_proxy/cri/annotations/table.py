@@ -66,7 +66,8 @@ PREFER_RESERVED = Annotation(
     "prefer-reserved-cpus",
     truth,
     ("prefer_reserved",),
-    "Run on the CPUs that are reserved for the system, or (false) not, although the namespace is a reserved one.",
+    "Run on the CPUs that are reserved for the system, while these have room for the request, else on shared ones "
+    "until there is room; or (false) not, although the namespace is a reserved one.",
     ("true", "false"),
     "kube-system",
     "the CPUs of the system daemons",

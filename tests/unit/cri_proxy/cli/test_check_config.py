@@ -162,18 +162,18 @@ def test_the_cpus_are_those_of_the_running_daemons_machine(path: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("reserved", "warnings", "hints"), [("", 1, 1), ("0", 0, 1), ("0-1", 0, 2)], ids=["too little", "as much", "more"]
+    ("reserved", "warnings", "hints"), [("", 1, 2), ("0", 0, 2), ("0-1", 0, 3)], ids=["too little", "as much", "more"]
 )
 def test_the_kubelets_reservation_is_compared(
     path: Path, tmp_path: Path, reserved: str, warnings: int, hints: int
 ) -> None:
-    """One hint is about annotations."""
+    """Two hints are about annotations and about what runs."""
     root = write_tree(tmp_path / "tree", describe({"cores": 16}))
     path.write_text(f"sysfsRoot: {root}\nkubeletRoot: {tmp_path}\nreservedResources: {{cpu: 'cpuset:0'}}")
     (tmp_path / "config.yaml").write_text(f'reservedSystemCPUs: "{reserved}"')
     report = check(path, tmp_path / "a.sock")
     assert (len(report.warnings), len(report.hints)) == (warnings, hints)
-    said = (*report.warnings, *report.hints[1:])
+    said = (*report.warnings, *report.hints[1:-1])
     assert all("pods may request" in text and 'set reservedSystemCPUs: "0"' in text for text in said)
 
 
@@ -250,6 +250,19 @@ def test_running_system_containers_that_ask_for_more_than_the_file_reserves_are_
     assert [w for w in report.warnings if "containers ask for 9000m" in w]
     with served(tmp_path / "b.sock", FixedDaemon(), plan=answer):
         assert not [w for w in check(path, tmp_path / "b.sock").warnings if "ask for" in w]
+
+
+@pytest.mark.parametrize(("machine", "daemon"), [("", False), ("{cores: 8}", False), ("{cores: 8}", True)])
+def test_what_system_containers_ask_for_is_said_to_be_unknown_where_no_daemon_is_asked(
+    path: Path, tmp_path: Path, machine: str, daemon: bool
+) -> None:
+    with served(tmp_path / "a.sock", FixedDaemon()):
+        report = check(path, tmp_path / ("a.sock" if daemon else "b.sock"), machine=machine)
+    hint = next(hint for hint in report.hints if "is not known here" in hint)
+    assert "if it is more than the 1000m of the reserved CPUs 0," in hint
+    for text in ("adopt: leave", f"{TEXT}policy: {{Active: none}}"):
+        path.write_text(text)
+        assert not [h for h in check(path, tmp_path / "b.sock", machine=machine).hints if "not known" in h]
 
 
 def test_a_large_file_is_compared_as_any_other(path: Path, tmp_path: Path) -> None:
