@@ -177,7 +177,19 @@ def _place_in_pool(context: PlacementContext) -> Decision:
             return placement
         moving = moving or placement
     # The last refusal is of the least that would do.
-    return moving or placement
+    return moving or _placed_elsewhere(context) or placement
+
+
+def _placed_elsewhere(context: PlacementContext) -> Placed | None:
+    """Return a placement for a container that came back and whose earlier CPUs leave no room for what it asks for."""
+    request = context.request
+    if context.own is not None or request.previous is None:
+        return None
+    placement = _place_in_pool(replace(context, request=replace(request, previous=None)))
+    if isinstance(placement, Rejected):
+        return None
+    why = (reasons.previous_lost(request.previous, holds=False), *placement.reasons)
+    return replace(placement, grant=replace(placement.grant, request=request), reasons=why)
 
 
 def _ways(context: PlacementContext) -> Iterator[tuple[Demand, tuple[Reason, ...]]]:

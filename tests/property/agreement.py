@@ -28,7 +28,8 @@ def check(step: Step) -> None:
     elif step.placed is not None and step.placed.grant.is_overcommitted:
         assert scene.must_be_refused(step.subject), "let in without a booking though there is room"
     elif step.placed is not None:
-        assert not scene.must_be_refused(step.subject), "placed though impossible"
+        if not keeps_isolated(step.placed.grant):
+            assert not scene.must_be_refused(step.subject), "placed though impossible"
         if need.kind is CpuKind.RESERVED and scene.kinds.reserved:
             check_overflow(scene, step.subject, step.placed.grant)
         if step.subject.previous is None and scene.model.need(step.subject).kind is CpuKind.SHARED:
@@ -37,6 +38,11 @@ def check(step: Step) -> None:
 
 def without(world: World, request: Request) -> World:
     return World(world.policy, world.options, world.held.without(request.container), world.whole)
+
+
+def keeps_isolated(grant: Grant) -> bool:
+    """Whether it keeps isolated CPUs that the model would not give now, or not beside ordinary ones."""
+    return grant.request.previous is not None and bool(grant.isolated)
 
 
 def check_overflow(scene: Scene, request: Request, grant: Grant) -> None:
@@ -66,7 +72,9 @@ def check_pools(scene: Scene, request: Request, placed: Placed) -> None:
     need = scene.model.need(request)
     has_all_cores = len(placed.grant.owned) == need.own or not need.whole_cores
     if possible and has_all_cores and not placed.moved:
-        if not need.near and need.is_packed:  # where CPUs near several devices are wanted, ``fits`` promises less
+        if not need.is_packed:
+            return  # ``fits`` promises less
+        if not need.near:  # where CPUs near several devices are wanted, so it does
             assert sorted(fitting) == sorted(possible)
         best = next(pool for pool in fitting if pool in possible)
         assert best == chosen(placed.ranking), f"{best} is possible and ranks first"

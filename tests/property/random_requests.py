@@ -14,6 +14,7 @@ from policies.base import (
     DeviceLocality,
     Expression,
     Pod,
+    PoolStrategy,
     Preferences,
     QosClass,
     Request,
@@ -117,6 +118,7 @@ def _rare_wishes(wishes: Preferences, rng: random.Random) -> Preferences:
         strict_threads=_one_in(rng, 4, (True, False), None),
         distribution=_one_in(rng, 4, tuple(CpuDistribution), None),
         single_node=_one_in(rng, 8, (True, False), None),
+        pool_choice=_one_in(rng, 4, tuple(PoolStrategy), None),
     )
 
 

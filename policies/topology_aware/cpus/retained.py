@@ -5,6 +5,7 @@ from dataclasses import replace
 from policies.base import Previous, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, within_limits
+from policies.topology_aware.locality.devices import ANYWHERE, near_devices
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
@@ -26,14 +27,14 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
     rank = pool.depth + 1
     if not context.demand.whole or not previous.owned:
         return rank, 0
-    keep = _keepable(context, pool, previous.owned.mask)
+    keep = _keepable(context, pool, previous.owned.mask, reach)
     below = keep & context.supply.shared[pool.index]
     if not keep or keep & ~reach or not within_limits(context.tree, pool, below, room.give):
         return 0, 0
     return rank, keep
 
 
-def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
+def _keepable(context: PlacementContext, pool: Pool, owned: int, reach: int) -> int:
     """Return all earlier CPUs if no fewer are requested, else as many as are; 0 if they are not free."""
     ordinary = owned & context.supply.shared[pool.index] & ~context.supply.withheld
     isolated = owned & context.supply.free_isolated(pool.index)
@@ -41,14 +42,30 @@ def _keepable(context: PlacementContext, pool: Pool, owned: int) -> int:
     free = isolated if context.demand.isolation is Isolation.REQUIRE else ordinary | isolated
     if owned.bit_count() <= count:
         return owned if free == owned else 0
-    return _oldest(context, pool, free, count) if free.bit_count() >= count else 0
+    if free.bit_count() < count:
+        return 0
+    first = 0 if reach == ANYWHERE else _one_near_each(context, pool, free)
+    return _oldest(context, pool, free, count, first if first.bit_count() <= count else 0)
 
 
-def _oldest(context: PlacementContext, pool: Pool, free: int, count: int) -> int:
-    """Return ``count`` of the free earlier CPUs, without those added last (docs/placement.md, Enactment)."""
+def _one_near_each(context: PlacementContext, pool: Pool, free: int) -> int:
+    """Return one of the free earlier CPUs (a core, where whole ones are preferred) near each device, old ones first."""
+    step = 1 if context.demand.threads is Threads.ANY else context.tree.threads_per_core
     kept = 0
+    for near in near_devices(context):
+        if not near & kept:
+            here = free & near
+            kept = _oldest(context, pool, here | kept, kept.bit_count() + min(step, here.bit_count()), kept)
+    return kept
+
+
+def _oldest(context: PlacementContext, pool: Pool, free: int, count: int, kept: int = 0) -> int:
+    """Return ``count`` of the free earlier CPUs, ``kept`` among them, without those added last.
+
+    See docs/placement.md, Enactment.
+    """
     for batch in additions(context.request.previous):
-        here, missing = free & batch, count - kept.bit_count()
+        here, missing = free & batch & ~kept, count - kept.bit_count()
         if here.bit_count() >= missing:
             return kept | _pick_of_batch(context, pool, here, missing, kept)
         kept |= here

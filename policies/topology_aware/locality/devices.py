@@ -148,7 +148,7 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
     """
     if context.demand.single_node and not in_one_node(context.tree.machine, pool):
         return 0
-    near = _near(context) if context.demand.strict_hints else ()
+    near = near_devices(context) if context.demand.strict_hints else ()
     if not near:
         return ANYWHERE
     together = reduce(or_, near)
@@ -168,10 +168,10 @@ def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:
 
     One CPU cannot be near two devices in two packages: the strict preference refuses that.
     """
-    return reach == ANYWHERE or all(owned & cpus for cpus in _near(context))
+    return reach == ANYWHERE or all(owned & cpus for cpus in near_devices(context))
 
 
-def _near(context: PlacementContext) -> tuple[int, ...]:
+def near_devices(context: PlacementContext) -> tuple[int, ...]:
     """Return the CPUs near each device whose locality is known; none of them may be online."""
     found = (local_cpus(context.tree.machine, hint) for hint in context.request.hints)
     return tuple(dict.fromkeys(cpus for cpus in found if cpus is not None))

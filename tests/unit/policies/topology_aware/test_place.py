@@ -383,3 +383,12 @@ def test_room_is_made_for_cpus_and_not_for_whole_cores() -> None:
     decision = placed(OPEN.decide(fill(OPEN, *shares), request("big/c", 14000, threads=Threads.OWN_CORE)))
     assert len(decision.grant.owned) == 14
     assert codes(decision)[:2] == ["no-whole-cores", "lifted"]
+
+
+def test_one_that_comes_back_is_not_refused_for_its_earlier_cpus_where_isolated_ones_are_free() -> None:
+    policy = topology_aware(small_machine(packages=1, nodes=1, cores=2, threads=2, isolated="3"), "0")
+    held = fill(policy, request("s/c", 1000, BURSTABLE))
+    wanted = request("p/c", 1500, previous=before("root", "1"))
+    decision = placed(policy.decide(held, wanted))
+    assert (str(decision.grant.owned), decision.grant.request) == ("3", wanted)
+    assert {"previous-lost", "isolated-instead"} <= set(codes(decision))

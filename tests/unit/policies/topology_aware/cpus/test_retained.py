@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuKind, Grant, Request, Threads
+from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.retained import additions
 from policies.topology_aware.supply.supply import room_of
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import before, context_of, four_nodes, request, supply_of, tree_of
 from tests.unit.policies.giving import given, offered, owned
 
@@ -149,3 +149,22 @@ def test_isolated_cpus_that_are_kept_count_when_more_of_them_are_wanted() -> Non
     assert (CpuSet(ordinary.keep), ordinary.isolated, ordinary.sliced) == (CpuSet.parse("4"), 0, 2)
     alone = offer("NUMA node #0", replace(wanted, previous=before("NUMA node #0", "3")))
     assert (CpuSet(alone.keep), alone.isolated, alone.sliced) == (CpuSet.parse("3"), 1, 1)
+
+
+def test_shrinking_keeps_a_cpu_near_each_device_where_that_is_strict() -> None:
+    hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in ("0-3", "4-7"))
+    earlier = before("root", "1,4-6", "1")
+    kept = [
+        CpuSet(offer("root", request(mcpu=2000, hints=hints, strict_hints=strict, previous=earlier)).keep)
+        for strict in (False, True)
+    ]
+    assert kept == [CpuSet.parse("4-5"), CpuSet.parse("1,6")]
+    assert taken("root", request(mcpu=2000, hints=hints, strict_hints=True, previous=earlier)) == ("1,6", "")
+
+
+def test_shrinking_to_fewer_cpus_than_devices_keeps_the_oldest() -> None:
+    hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in ("0-3", "4-7"))
+    wanted = request(
+        mcpu=1000, prefer_isolated=False, hints=hints, strict_hints=True, previous=before("root", "1,5", "1")
+    )
+    assert CpuSet(offer("root", wanted).keep) == CpuSet.parse("5")
