@@ -40,14 +40,14 @@ ENGINEERING = """
     change check child choose cleared cli clock code cold column config confirmed conflict constraint content contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
-    anneal distribution documents graph greedy select
+    anneal choices distribution documents graph greedy search select unlisted
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter form format function gate gauge generate glob good hardware hash helper hint history identity index inline
     input intercept interest interval invariant key kind known lag language last layout level lexer line link load
     locality location lock log loop main match measure merge metrics migrate migration model narrow none notice number
     object observer offer open operation option order ordered outcome outline output override packing parse parser part
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
-    range read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
+    range reach read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spill spread start startup state step stop store summary supply swap switch

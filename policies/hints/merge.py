@@ -1,0 +1,185 @@
+"""Merge the hints of all resources into one affinity, as a policy of the Topology Manager has it.
+
+The policies of today's kubelet give exactly its answers (pkg/kubelet/cm/topologymanager, v1.36); those of 2019 are the
+ones it had before, and two that were proposed. The kubelet visits every combination of hints. Here the result comes
+from set intersections where hints have to be equal, and from ``Reach`` where they only have to overlap.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from policies.errors import PolicyOptionsError, UnknownPolicyError
+from policies.hints.choices import Choices, listed_choices, resources_of
+from policies.hints.model import HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
+from policies.hints.order import MaskOrder, by_wanted_size
+from policies.hints.reach import Reach
+from policies.hints.unlisted import merge_families, single_node_hints
+
+KUBELET_NODES: Final = 8
+"""The most NUMA nodes that the kubelet manages without ``max-allowable-numa-nodes``; that option may only raise it."""
+CLOSEST_POLICIES: Final = ("best-effort", "restricted")
+"""The policies that ``prefer-closest-numa-nodes`` changes."""
+
+
+def merge(offers: Sequence[Offers], nodes: Nodes, policy: str, options: MergeOptions | None = None) -> Merged:
+    """Return what a policy makes of the hints of all providers.
+
+    Raises UnknownPolicyError, PolicyOptionsError, TooManyHintsError and SearchTooLongError.
+    """
+    if policy not in POLICIES:
+        raise UnknownPolicyError(policy, POLICIES)
+    options = options or MergeOptions()
+    _check(options, nodes, policy)
+    if policy == "none":
+        return Merged(None, preferred=False, admit=True)
+    # The kubelet leaves prefer-closest-numa-nodes out of single-numa-node, and 2019 had no such option.
+    is_by_distance = options.prefer_closest_numa_nodes and policy in CLOSEST_POLICIES
+    order = MaskOrder(nodes.mask, nodes.distances if is_by_distance else None)
+    offered = list(resources_of(offers))
+    if policy == "single-numa-node":
+        offered = [replace(o, hints=single_node_hints(o.hints)) for o in offered]
+    choices = [listed_choices(o.provider, o.resource, o.hints) for o in offered if not isinstance(o.hints, Unlisted)]
+    if len(choices) < len(offered):
+        return merge_families(offered, order, policy)
+    return _RULES[policy](choices, order)
+
+
+def _check(options: MergeOptions, nodes: Nodes, policy: str) -> None:
+    count, most = nodes.mask.bit_count(), options.max_allowable_numa_nodes
+    if most is not None and most < KUBELET_NODES:
+        raise PolicyOptionsError("max-allowable-numa-nodes", str(most), f"give a number from {KUBELET_NODES}")
+    if most is not None and count > most and policy != "none":
+        raise PolicyOptionsError("max-allowable-numa-nodes", str(most), f"the machine has {count} NUMA nodes")
+    if not options.prefer_closest_numa_nodes or policy not in CLOSEST_POLICIES:
+        return
+    side = nodes.mask.bit_length()
+    if nodes.distances is None:
+        raise PolicyOptionsError("prefer-closest-numa-nodes", "true", "the distances between nodes are not known")
+    if len(nodes.distances) < side or any(len(row) < side for row in nodes.distances):
+        raise PolicyOptionsError("distances", f"{len(nodes.distances)} rows", f"give {side} rows of {side} numbers")
+
+
+def _equal(choices: Sequence[Choices], full: int, *, preferred: bool) -> dict[int, int]:
+    """Return the masks that hints with this flag of all resources agree on; a hint for any node agrees with each.
+
+    The keys are without nodes beyond the machine, the values with them.
+    """
+    bound = [c.flagged(preferred) for c in choices if preferred not in c.any_flags]
+    if bound:
+        common: frozenset[int] = frozenset.intersection(*sorted(bound, key=len))
+    else:
+        common = frozenset((full,)).union(*(c.flagged(preferred) for c in choices))
+    return {mask & full: mask for mask in sorted(common, reverse=True)}
+
+
+def _agreed(choices: Sequence[Choices], affinity: int, offered: int, *, preferred: bool) -> Merged:
+    """Return the result in which every resource has a hint of this offered mask, or one for any node."""
+    rests_on = tuple(c.origin(offered, preferred=preferred) for c in choices)
+    return Merged(affinity, preferred, admit=True, rests_on=rests_on)
+
+
+def _best_effort(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Prefer what all agree on, on the fewest nodes; else take an overlap as wide as the widest resource needs."""
+    full = order.full
+    equal = _equal(choices, full, preferred=True)
+    equal.pop(0, None)
+    if equal:
+        best = order.best(equal)
+        return _agreed(choices, best, equal[best], preferred=True)
+    reach = Reach([c.within(full) for c in choices], full)
+    overlaps = reach.masks - {0}
+    if not overlaps:
+        return Merged(full, preferred=False, admit=True)
+    wanted = max(c.narrowest() for c in choices)
+    size = min(set(map(int.bit_count, overlaps)), key=lambda size: by_wanted_size(size, wanted))
+    best = order.best_of_size(overlaps, size)
+    return Merged(best, preferred=False, admit=True, rests_on=_parts(reach, choices, best, full))
+
+
+def _parts(reach: Reach, choices: Sequence[Choices], target: int, full: int) -> tuple[HintOrigin, ...]:
+    """Return hints of each resource whose overlap is the target."""
+    parts = reach.combination(target, lambda i, mask: (mask not in choices[i].preferred, mask.bit_count(), mask))
+    return tuple(c.origin_within(mask, full) for c, mask in zip(choices, parts, strict=True))
+
+
+def _restricted(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    merged = _best_effort(choices, order)
+    return replace(merged, admit=merged.preferred)
+
+
+def _single_numa_node(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Keep the preferred hints for a single node or for any; the full mask becomes no affinity, as in the kubelet."""
+    single = [
+        replace(
+            c,
+            preferred=frozenset(mask for mask in c.preferred if mask.bit_count() == 1),
+            others=frozenset(),
+            any_flags=c.any_flags & {True},
+        )
+        for c in choices
+    ]
+    equal = _equal(single, order.full, preferred=True)
+    equal.pop(0, None)
+    if not equal:
+        return Merged(None, preferred=False, admit=False)
+    best = order.best(equal)
+    merged = _agreed(single, best, equal[best], preferred=True)
+    return replace(merged, affinity=None) if best == order.full else merged
+
+
+def _narrow(mask: int) -> tuple[bool, int, int]:
+    """Return the order of 2019: at least one node, then few nodes, then low ones."""
+    return mask == 0, mask.bit_count(), mask
+
+
+def _best_effort_2019(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Take the narrowest overlap of preferred hints, be it empty; else that of any hints."""
+    full = order.full
+    preferred = [replace(c, others=frozenset(), any_flags=c.any_flags & {True}) for c in choices]
+    if all(c.preferred or c.any_flags for c in preferred):
+        reach = Reach([c.within(full) for c in preferred], full)
+        best = min(reach.masks, key=_narrow)
+        return Merged(best, preferred=True, admit=True, rests_on=_parts(reach, preferred, best, full))
+    reach = Reach([c.within(full) for c in choices], full)
+    best = min(reach.masks, key=_narrow)
+    if not best:  # the rule starts from no affinity, and an empty overlap is no better
+        return Merged(None, preferred=False, admit=True)
+    return Merged(best, preferred=False, admit=True, rests_on=_parts(reach, choices, best, full))
+
+
+def _strict_2019(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    merged = _best_effort_2019(choices, order)
+    return replace(merged, admit=merged.preferred)
+
+
+def _proposed_strict(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Admit only what all agree on with preferred hints."""
+    return _agreement(choices, order, (True,))
+
+
+def _equal_only(choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Admit what all agree on with preferred hints, or else with others."""
+    return _agreement(choices, order, (True, False))
+
+
+def _agreement(choices: Sequence[Choices], order: MaskOrder, flags: tuple[bool, ...]) -> Merged:
+    for flag in flags:
+        equal = _equal(choices, order.full, preferred=flag)
+        if equal:
+            best = min(equal, key=_narrow)
+            return _agreed(choices, best, equal[best], preferred=flag)
+    return Merged(None, preferred=False, admit=False, has_hint=False)
+
+
+_RULES: Final[dict[str, Callable[[Sequence[Choices], MaskOrder], Merged]]] = {
+    "best-effort": _best_effort,
+    "restricted": _restricted,
+    "single-numa-node": _single_numa_node,
+    "best-effort-2019": _best_effort_2019,
+    "strict-2019": _strict_2019,
+    "proposed-strict": _proposed_strict,
+    "equal-only": _equal_only,
+}
+POLICIES: Final = ("none", *_RULES)
+"""The policies of ``merge``: today's of the kubelet, then those of 2019."""

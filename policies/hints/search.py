@@ -1,0 +1,299 @@
+"""Find the first set of NUMA nodes that has a property, without listing the sets.
+
+The searches decide on one node after the other from the highest down, and leave it out first: the first set found is
+the one of the lowest mask. A branch ends as soon as a bound says that nothing can come of it.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate
+
+from policies.errors import PolicyBaseError
+from policies.hints.model import Amount
+
+MAX_STEPS = 100_000
+"""The most nodes that a search decides on, over all its branches: a few tenths of a second of work."""
+MAX_CLOSEST_STEPS = 10_000
+"""The same where distances count: a step takes longer, and the best that was found until then is nearly as good."""
+
+Distances = Sequence[Sequence[int]]
+
+
+class SearchTooLongError(PolicyBaseError):
+    """Amounts or distances for which the bounds of a search say too little."""
+
+    def __str__(self) -> str:
+        return "merging the hints of these NUMA nodes would take too long; ask for fewer resources at once"
+
+
+@dataclass(slots=True)
+class _Steps:
+    left: int = MAX_STEPS
+
+    def take(self) -> None:
+        """Count one. Raises SearchTooLongError."""
+        self.left -= 1
+        if self.left < 0:
+            raise SearchTooLongError
+
+
+def members(mask: int) -> list[int]:
+    """Return the nodes of a mask, ascending.
+
+    >>> members(0b1010)
+    [1, 3]
+    """
+    return [node for node in range(mask.bit_length()) if mask >> node & 1]
+
+
+def reaches(amount: Amount, mask: int) -> bool:
+    """Return whether these nodes together have what is asked."""
+    return sum(amount.free[node] for node in members(mask)) >= amount.request
+
+
+def distance_within(mask: int, distances: Distances) -> int:
+    """Return the sum over all ordered pairs of nodes in the set, each node with itself included.
+
+    For sets of the same size it has the order of the kubelet's average.
+    """
+    nodes = members(mask)
+    return sum(distances[a][b] for a in nodes for b in nodes)
+
+
+def lowest_set(
+    amounts: Sequence[Amount],
+    size: int,
+    within: int,
+    required: int = 0,
+    accept: Callable[[int], bool] | None = None,
+) -> int:
+    """Return the lowest mask of this many nodes that reaches all amounts, and is accepted; 0 = there is none.
+
+    It is part of ``within`` and holds ``required``. Raises SearchTooLongError.
+    """
+    if required & ~within or not required.bit_count() <= size <= within.bit_count() or not size:
+        return 0
+    nodes = members(within & ~required)
+    missing = tuple(a.request - sum(a.free[node] for node in members(required)) for a in amounts)
+    tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
+    failed: set[tuple[int, int, tuple[int, ...]]] = set()
+    steps = _Steps()
+
+    def visit(position: int, mask: int, left: int, missing: tuple[int, ...]) -> int:
+        """Decide on the nodes below the position, of which as many as are left have to bring what is missing."""
+        steps.take()
+        if position < left or any(part > top[position][left] for part, top in zip(missing, tops, strict=True)):
+            return 0
+        if not left:
+            return mask if accept is None or accept(mask) else 0
+        state = (position, left, missing)
+        if state in failed:
+            return 0
+        node = nodes[position - 1]
+        less = tuple(max(part - a.free[node], 0) for part, a in zip(missing, amounts, strict=True))
+        found = visit(position - 1, mask, left, missing) or visit(position - 1, mask | 1 << node, left - 1, less)
+        if not found and accept is None:
+            failed.add(state)
+        return found
+
+    return visit(len(nodes), required, size - required.bit_count(), tuple(max(part, 0) for part in missing))
+
+
+def fewest_nodes(amounts: Sequence[Amount], within: int, required: int = 0) -> int:
+    """Return the number of nodes of the smallest set that reaches all amounts; 0 = there is none.
+
+    Raises SearchTooLongError.
+    """
+    if required & ~within or not all(reaches(amount, within) for amount in amounts):
+        return 0
+    least = max((_fewest_of_one(amount, within, required) for amount in amounts), default=0)
+    sizes = range(max(1, least, required.bit_count()), within.bit_count() + 1)
+    return next((size for size in sizes if lowest_set(amounts, size, within, required)), 0)
+
+
+def _fewest_of_one(amount: Amount, within: int, required: int) -> int:
+    """Return the number of nodes of the smallest set that reaches this amount alone."""
+    certain = [amount.free[node] for node in members(required)]
+    largest = sorted((amount.free[node] for node in members(within & ~required)), reverse=True)
+    sums = accumulate(largest, initial=sum(certain))
+    return len(certain) + next((count for count, total in enumerate(sums) if total >= amount.request), len(largest))
+
+
+def _top_sums(amounts: Sequence[int], most: int) -> list[list[int]]:
+    """Return, for the first 0, 1, ... amounts, the sums of their 0, 1, ... largest."""
+    largest: list[int] = []  # negated, so that they ascend
+    sums = [[0] * (most + 1)]
+    for amount in amounts:
+        insort(largest, -amount)
+        del largest[most:]
+        found = [0, *(-total for total in accumulate(largest))]
+        sums.append(found + found[-1:] * (most + 1 - len(found)))
+    return sums
+
+
+class ClosestSearch:
+    """Sets of nodes, part of ``within`` and with all of ``required``, that have the least distance within them."""
+
+    def __init__(self, distances: Distances, within: int, required: int = 0) -> None:
+        """Sort the distances, for the bound."""
+        self._distances = distances
+        self._within = within
+        self._required = required
+        self._nodes = members(within & ~required)
+        # Both directions between two nodes; and the sums of the 0, 1, ... smallest of each node.
+        self._pairs = {a: {b: distances[a][b] + distances[b][a] for b in members(within)} for a in self._nodes}
+        self._least = {
+            a: list(accumulate(sorted(self._pairs[a][b] for b in self._nodes if b != a), initial=0))
+            for a in self._nodes
+        }
+
+    def best(self, size: int, accept: Callable[[int], bool], amounts: Sequence[Amount] = ()) -> int:
+        """Return the accepted set of this many nodes that is closest, then lowest, and reaches all amounts; 0 = none.
+
+        After ``MAX_CLOSEST_STEPS`` it is the closest of those seen; SearchTooLongError is raised where none was.
+        """
+        required, nodes = self._required, self._nodes
+        if required & ~self._within or not required.bit_count() <= size <= self._within.bit_count() or not size:
+            return 0
+        tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
+        steps = _Steps(MAX_CLOSEST_STEPS)
+        found: list[tuple[int, int]] = []
+
+        def visit(position: int, mask: int, left: int, missing: tuple[int, ...], costs: dict[int, int]) -> None:
+            """``costs``: the distance so far under -1, and what each node below the position would add."""
+            steps.take()
+            if position < left or any(part > top[position][left] for part, top in zip(missing, tops, strict=True)):
+                return
+            if found and self._bound(position, left, costs) >= 2 * found[0][0]:
+                return
+            if not left:
+                if accept(mask):
+                    found[:] = [(costs[-1], mask)]
+                return
+            node = nodes[position - 1]
+            visit(position - 1, mask, left, missing, costs)
+            pairs = self._pairs[node]
+            dearer = {other: costs[other] + pairs[other] for other in nodes[: position - 1]}
+            dearer[-1] = costs[-1] + costs[node]
+            less = tuple(part - a.free[node] for part, a in zip(missing, amounts, strict=True))
+            visit(position - 1, mask | 1 << node, left - 1, less, dearer)
+
+        fixed = members(required)
+        costs = {node: self._distances[node][node] + sum(self._pairs[node][b] for b in fixed) for node in nodes}
+        costs[-1] = distance_within(required, self._distances)
+        missing = tuple(amount.request - sum(amount.free[node] for node in fixed) for amount in amounts)
+        try:
+            visit(len(nodes), required, size - len(fixed), missing, costs)
+        except SearchTooLongError:
+            if not found:
+                raise
+        return found[0][1] if found else 0
+
+    def _bound(self, position: int, left: int, costs: dict[int, int]) -> int:
+        """Return twice a lower bound on the distance: of two nodes that are left each counts half of their pair."""
+        least = sorted(2 * costs[node] + self._least[node][left - 1] for node in self._nodes[:position]) if left else []
+        return 2 * costs[-1] + sum(least[:left])
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """A resource whose hints are all sets of ``within`` that hold ``required`` and reach the amounts.
+
+    Each hint is ``within`` without the nodes that it gives up.
+    """
+
+    amounts: tuple[Amount, ...]
+    within: int
+    required: int
+
+    def slack(self) -> tuple[int, ...]:
+        """Return how much of each amount it can give up."""
+        return tuple(sum(a.free[node] for node in members(self.within)) - a.request for a in self.amounts)
+
+
+@dataclass(slots=True)
+class OverlapSearch:
+    """Sets of nodes that are the overlap of one hint of each giver, within a set of nodes that all of them have."""
+
+    givers: Sequence[Giver]
+    within: int
+    _nodes: list[int] = field(init=False)
+    _slack: tuple[tuple[int, ...], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out what each giver can give up."""
+        self._nodes = members(self.within)
+        self._slack = tuple(giver.slack() for giver in self.givers)
+
+    def lowest(self, size: int, only: int | None = None) -> tuple[int, tuple[int, ...]] | None:
+        """Return the lowest overlap of this many nodes, and what each giver gives up for it; None = there is none.
+
+        ``only``: no other set counts. Raises SearchTooLongError.
+        """
+        if not 0 < size <= len(self._nodes) or any(part < 0 for parts in self._slack for part in parts):
+            return None
+        sums = cache(self._sums)
+        given = [0] * len(self.givers)
+        failed: set[tuple[int, int, tuple[tuple[int, ...], ...]]] = set()
+        steps = _Steps()
+
+        def visit(position: int, mask: int, left: int, slack: tuple[tuple[int, ...], ...]) -> int:
+            """Decide on the nodes below the position, of which as many as are left stay in."""
+            steps.take()
+            surplus = position - left
+            if surplus < 0 or left < 0 or (surplus and surplus > _most_given(sums(position), slack)):
+                return 0
+            if not position:
+                return mask
+            state = (position, left, slack)
+            if state in failed:
+                return 0
+            node = self._nodes[position - 1]
+            for giver, less in self._ways_out(node, slack) if surplus and not (only or 0) >> node & 1 else ():
+                found = visit(position - 1, mask, left, less)
+                if found:
+                    given[giver] |= 1 << node
+                    return found
+            if only is None or only >> node & 1:
+                found = visit(position - 1, mask | 1 << node, left - 1, slack)
+                if found:
+                    return found
+            failed.add(state)
+            return 0
+
+        found = visit(len(self._nodes), 0, size, self._slack)
+        return (found, tuple(given)) if found else None
+
+    def _ways_out(
+        self, node: int, slack: tuple[tuple[int, ...], ...]
+    ) -> Iterable[tuple[int, tuple[tuple[int, ...], ...]]]:
+        """Return who can give the node up, each with the slack that is then left, the least loss first."""
+        ways = []
+        for i, (giver, parts) in enumerate(zip(self.givers, slack, strict=True)):
+            if giver.required >> node & 1:
+                continue
+            less = tuple(part - a.free[node] for part, a in zip(parts, giver.amounts, strict=True))
+            if less == parts:
+                return ((i, slack),)
+            if min(less) >= 0:
+                ways.append((i, (*slack[:i], less, *slack[i + 1 :])))
+        return ways
+
+    def _sums(self, position: int) -> list[tuple[int, list[list[int]]]]:
+        """Return for each giver how many nodes below the position it may give up, and sums of the smallest amounts."""
+        found = []
+        for giver in self.givers:
+            nodes = [node for node in self._nodes[:position] if not giver.required >> node & 1]
+            sums = [list(accumulate(sorted(amount.free[node] for node in nodes))) for amount in giver.amounts]
+            found.append((len(nodes), sums))
+        return found
+
+
+def _most_given(sums: list[tuple[int, list[list[int]]]], slack: tuple[tuple[int, ...], ...]) -> int:
+    """Return a bound on how many nodes the givers can give up together."""
+    return sum(
+        min((count, *(bisect_right(smallest, part) for smallest, part in zip(of_giver, parts, strict=True))))
+        for (count, of_giver), parts in zip(sums, slack, strict=True)
+    )

@@ -1,0 +1,51 @@
+from policies.hints.choices import ANY_OTHER, ANY_PREFERRED, listed_choices, resources_of
+from policies.hints.model import NO_RESOURCE, Amount, Hint, HintOrigin, Offers, Unlisted
+
+CPU = listed_choices(1, "cpu", (Hint(0b01, True), Hint(0b01, False), Hint(0b110, False), Hint(None, False)))
+FAMILY = Unlisted((Amount((1,), 1),), 1, 0b1)
+
+
+def test_every_resource_counts_as_a_provider_of_its_own() -> None:
+    hints = (Hint(1, True),)
+    offers: list[Offers] = [{"cpu": hints, "memory": hints}, {"gpu": hints, "nic": FAMILY}]
+    assert [(found.provider, found.resource) for found in resources_of(offers)] == [
+        (0, "cpu"),
+        (0, "memory"),
+        (1, "gpu"),
+        (1, "nic"),
+    ]
+
+
+def test_no_opinion_is_any_node_preferred_and_no_possibility_is_any_node_not_preferred() -> None:
+    offers: list[Offers] = [None, {}, {"cpu": None, "gpu": ()}]
+    assert [(found.resource, found.hints) for found in resources_of(offers)] == [
+        (NO_RESOURCE, (ANY_PREFERRED,)),
+        (NO_RESOURCE, (ANY_PREFERRED,)),
+        ("cpu", (ANY_PREFERRED,)),
+        ("gpu", (ANY_OTHER,)),
+    ]
+
+
+def test_hints_become_masks_by_flag() -> None:
+    assert (set(CPU.preferred), set(CPU.others), set(CPU.any_flags)) == ({0b01}, {0b01, 0b110}, {False})
+
+
+def test_nodes_beyond_the_machine_are_cut_off_and_any_is_the_whole_machine() -> None:
+    assert CPU.within(0b11) == {0b01, 0b10, 0b11}
+
+
+def test_the_narrowest_mask_counts_nodes_beyond_the_machine_and_not_any() -> None:
+    assert CPU.narrowest() == 1
+    assert listed_choices(0, "cpu", (Hint(0b110, True),)).narrowest() == 2
+    assert listed_choices(0, "cpu", (Hint(None, True),)).narrowest() == 0
+
+
+def test_an_origin_is_the_hint_as_it_was_offered() -> None:
+    assert CPU.origin(0b01, preferred=False) == HintOrigin(1, "cpu", Hint(0b01, False))
+    assert CPU.origin(0b10, preferred=False) == HintOrigin(1, "cpu", Hint(None, False))
+
+
+def test_the_origin_of_a_clipped_mask_has_the_nodes_beyond_and_a_preferred_one_comes_first() -> None:
+    assert CPU.origin_within(0b10, 0b11).hint == Hint(0b110, False)
+    assert CPU.origin_within(0b01, 0b11).hint == Hint(0b01, True)
+    assert CPU.origin_within(0b11, 0b11).hint == Hint(None, False)
