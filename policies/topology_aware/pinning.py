@@ -1,26 +1,39 @@
 """Derive the pinning of every container from all grants, and the pinnings that a change of grants changes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
 from policies.hardware.siblings import one_thread_per_core, siblings_of
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.supply import Supply
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 
 def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> Pinning:
     """Return the pinning of one grant. ``effective`` is ``supply.effective()``."""
-    is_written = options.pin_memory and grant.mems and not grant.request.preferences.preserve_memory
-    mems = grant.mems | grant.spill if is_written else None
+    return _pinning(_cpus_of(grant, supply, effective, options), _mems_of(grant, options))
+
+
+def _pinning(cpus: int, mems: int) -> Pinning:
+    return Pinning(CpuSet(cpus) if cpus else None, NodeSet(mems) if mems else None)
+
+
+def _mems_of(grant: Grant, options: TopologyAwareOptions) -> int:
+    """Return what is written as its memory nodes; 0 = nothing."""
+    mems = grant.mems.mask
+    if not mems or not options.pin_memory or grant.request.preferences.preserve_memory:
+        return 0
+    return mems | grant.spill.mask
+
+
+def _cpus_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: TopologyAwareOptions) -> int:
+    """Return what is written as its CPUs; 0 = nothing."""
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
-        return Pinning(None, mems)
+        return 0
     owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)
     if (grant.request.preferences.threads or options.threads) is Threads.HIDE:
-        cpus = _one_of_each_core(supply, owned, shared)
-    else:
-        cpus = owned | shared
-    return Pinning(CpuSet(cpus) if cpus else None, mems)
+        return _one_of_each_core(supply, owned, shared)
+    return owned | shared
 
 
 def _shared_of(grant: Grant, supply: Supply, effective: tuple[int, ...]) -> int:
@@ -51,17 +64,34 @@ def changed_pinnings(
     before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
     """Return an update for each pinning that differs. ``grants`` are (before, after) pairs sorted by container."""
+    made: dict[tuple[int, int], Pinning] = {}  # most sharers of a pool have the same
+    updates = []
+    for grant, cpus, mems in _changed(before, after, grants, options):
+        pinning = made.get((cpus, mems)) or made.setdefault((cpus, mems), _pinning(cpus, mems))
+        updates.append(Update(grant.request.container, pinning))
+    return tuple(updates)
+
+
+def count_changed(
+    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
+) -> int:
+    """Return how many updates ``changed_pinnings`` has."""
+    return sum(1 for _ in _changed(before, after, grants, options))
+
+
+def _changed(
+    before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
+) -> Iterator[tuple[Grant, int, int]]:
+    """Yield the grants whose pinning differs, as they are afterwards, with the CPUs and memory nodes as masks."""
     old, new = before.effective(), after.effective()
     touched = {p.name for p, a, b in zip(before.tree.pools, old, new, strict=True) if a != b}
     reserved_moves = before.reserved_set() != after.reserved_set()
-    updates = []
     for was, now in grants:
         if was is now and not _is_touched(was, touched, reserved_moves=reserved_moves):
             continue
-        pinning = pinning_of(now, after, new, options)
-        if pinning != pinning_of(was, before, old, options):
-            updates.append(Update(now.container, pinning))
-    return tuple(updates)
+        cpus, mems = _cpus_of(now, after, new, options), _mems_of(now, options)
+        if cpus != _cpus_of(was, before, old, options) or (was is not now and mems != _mems_of(was, options)):
+            yield now, cpus, mems
 
 
 def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> bool:
