@@ -37,7 +37,8 @@ RPC_AND_HTTP = """
 ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
     arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture catalog
-    change check child choose cleared cli clock code cold column config confirmed conflict constraint content contested
+    change check child choice choose cleared cli clock code cold column config confirmed conflict constraint content
+    contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     anneal choices distribution documents graph greedy search select unlisted

@@ -113,8 +113,11 @@ def _domain_of(domain: Domain, pool: Pool) -> Domain:
 
 
 def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: int) -> int:
+    give, free = tallies.give, domain.cpus & candidates.free
+    if free.bit_count() == count:
+        return free
     if domain.level is Level.CORE:
-        return _lowest(domain.cpus & candidates.free, count)
+        return _lowest(free, count)
     spread = _spread(candidates, tallies, domain)
     alone = [leaf for leaf in spread.leaves if _gives(tallies, leaf.path, count)]
     # What lies near comes first, also where a domain elsewhere could give all.
@@ -123,16 +126,18 @@ def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: in
     if len(spread.leaves) > 1 and not alone:
         return sum(_pick(candidates, tallies, leaf, share) for leaf, share in spread.shares(count))
     taken = 0
-    rest = [c for c in domain.children if tallies.give[c.index]]
+    rest = [c for c in domain.children if give[c.index]]
+    most = max((give[c.index] for c in rest), default=0)
+    if count > most:
+        rest.sort(key=lambda c: _spill_key(candidates, tallies, c), reverse=True)  # the last one is taken next
     while count and rest:
-        fitting = [c for c in rest if tallies.give[c.index] >= count]
+        fitting = [c for c in rest if give[c.index] >= count] if count <= most else ()
         if fitting:
             best = min(fitting, key=lambda c: _fit_key(candidates, tallies, c, count))
             return taken | _pick(candidates, tallies, best, count)
-        best = min(rest, key=lambda c: _spill_key(candidates, tallies, c))
-        rest.remove(best)
-        taken |= _pick(candidates, tallies, best, tallies.give[best.index])
-        count -= tallies.give[best.index]
+        best = rest.pop()
+        taken |= _pick(candidates, tallies, best, give[best.index])
+        count -= give[best.index]
     return taken
 
 

@@ -6,52 +6,26 @@ up to a number of steps, which machines of today stay below; beyond, the largest
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, combinations, takewhile
 from typing import Final, NamedTuple
 
 from policies.hardware.domains import Domain, Level
+from policies.topology_aware.cpus.domain_choice import Choice, Leaf, Unbeaten
 from policies.topology_aware.cpus.tallies import Cost, Tallies, siblings_cost
 from sysfs.model import Machine
 
-MOST_UNIONS: Final = 4000
-"""Unions of two choices in the search for the least cost: some three milliseconds."""
 MOST_TRIED: Final = 200
 """Leaves tried in the search for equal choices on nearer nodes: some milliseconds too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A cache domain, or a node without several. ``path``: the indexes of the domains that hold it, itself first."""
+class _Holder(NamedTuple):
+    """A domain with leaves: the mask of their places, what holds them in here, and what all of them give together."""
 
     domain: Domain
-    path: tuple[int, ...]
-    package: int
-    node: int
-    node_id: int  # the kernel's; -1 where a node is no domain
-    is_near: bool
-    is_idle: bool
-
-    @property
-    def index(self) -> int:
-        """The index of its domain."""
-        return self.domain.index
-
-
-class _Option(NamedTuple):
-    """A choice of leaves, as a mask of their places: the domains that it adds, and what it can give."""
-
-    packages: int
-    nodes: int
-    caches: int
-    total: int
-    whole: int
-    loose: int
     leaves: int
-
-
-_NOTHING: Final = _Option(0, 0, 0, 0, 0, 0, 0)
+    inner: tuple["_Holder", ...]
+    given: tuple[int, int, int]
 
 
 class Spread:
@@ -65,25 +39,33 @@ class Spread:
         self._near = near
         self._near_domains = frozenset(_domains_with(top, near)) if near else frozenset[int]()
         lowest = Level.L3 if inner_domains(top, Level.L3) else Level.L2
-        self.leaves = tuple(self._leaves_in(top, lowest, (), (top.index, top.index, -1)))
+        leaves: list[Leaf] = []
+        self._all = self._held_in(leaves, top, lowest, (), (top.index, top.index, -1))
+        self.leaves = tuple(leaves)
         self.is_exact = True  # the last search; it was ended early otherwise
 
-    def _leaves_in(
-        self, domain: Domain, lowest: Level, path: tuple[int, ...], homes: tuple[int, int, int]
-    ) -> Iterator[Leaf]:
-        if not self._tallies.give[domain.index]:
-            return
+    def _held_in(
+        self, leaves: list[Leaf], domain: Domain, lowest: Level, path: tuple[int, ...], homes: tuple[int, int, int]
+    ) -> _Holder:
+        """Add the leaves in this domain that give CPUs."""
         path, (package, node, node_id) = (domain.index, *path), homes
         if domain.level is Level.PACKAGE:
             package = domain.index
         elif domain.level is Level.NODE:
             node, node_id = domain.index, domain.id
-        inner = inner_domains(domain, lowest)
-        for child in inner:
-            yield from self._leaves_in(child, lowest, path, (package, node, node_id))
-        if not inner:
+        first, give = len(leaves), self._tallies.give
+        children = inner_domains(domain, lowest)
+        if not children and give[domain.index]:
             is_idle = not domain.cpus & ~self._tallies.free
-            yield Leaf(domain, path, package, node, node_id, bool(domain.cpus & self._near), is_idle)
+            leaves.append(Leaf(domain, path, package, node, node_id, bool(domain.cpus & self._near), is_idle))
+            return _Holder(domain, 1 << first, (), self._tallies.of(domain))
+        giving = [child for child in children if give[child.index]]
+        inner = tuple(self._held_in(leaves, child, lowest, path, (package, node, node_id)) for child in giving)
+        return _Holder(domain, (1 << len(leaves)) - (1 << first), inner, self._together(domain, inner))
+
+    def _together(self, domain: Domain, inner: Iterable[_Holder]) -> tuple[int, int, int]:
+        """Return what these give together within the limit of the domain that holds them."""
+        return self._tallies.within(domain, *(sum(n) for n in zip((0, 0, 0), *(h.given for h in inner), strict=True)))
 
     def least(self, count: int) -> Cost | None:
         """Return the least cost of ``count`` CPUs; None if there are fewer."""
@@ -95,86 +77,111 @@ class Spread:
         best = self._best(count)
         return [] if best is None else self._shared_out(self._nearest(best, count), count)
 
-    def _best(self, count: int) -> _Option | None:
-        if self._given_by(range(len(self.leaves)))[0] < count:
+    def _best(self, count: int) -> Choice | None:
+        total, gives = self._all.given[0], [self._tallies.give[leaf.index] for leaf in self.leaves]
+        if total < count:
             return None
-        simple = self._option(self._simple(count))
-        unions = _Unions(self.leaves, self._tallies, count, simple[:3], self._near_domains)
-        found = unions.of(self._top)
-        self.is_exact = not unions.are_too_many
-        enough = [option for option in found if option.total >= count]
-        best = simple if unions.are_too_many else min(enough, key=lambda o: self._cost(o, count), default=simple)
+        self.is_exact = True
+        if sum(gives) - min(gives, default=0) < count:  # without any leaf there are too few
+            return self._choice(self._all.leaves)
+        simple = self._choice(self._simple(count))
+        search = Unbeaten(self.leaves, self._tallies, count, simple[:3], self._near_domains)
+        found = search.of(self._top)
+        self.is_exact = not search.are_too_many
+        enough = [choice for choice in found if choice.total >= count]
+        best = simple if search.are_too_many else min(enough, key=lambda c: self._cost(c, count), default=simple)
         # Where the container is already CPUs cost nothing: as many as can be come from there.
-        return self._option(places(best.leaves | sum(1 << i for i, leaf in enumerate(self.leaves) if leaf.is_near)))
+        return self._choice(best.leaves | self._near_leaves)
 
-    def _simple(self, count: int) -> Sequence[int]:
+    def _simple(self, count: int) -> int:
         """Return enough leaves: of the packages that give most, the nodes that give most, of these the leaves."""
-        chosen: Sequence[int] = range(len(self.leaves))
+        chosen = self._all.leaves
         for field in ("package", "node", "index"):
-            groups: dict[int, list[int]] = {}
-            for i in chosen:
-                groups.setdefault(getattr(self.leaves[i], field), []).append(i)
-            chosen = self._largest(list(groups.values()), count)
+            groups: dict[int, int] = {}
+            for i in places(chosen):
+                holder = getattr(self.leaves[i], field)
+                groups[holder] = groups.get(holder, 0) | 1 << i
+            chosen = self._largest(groups.values(), count)
         return chosen
 
-    def _largest(self, groups: list[list[int]], count: int) -> list[int]:
+    def _largest(self, groups: Iterable[int], count: int) -> int:
         """Return the leaves of the largest groups that give enough together."""
-        groups.sort(key=lambda g: (not any(self.leaves[i].is_near for i in g), -self._given_by(g)[0], g))
-        chosen: list[int] = []
-        for group in groups:
-            chosen += group
-            if self._given_by(chosen)[0] >= count:
+        sizes = [(not group & self._near_leaves, -self._given_by(group)[0], places(group), group) for group in groups]
+        chosen, most = 0, 0
+        for _, size, _, group in sorted(sizes):
+            chosen |= group
+            most -= size
+            if most >= count and self._given_by(chosen)[0] >= count:
                 break
-        return sorted(chosen)
+        return chosen
 
-    def _option(self, chosen: Sequence[int]) -> _Option:
-        return _Option(*self._added(chosen), *self._given_by(chosen), sum(1 << i for i in chosen))
+    def _choice(self, chosen: int) -> Choice:
+        return Choice(*self._added(chosen), *self._given_by(chosen), chosen)
 
-    def _added(self, chosen: Iterable[int]) -> tuple[int, int, int]:
+    def _added(self, chosen: int) -> tuple[int, int, int]:
         """Return how many packages, nodes and leaves these add to those that the container is in."""
-        far = [self.leaves[i] for i in chosen if not self.leaves[i].is_near]
-        packages = {leaf.package for leaf in far} - self._near_domains
-        return len(packages), len({leaf.node for leaf in far} - self._near_domains), len(far)
+        packages, nodes, far = self._far
+        far &= chosen
+        return sum(1 for p in packages if p & far), sum(1 for n in nodes if n & far), far.bit_count()
 
-    def _given_by(self, chosen: Iterable[int]) -> tuple[int, int, int]:
+    @cached_property
+    def _near_leaves(self) -> int:
+        return sum(1 << i for i, leaf in enumerate(self.leaves) if leaf.is_near)
+
+    @cached_property
+    def _far(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """The far leaves in each package and in each node that the container is not in, and all of them."""
+        far = self._all.leaves & ~self._near_leaves
+        packages: dict[int, int] = {}
+        nodes: dict[int, int] = {}
+        for i in places(far):
+            leaf = self.leaves[i]
+            for masks, domain in ((packages, leaf.package), (nodes, leaf.node)):
+                if domain not in self._near_domains:
+                    masks[domain] = masks.get(domain, 0) | 1 << i
+        return tuple(packages.values()), tuple(nodes.values()), far
+
+    def _given_by(self, chosen: int) -> tuple[int, int, int]:
         """Return what these leaves can give together, as ``Tallies.of``, within the limits of what holds them."""
-        held = {index for i in chosen for index in self.leaves[i].path}
-        ends = {self.leaves[i].index for i in chosen}
 
-        def visit(domain: Domain) -> tuple[int, int, int]:
-            if domain.index in ends:
-                return self._tallies.of(domain)
-            inner = [visit(child) for child in domain.children if child.index in held]
-            return self._tallies.within(domain, *(sum(given) for given in zip(*inner, strict=True)))
+        def given(holder: _Holder) -> tuple[int, int, int]:
+            if not holder.leaves & ~chosen:
+                return holder.given
+            total = whole = loose = 0
+            for inner in holder.inner:
+                if inner.leaves & chosen:
+                    more = given(inner)
+                    total, whole, loose = total + more[0], whole + more[1], loose + more[2]
+            return self._tallies.within(holder.domain, total, whole, loose)
 
-        return visit(self._top) if held else (0, 0, 0)
+        return given(self._all) if chosen else (0, 0, 0)
 
-    def _cost(self, option: _Option, count: int) -> Cost:
-        return Cost(*option[:3], *siblings_cost(count, option.whole, option.loose, self._tallies.threads))
+    def _cost(self, choice: Choice, count: int) -> Cost:
+        return Cost(*choice[:3], *siblings_cost(count, choice.whole, choice.loose, self._tallies.threads))
 
-    def _nearest(self, best: _Option, count: int) -> tuple[int, ...]:
+    def _nearest(self, best: Choice, count: int) -> tuple[int, ...]:
         """Return leaves that cost as little as ``best``: on nodes near each other, then with little left over."""
         cost = self._cost(best, count)
 
-        def key(option: _Option) -> tuple[int, int, int, int, tuple[int, ...]]:
-            chosen = places(option.leaves)
-            return *self._distance(chosen), self._siblings(option, count), option.total, chosen
+        def key(choice: Choice) -> tuple[int, int, int, int, tuple[int, ...]]:
+            chosen = places(choice.leaves)
+            return *self._distance(chosen), self._siblings(choice, count), choice.total, chosen
 
         found = key(best)
         for chosen in self._of_size(best, count):
-            option = self._option(chosen)
-            if option.total >= count and self._cost(option, count)[:4] <= cost[:4]:
-                found = min(found, key(option))
+            choice = self._choice(chosen)
+            if choice.total >= count and self._cost(choice, count)[:4] <= cost[:4]:
+                found = min(found, key(choice))
         return found[-1]
 
-    def _of_size(self, best: _Option, count: int) -> Iterator[tuple[int, ...]]:
+    def _of_size(self, best: Choice, count: int) -> Iterator[int]:
         """Yield choices of as many leaves that add no more domains than ``best``, until the steps are used up."""
         give = [self._tallies.give[leaf.index] for leaf in self.leaves]
         size, steps = best.leaves.bit_count(), 0
 
-        def extended(chosen: tuple[int, ...], total: int) -> Iterator[tuple[int, ...]]:
+        def extended(chosen: int, total: int) -> Iterator[int]:
             nonlocal steps
-            start, missing = chosen[-1] + 1 if chosen else 0, size - len(chosen)
+            start, missing = chosen.bit_length(), size - chosen.bit_count()
             if not missing:
                 yield chosen
             elif total + sum(sorted(give[start:])[-missing:]) >= count:
@@ -182,11 +189,11 @@ class Spread:
                     steps += 1
                     if steps > MOST_TRIED:
                         return
-                    added = self._added((*chosen, i))
+                    added = self._added(chosen | 1 << i)
                     if all(a <= b for a, b in zip(added, best, strict=False)):
-                        yield from extended((*chosen, i), total + give[i])
+                        yield from extended(chosen | 1 << i, total + give[i])
 
-        yield from extended((), 0)
+        yield from extended(0, 0)
 
     def _distance(self, chosen: Iterable[int]) -> tuple[int, int]:
         """Return the sum of the distances between the nodes of these leaves and near CPUs, and of pairs of CPUs."""
@@ -213,16 +220,17 @@ class Spread:
         What is left over stays together in one leaf as far as that goes.
         """
         order = sorted(chosen, key=self._fullest)
-        whole = min(self._given_by(chosen)[1], count) // self._tallies.threads * self._tallies.threads
+        threads, (_, on_cores, _) = self._tallies.threads, self._given_by(sum(1 << i for i in chosen))
+        whole = min(on_cores, count) // threads * threads
         shares = self._beside_owned(order, count, whole) or self._shares_with(order, count, whole, None)
         return [(self.leaves[i].domain, share) for i, share in shares.items() if share]
 
-    def _siblings(self, option: _Option, count: int) -> int:
+    def _siblings(self, choice: Choice, count: int) -> int:
         """Return ``Cost.siblings``, with regard to a leaf that gives a single thread only in place of a whole core."""
-        strangers, siblings = self._cost(option, count)[3:]
+        strangers, siblings = self._cost(choice, count)[3:]
         if not strangers or siblings:
             return siblings
-        order = sorted(places(option.leaves), key=self._fullest)
+        order = sorted(places(choice.leaves), key=self._fullest)
         return int(not self._beside_owned(order, count, count - strangers))
 
     def _beside_owned(self, order: Sequence[int], count: int, whole: int) -> dict[int, int]:
@@ -269,66 +277,6 @@ class Spread:
     def _fullest(self, i: int) -> tuple[int, ...]:
         leaf, (total, whole, _) = self.leaves[i], self._of(i)
         return -int(leaf.is_near), -int(leaf.is_idle), -whole, -total, i
-
-
-class _Unions:
-    """The choices of leaves without those that are worse than another that adds the same domains."""
-
-    def __init__(
-        self, leaves: Sequence[Leaf], tallies: Tallies, count: int, bound: tuple[int, ...], near: frozenset[int]
-    ) -> None:
-        """``bound``: the domains that some choice adds that gives enough. ``near``: those that cost nothing."""
-        self._places = {leaf.index: i for i, leaf in enumerate(leaves)}
-        self._packages = {leaf.package for leaf in leaves}
-        self._nodes = {leaf.node for leaf in leaves}
-        self._near = near
-        self._tallies = tallies
-        self._most = count, count - count % tallies.threads, max(1, tallies.threads - 1)
-        self._bound = bound
-        self._left = MOST_UNIONS
-        self.are_too_many = False
-
-    def of(self, domain: Domain) -> list[_Option]:
-        """Return the choices below this domain, the empty one first."""
-        far = int(domain.index not in self._near)
-        place = self._places.get(domain.index)
-        if place is not None:
-            options = [_NOTHING, _Option(0, 0, far, *self._tallies.of(domain), 1 << place)]
-        else:
-            options = [_NOTHING]
-            for child in domain.children:
-                if self._tallies.give[child.index]:
-                    options = self._joined(options, self.of(child))
-        package, node = far * (domain.index in self._packages), far * (domain.index in self._nodes)
-        return [_NOTHING, *(self._bounded(domain, option, package, node) for option in options if option.leaves)]
-
-    def _bounded(self, domain: Domain, option: _Option, package: int, node: int) -> _Option:
-        """Return the choice with its domain added, and no more than that can give or the request needs."""
-        given = self._tallies.within(domain, option.total, option.whole, option.loose)
-        total, whole, loose = (min(pair) for pair in zip(given, self._most, strict=True))
-        return option._replace(
-            packages=option.packages + package, nodes=option.nodes + node, total=total, whole=whole, loose=loose
-        )
-
-    def _joined(self, some: Sequence[_Option], others: Sequence[_Option]) -> list[_Option]:
-        """Return every union of two choices but those that give no more than another that adds the same domains."""
-        kept: dict[tuple[int, ...], list[_Option]] = {}
-        for a in some:
-            if self._left < len(others):
-                self.are_too_many = True
-                return [_NOTHING]
-            self._left -= len(others)
-            for b in others:
-                domains = a[0] + b[0], a[1] + b[1], a[2] + b[2]
-                if domains > self._bound:
-                    continue
-                union = _Option(*domains, a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] | b[6])
-                rivals = kept.setdefault(domains, [])
-                if any(r[3] >= union[3] and r[4] >= union[4] and r[5] >= union[5] for r in rivals):
-                    continue
-                rivals[:] = [r for r in rivals if r[3] > union[3] or r[4] > union[4] or r[5] > union[5]]
-                rivals.append(union)
-        return [option for rivals in kept.values() for option in rivals]
 
 
 def inner_domains(domain: Domain, lowest: Level) -> tuple[Domain, ...]:

@@ -1,5 +1,5 @@
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policies.hardware.domains import Domain
+from policies.topology_aware.cpus.domain_choice import Leaf, Unbeaten
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus
-from policies.topology_aware.cpus.spread import MOST_TRIED, Leaf, Spread, domains_of, fewest_domains
+from policies.topology_aware.cpus.spread import MOST_TRIED, Spread, domains_of, fewest_domains
 from policies.topology_aware.cpus.tallies import Tallies, tallies_of
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -141,7 +142,7 @@ def test_on_a_machine_of_hundreds_of_caches_the_search_ends(count: int, monkeypa
     looks = 0
     look = Spread._given_by
 
-    def counting(self: Spread, chosen: Sequence[int]) -> tuple[int, int, int]:
+    def counting(self: Spread, chosen: int) -> tuple[int, int, int]:
         nonlocal looks
         looks += 1
         return look(self, chosen)
@@ -164,6 +165,16 @@ def test_on_machines_of_today_the_search_is_exact(description: dict[str, object]
     for count in range(10, 200, 10):
         spread.least(count)
         assert spread.is_exact, count
+
+
+def test_where_every_domain_is_needed_no_choice_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last CPUs of a machine are asked for by the pod that is meant to fill it."""
+    spread = counted({"packages": 8, "nodes": 4, "cores": 8, "threads": 2}, 1)
+    monkeypatch.delattr(Unbeaten, "of")
+    total = spread._all.given[0]
+    assert {domain.index for domain, _ in spread.shares(total)} == {leaf.index for leaf in spread.leaves}
+    with pytest.raises(AttributeError):
+        spread.shares(total // 2)
 
 
 def test_domains_of_cpus_are_counted_and_are_one_each_at_least() -> None:
