@@ -5,23 +5,24 @@ are updated anyway: they move to a wider pool instead, where that costs no more 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from policies.base import CpuKind, Grant, Placed
+from policies.base import Grant, Placed
+from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
-from policies.topology_aware.cpus.allocate import take
+from policies.topology_aware.cpus.allocate import Taken, take
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.spread import domains_of, fewest_domains
 from policies.topology_aware.explain import PoolChoice
-from policies.topology_aware.migration import clear, with_shares_in_root
-from policies.topology_aware.pinning import changed_pinnings
+from policies.topology_aware.memory.home import in_pools
+from policies.topology_aware.migration import Clearing, Move, with_shares_in_root
+from policies.topology_aware.pinning import count_changed
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Room, Supply, room_of
-from sysfs.cpuset import CpuSet
 
 SMALL_MCPU: Final = 1000
 """Shares that leave a domain are small below this together: what they run on elsewhere is then farther from their
@@ -31,6 +32,21 @@ MOST_TRIED: Final = 8
 _DEPTH: Final = Key._fields.index("depth")
 
 
+@dataclass(frozen=True, slots=True)
+class _Cleared:
+    """The CPUs that one pool gives, and the moves that it takes."""
+
+    pool: Pool
+    offer: Offer
+    taken: Taken
+    moves: tuple[Move, ...]
+
+    @property
+    def moved_mcpu(self) -> int:
+        """The shares that leave."""
+        return sum(move.grant.shared_mcpu for move in self.moves)
+
+
 class ClearedPools:
     """What pools can give once all shares have moved up as far as needed."""
 
@@ -38,6 +54,7 @@ class ClearedPools:
         """Take the input of a placement."""
         self._context = context
         self._ideal = with_shares_in_root(context)
+        self._clearing = Clearing(context)
 
     @cached_property
     def _room(self) -> Room:
@@ -47,16 +64,25 @@ class ClearedPools:
     def _offers(self) -> Sequence[Offer]:
         return offers_of(self._ideal, self._room, self._room)
 
-    def choice(self, i: int) -> PoolChoice | None:
+    def cleared(self, i: int) -> _Cleared | None:
         """Return what this pool gives on the fewest domains, with the moves for it; None if it gives too few CPUs."""
         pool, offer = self._context.tree.pools[i], self._offers[i]
         taken = take(self._ideal, pool, offer, self._room.give) if offer.fits and offer.sliced else None
         if taken is None:
             return None
-        moved = clear(self._context, pool, taken.exclusive)
-        if moved is None:
-            return None
-        return PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),) if moved else ())
+        moves = self._clearing.moves(pool, taken.exclusive)
+        return None if moves is None else _Cleared(pool, offer, taken, moves)
+
+    def choice(self, i: int) -> PoolChoice | None:
+        """Return the same as a choice, with the memory of those that move."""
+        cleared = self.cleared(i)
+        return None if cleared is None else self.choice_of(cleared)
+
+    def choice_of(self, cleared: _Cleared) -> PoolChoice:
+        """Return this as a choice."""
+        moved = in_pools(self._context.supply, ((move.grant, move.pool) for move in cleared.moves))
+        why = (reasons.lifted(moved),) if moved else ()
+        return PoolChoice(cleared.pool, cleared.pool.index, cleared.offer, cleared.taken, moved, why)
 
 
 def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -> PoolChoice | None:
@@ -69,17 +95,17 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
         return None
     if fewest_domains_of(context, len(placed.grant.exclusive)) >= domains:
         return None
-    cleared = ClearedPools(context)
-    otherwise = _updates(context, placed.moved, placed.grant)
+    pools = ClearedPools(context)
+    otherwise = _updates(context, placed.moved, placed.grant.exclusive.mask)
     for level in _as_good(context, ranking, placed.grant.pool):
         found = []
         for i in level[:MOST_TRIED]:
-            choice = cleared.choice(i)
-            fewer = domains if choice is None else domains_of_choice(context, choice)
-            if choice is None or fewer >= domains or _moved_mcpu(choice) >= SMALL_MCPU * fewer[2]:
+            cleared = pools.cleared(i)
+            fewer = domains if cleared is None else domains_of(context.tree.domains.root, cleared.taken.exclusive)
+            if cleared is None or fewer >= domains or cleared.moved_mcpu >= SMALL_MCPU * fewer[2]:
                 continue
-            grant = Grant(context.request, choice.pool.name, CpuKind.EXCLUSIVE, CpuSet(choice.taken.exclusive))
-            updates = _updates(context, choice.moved, grant)
+            choice = pools.choice_of(cleared)
+            updates = _updates(context, choice.moved, choice.taken.exclusive)
             if updates <= otherwise:
                 found.append((fewer, updates, i, choice))
         if found:
@@ -116,13 +142,8 @@ def _as_good(context: PlacementContext, ranking: Ranking, name: str) -> Iterator
         yield sorted((i for i in good if pools[i].depth == depth), key=lambda i: context.supply.granted_mcpu[i])
 
 
-def _moved_mcpu(choice: PoolChoice) -> int:
-    return sum(grant.shared_mcpu for grant in choice.moved)
-
-
-def _updates(context: PlacementContext, moved: tuple[Grant, ...], grant: Grant) -> int:
-    """Return how many others get another pinning by this."""
-    after = with_moved(context, moved).plus(grant)
+def _updates(context: PlacementContext, moved: tuple[Grant, ...], owned: int) -> int:
+    """Return how many others get another pinning if these move and these CPUs are owned."""
     by_container = {g.container: g for g in moved}
-    pairs = [(g, by_container.get(g.container, g)) for g in context.others]
-    return len(changed_pinnings(context.supply, after, pairs, context.options))
+    pairs = [(g, by_container.get(g.container, g) if moved else g) for g in context.others]
+    return count_changed(context.supply, context.supply.owning(owned), pairs, context.options)

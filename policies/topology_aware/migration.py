@@ -6,7 +6,7 @@ clear given CPUs.
 """
 
 from bisect import bisect_left
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from policies.base import ContainerKey, Grant, Threads
 from policies.hardware.pools import Pool
@@ -21,7 +21,7 @@ from policies.topology_aware.supply.supply import Supply, givable
 def with_shares_in_root(context: PlacementContext) -> PlacementContext:
     """Return the input as if all shares were granted in the root, but those that must be near their devices.
 
-    What a pool can give then, it can give once others have moved (``clear``).
+    What a pool can give then, it can give once others have moved (``Clearing``).
     """
     granted = [0] * len(context.tree.pools)
     granted[0] = context.supply.granted_mcpu[0]
@@ -32,49 +32,72 @@ def with_shares_in_root(context: PlacementContext) -> PlacementContext:
     return replace(context, supply=replace(context.supply, granted_mcpu=tuple(granted)))
 
 
-def clear(context: PlacementContext, pool: Pool, taken: int) -> tuple[Grant, ...] | None:
-    """Return few grants in wider pools, so that the container may own these CPUs of the pool; None if impossible.
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A shared grant that moves to a wider pool."""
 
-    Every pool from the deepest up that has less left than is granted in it sends grants to the next one: first those
-    that move in any case, then those whose CPUs shrink in any case, then others.
-    """
-    pools, supply = context.tree.pools, context.supply
-    granted = list(supply.granted_mcpu)
-    for i in pool.path:
-        granted[i] += context.demand.shared_mcpu
-    movable = [g for g in context.others if g.shared_mcpu and not _stays(context, g)]
-    homes = {g.container: context.tree.named(g.pool).index for g in movable}
-    shrink = {g.container for g in movable if pools[homes[g.container]].cpus & taken}
-    moved: dict[ContainerKey, Grant] = {}
-    for low in reversed(pools[1:]):
-        over = granted[low.index] - 1000 * (supply.shared[low.index] & ~taken).bit_count()
-        if over <= 0 or (low.index not in pool.path and not low.cpus & taken):
-            continue
-        inside = [g for g in movable if low.index <= homes[g.container] < low.end]
-        chosen: list[Grant] = []
-        for tier in (moved.keys(), shrink - moved.keys(), homes.keys() - shrink - moved.keys()):
-            missing = over - sum(g.shared_mcpu for g in chosen)
-            chosen += _fewest([g for g in inside if g.container in tier], missing)
-        if sum(g.shared_mcpu for g in chosen) < over:
-            return None
-        for grant in chosen:
-            path = pools[homes[grant.container]].path
-            for i in path[: path.index(low.parent)]:
-                granted[i] -= grant.shared_mcpu
-            homes[grant.container] = low.parent
-            moved[grant.container] = grant
-    return tuple(in_pool(supply, moved[key], pools[homes[key]].name) for key in sorted(moved))
+    grant: Grant
+    pool: str
 
 
-def _fewest(grants: list[Grant], mcpu: int) -> list[Grant]:
-    """Return the fewest grants with this much CPU time together, small ones of those; all if that is too little."""
-    left = sorted(grants, key=lambda g: (g.shared_mcpu, g.container))
-    chosen: list[Grant] = []
-    while mcpu > 0 and left:
-        enough = bisect_left(left, mcpu, key=lambda g: g.shared_mcpu)
-        chosen.append(left.pop(min(enough, len(left) - 1)))
-        mcpu -= chosen[-1].shared_mcpu
-    return chosen
+class Clearing:
+    """The shared grants that may move, to clear CPUs of several pools in turn."""
+
+    def __init__(self, context: PlacementContext) -> None:
+        """Take the input of a placement."""
+        self._context = context
+        movable = (g for g in context.others if g.shared_mcpu and not _stays(context, g))
+        self._grants = sorted(movable, key=lambda g: (g.shared_mcpu, g.container))
+        self._mcpu = [g.shared_mcpu for g in self._grants]
+        self._homes = [context.tree.named(g.pool).index for g in self._grants]
+
+    def moves(self, pool: Pool, taken: int) -> tuple[Move, ...] | None:
+        """Return few moves, so that the container may own these CPUs of the pool; None if impossible.
+
+        Every pool from the deepest up that has less left than is granted in it sends grants to the next one: first
+        those that move in any case, then those whose CPUs shrink in any case, then others.
+        """
+        pools, shared = self._context.tree.pools, self._context.supply.shared
+        granted = list(self._context.supply.granted_mcpu)
+        for i in pool.path:
+            granted[i] += self._context.demand.shared_mcpu
+        homes, moved = list(self._homes), set[int]()
+        shrink = [bool(pools[home].cpus & taken) for home in homes]
+        for low in reversed(pools[1:]):
+            over = granted[low.index] - 1000 * (shared[low.index] & ~taken).bit_count()
+            if over <= 0 or (low.index not in pool.path and not low.cpus & taken):
+                continue
+            tiers: tuple[list[int], list[int], list[int]] = ([], [], [])
+            for n, home in enumerate(homes):
+                if low.index <= home < low.end:
+                    tiers[0 if n in moved else 1 if shrink[n] else 2].append(n)
+            chosen: list[int] = []
+            for tier in tiers:
+                fewest = self._fewest(tier, over)
+                chosen += fewest
+                over -= sum(self._mcpu[n] for n in fewest)
+            if over > 0:
+                return None
+            for n in chosen:
+                path = pools[homes[n]].path
+                for i in path[: path.index(low.parent)]:
+                    granted[i] -= self._mcpu[n]
+                homes[n] = low.parent
+            moved.update(chosen)
+        found = (Move(self._grants[n], pools[homes[n]].name) for n in moved)
+        return tuple(sorted(found, key=lambda move: move.grant.container))
+
+    def _fewest(self, grants: list[int], mcpu: int) -> list[int]:
+        """Return the fewest of these with this much CPU time together, small ones of those; all if that is too little.
+
+        They are in the order of their CPU time.
+        """
+        left, chosen = list(grants), list[int]()
+        while mcpu > 0 and left:
+            enough = bisect_left(left, mcpu, key=self._mcpu.__getitem__)
+            chosen.append(left.pop(min(enough, len(left) - 1)))
+            mcpu -= self._mcpu[chosen[-1]]
+        return chosen
 
 
 def _stays(context: PlacementContext, grant: Grant) -> bool:

@@ -1,5 +1,6 @@
 """Compute home zones: the memory nodes at a container's CPUs, enough of them for its promise, without DRAM if cold."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -138,6 +139,8 @@ def with_enough(
     nodes, within = account.nodes, widest_zone(account.nodes, request)
     most = nodes.capacity(within | home.zone) if home.zone else 0
     amounts = (promised_bytes(request), request.memory_limit_bytes or 0 if only_owned else 0)
+    if max(amounts) <= nodes.capacity(home.zone):
+        return home
     missing = max((amount for amount in amounts if amount <= most), default=0) - nodes.capacity(home.zone)
     if missing <= 0:
         return home
@@ -205,10 +208,40 @@ def home_zone(supply: Supply, grant: Grant, home: Home | None = None) -> int:
     return zone | spread_nodes(supply.memory, grant.request)
 
 
+class Homes:
+    """The home zones of many grants: the home of those that are alike is computed once. Mutable."""
+
+    def __init__(self, supply: Supply) -> None:
+        """``supply`` says what memory there is."""
+        self._supply = supply
+        self._known: dict[tuple[object, ...], Home] = {}
+
+    def zone(self, grant: Grant, pool: str) -> int:
+        """Return the home zone of the grant in this pool, as ``home_zone`` does."""
+        return home_zone(self._supply, grant, self._home(grant, pool))
+
+    def _home(self, grant: Grant, pool: str) -> Home:
+        if grant.request.hints or grant.owned:
+            return home_of_grant(self._supply, replace(grant, pool=pool))
+        # Without devices or CPUs of its own the home follows from this key, the same for most of a pool.
+        wanted = grant.request.preferences
+        key = (pool, wanted.memory_kinds, wanted.strict_memory, wanted.cold_start_seconds)
+        if key not in self._known:
+            self._known[key] = home_of_grant(self._supply, replace(grant, pool=pool))
+        return self._known[key]
+
+
+def in_pools(supply: Supply, moves: Iterable[tuple[Grant, str]]) -> tuple[Grant, ...]:
+    """Return each grant in another pool. Its zone grows by the home zone there, so that no page moves."""
+    homes = Homes(supply)
+    return tuple(
+        replace(grant, pool=pool, mems=NodeSet(grant.mems.mask | homes.zone(grant, pool))) for grant, pool in moves
+    )
+
+
 def in_pool(supply: Supply, grant: Grant, pool: str) -> Grant:
-    """Return the grant in another pool. Its zone grows by the home zone there, so that no page moves."""
-    moved = replace(grant, pool=pool)
-    return replace(moved, mems=grant.mems | NodeSet(home_zone(supply, moved)))
+    """Return this one grant in another pool, as ``in_pools`` does."""
+    return in_pools(supply, [(grant, pool)])[0]
 
 
 def after_cold_start(supply: Supply, grant: Grant) -> Grant:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.memory.home import Home, home_of_grant, home_zone, is_ours
+from policies.topology_aware.memory.home import Homes, is_ours
 from policies.topology_aware.memory.reinstate import widened_for_promises
 from policies.topology_aware.supply.memory_account import MemoryAccount, promise_of, promised_bytes
 from policies.topology_aware.supply.memory_nodes import MemoryNodes
@@ -46,7 +46,7 @@ def narrowed(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant, ...]:
 
 def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
     """Return (grant, home zone) of those with more nodes than at home. Reserved containers stay where they are."""
-    homes: dict[tuple[object, ...], Home] = {}
+    homes = Homes(supply)
     found = []
     for grant in grants:
         if grant.kind is CpuKind.RESERVED or not is_ours(grant):
@@ -54,15 +54,7 @@ def _wide(supply: Supply, grants: Sequence[Grant]) -> list[tuple[Grant, int]]:
         zone = grant.mems.mask
         if zone.bit_count() == 1:  # none is narrower
             continue
-        if grant.request.hints or grant.owned:
-            home = home_zone(supply, grant)
-        else:
-            # Without devices or CPUs of its own the home follows from this key, the same for most of a pool.
-            wanted = grant.request.preferences
-            key = (grant.pool, wanted.memory_kinds, wanted.strict_memory, wanted.cold_start_seconds)
-            if key not in homes:
-                homes[key] = home_of_grant(supply, grant)
-            home = home_zone(supply, grant, homes[key])
+        home = homes.zone(grant, grant.pool)
         if home and home != zone and not home & ~zone and not zone & ~supply.memory.nodes.every:
             found.append((grant, home))
     return found

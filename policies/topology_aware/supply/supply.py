@@ -6,7 +6,7 @@ shared capacity granted in the pool's subtree, and a pool whose shared set is us
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policies.base import CpuKind, Grant
 from policies.hardware.pools import PoolTree
@@ -95,6 +95,11 @@ class Supply:
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
         )
 
+    def owning(self, cpus: int) -> "Supply":
+        """Return the supply with these CPUs owned as well, for what others run on then; no container is booked."""
+        owned = self.owned | cpus
+        return replace(self, owned=owned, shared=tuple(p.sharable & ~owned for p in self.tree.pools))
+
     def effective(self) -> tuple[int, ...]:
         """Return per pool what its sharers run on: its shared set, the nearest non-empty one above, or reserved."""
         result: list[int] = []
@@ -147,14 +152,17 @@ def _with_limit(limits: tuple[int, ...], limit: int, sign: int) -> tuple[int, ..
 
 
 def updated_supply(supply: Supply, old: tuple[Grant, ...], new: tuple[Grant, ...]) -> Supply:
-    """Return the supply of ``new``, given that of ``old``; only the grants between their common ends are booked again.
+    """Return the supply of ``new``, given that of ``old``; only the grants that are not in both are booked again.
 
     Grants are exact integers, so the result is that of booking all of them.
     """
     start = _common_start(old, new)
     old, new = old[start:], new[start:]
     end = _common_start(old[::-1], new[::-1])
-    return supply.minus(*old[: len(old) - end]).plus(*new[: len(new) - end])
+    old, new = old[: len(old) - end], new[: len(new) - end]
+    kept = {id(grant) for grant in old} & {id(grant) for grant in new}  # the tuples keep all of them alive
+    gone, come = (tuple(g for g in grants if id(g) not in kept) for grants in (old, new))
+    return supply.minus(*gone).plus(*come)
 
 
 def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import CpuKind, DeviceLocality, Grant, Threads
-from policies.topology_aware.migration import clear, plan_migrations, with_shares_in_root
+from policies.topology_aware.migration import Clearing, plan_migrations, with_shares_in_root
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
@@ -156,8 +156,8 @@ def test_cpus_on_broken_cores_do_not_count_where_whole_ones_are_wished_for() -> 
 
 def cleared(taken: str, *grants: Grant, pool: str = "root", mcpu: int = 1000) -> dict[str, str] | None:
     context = context_of(TREE, request("new/c", mcpu), *grants)
-    moved = clear(context, TREE.named(pool), CpuSet.parse(taken).mask)
-    return None if moved is None else {g.container.pod_uid: g.pool for g in moved}
+    moves = Clearing(context).moves(TREE.named(pool), CpuSet.parse(taken).mask)
+    return None if moves is None else {move.grant.container.pod_uid: move.pool for move in moves}
 
 
 def test_those_leave_that_have_too_little_left_and_go_no_higher_than_they_must() -> None:
