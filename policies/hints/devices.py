@@ -4,11 +4,12 @@ Source: Kubernetes 1.36, KEP-693; only nodes that have a device of the resource 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from policies.choose import Chooser
 from policies.hints.model import Amount, Hint, Hints, Offers, Unlisted
 from policies.hints.node_count import smallest_size
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, offered, sums, touching
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, is_member, offered, sums, touching
 from sysfs.cpuset import NodeSet
 
 
@@ -19,6 +20,9 @@ class DeviceRequest:
     ``nodes`` has the mask of every device, healthy or not; None: its plugin does not say. ``available`` are the
     healthy ones that no container has, ``reusable`` the ones of init containers of the pod, ``allocated`` the ones
     that this container holds already.
+
+    ``preferred_sets`` are sets of ``count`` devices that go well together, as their plugin says. With them a hint is
+    preferred when it is exactly the nodes of such a set; None: when it has as few nodes as it takes on an idle machine.
     """
 
     count: int
@@ -26,6 +30,14 @@ class DeviceRequest:
     available: frozenset[str]
     reusable: frozenset[str] = frozenset()
     allocated: frozenset[str] = frozenset()
+    preferred_sets: tuple[frozenset[str], ...] | None = None
+
+
+def with_chosen_set(request: DeviceRequest, chooser: Chooser) -> DeviceRequest:
+    """Return the request with the set that a chooser prefers of all devices that the container can have."""
+    available = tuple(sorted(request.available | request.reusable))
+    answer = frozenset(chooser.choose(available, tuple(sorted(request.reusable)), request.count))
+    return replace(request, preferred_sets=(answer,) if answer else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,28 @@ class DeviceProvider:
 
     def offers(self) -> Offers:
         """Return the hints by resource; None for a resource whose devices have no NUMA nodes."""
-        return {resource: self._hints(request) for resource, request in self.requests.items()}
+        return {resource: self._preferred(request, self._hints(request)) for resource, request in self.requests.items()}
+
+    def without_preference(self) -> tuple[str, ...]:
+        """Return the resources with hints of which none is preferred, because none of the preferred sets can be had."""
+        offers = self.offers() or {}
+        asked = (resource for resource, request in self.requests.items() if request.preferred_sets is not None)
+        return tuple(resource for resource in asked if offers[resource] and not has_preferred(offers[resource]))
+
+    def _preferred(self, request: DeviceRequest, hints: Hints) -> Hints:
+        """Return the hints with the flags that the preferred sets give them, if there are any."""
+        if request.preferred_sets is None or hints is None:
+            return hints
+        usable = request.allocated or request.available | request.reusable
+        affinities = {
+            NodeSet.of_masks(self._masks(request, devices)).mask
+            for devices in request.preferred_sets
+            if len(devices) == request.count and devices <= usable
+        }
+        if not isinstance(hints, Unlisted):
+            return tuple(Hint(hint.nodes, hint.nodes in affinities) for hint in hints)
+        listed = (Hint(mask, preferred=True) for mask in sorted(affinities) if is_member(hints, mask))
+        return replace(hints, preferred_size=0, listed=tuple(listed))
 
     def _hints(self, request: DeviceRequest) -> Hints:
         if all(mask is None for mask in request.nodes.values()):
@@ -74,6 +107,13 @@ class DeviceProvider:
         """Return the nodes of those devices whose plugin named any."""
         masks = (request.nodes.get(device) for device in devices)
         return [mask & self.nodes for mask in masks if mask is not None]
+
+
+def has_preferred(hints: Hints) -> bool:
+    """Return whether one of the hints is preferred."""
+    if isinstance(hints, Unlisted):
+        return hints.preferred_size > 0 or any(hint.preferred for hint in hints.listed)
+    return any(hint.preferred for hint in hints or ())
 
 
 def _family(count: int, within: NodeSet, known: list[int], free: list[int], kept: list[int]) -> Hints:

@@ -1,9 +1,10 @@
 """Hints of devices: only nodes that have one, and capacity by all devices."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.model import Amount, Hints, Unlisted
+from policies.hints.devices import DeviceProvider, DeviceRequest, with_chosen_set
+from policies.hints.model import Amount, Hint, Hints, Unlisted
 from tests.unit.policies.hints.build import shown
 
 FOUR_NODES = 0b1111
@@ -85,3 +86,65 @@ def test_devices_on_many_nodes_are_not_listed() -> None:
     assert found == Unlisted((Amount(free, 2),), preferred_size=1, within=(1 << 17) - 1, required=0b1000)
     nowhere = {**nodes, "lost": 1 << 20}
     assert hints(DeviceRequest(1, nowhere, frozenset(nodes), reusable=frozenset({"lost"})), (1 << 17) - 1) == ()
+
+
+# The pairs of a DGX-1's GPUs with two NVLinks; GPUs 0 to 3 are on node 0, 4 to 7 on node 1.
+TWO_LINKS = ("03", "04", "12", "15", "23", "47", "56", "67")
+GPUS: Mapping[str, int | None] = {str(gpu): 1 << gpu // 4 for gpu in range(8)}
+
+
+def pair(available: str) -> DeviceRequest:
+    return DeviceRequest(2, GPUS, frozenset(available), preferred_sets=tuple(map(frozenset, TWO_LINKS)))
+
+
+def test_preferred_sets_decide_which_hints_are_preferred() -> None:
+    """On an idle DGX-1 pairs of one node and pairs of two have two links; the number of nodes counts no longer."""
+    assert shown(hints(pair("01234567"))) == ["0!", "1!", "0-1!"]
+    assert shown(hints(pair("0145"))) == ["0", "1", "0-1!"]
+    assert shown(hints(replace(pair("0145"), preferred_sets=None))) == ["0!", "1!", "0-1"]
+
+
+def test_preferred_sets_that_cannot_be_had_leave_no_preferred_hint() -> None:
+    assert DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": pair("0167")}).without_preference() == ()
+    assert shown(hints(pair("0257"))) == ["0", "1", "0-1"]
+    provider = DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": pair("0257")})
+    assert provider.without_preference() == ("nvidia.com/gpu",)
+
+
+def test_a_preferred_set_of_another_size_does_not_count() -> None:
+    sets = (frozenset("0"), frozenset("012"))
+    assert shown(hints(replace(pair("0123"), preferred_sets=sets))) == ["0", "0-1"]
+
+
+def test_preferred_sets_of_devices_that_are_held_count() -> None:
+    held = replace(pair("23"), allocated=frozenset("04"))
+    assert shown(hints(held)) == ["0-1!"]
+
+
+def test_where_nothing_is_offered_or_wished_no_preference_is_missing() -> None:
+    nothing_free = pair("0")
+    without_nodes = DeviceRequest(1, {"a": None}, frozenset("a"), preferred_sets=())
+    provider = DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": nothing_free, "example.com/key": without_nodes})
+    assert provider.without_preference() == ()
+
+
+def test_preferred_sets_of_unlisted_hints_are_listed_beside_them() -> None:
+    nodes: Mapping[str, int | None] = {f"d{node}": 1 << node for node in range(17)}
+    wished = (frozenset({"d0", "d16"}), frozenset({"d1", "d2"}))
+    asked = DeviceRequest(2, nodes, frozenset(nodes) - {"d2"}, preferred_sets=wished)
+    found = hints(asked, (1 << 17) - 1)
+    assert isinstance(found, Unlisted)
+    assert (found.preferred_size, found.listed) == (0, (Hint(1 << 16 | 1, preferred=True),))
+
+
+class LastOnes:
+    """Prefers the devices that come last."""
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        rest = [device for device in available if device not in included]
+        return (*included, *rest[len(included) - size :])
+
+
+def test_a_chooser_names_the_preferred_set_of_what_the_container_can_have() -> None:
+    asked = DeviceRequest(2, GPUS, frozenset("345"), reusable=frozenset("0"))
+    assert with_chosen_set(asked, LastOnes()).preferred_sets == (frozenset("05"),)
