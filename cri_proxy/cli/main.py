@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol, TypedDict, cast
 
 from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
 from cri_proxy.foreign_text import visible
@@ -23,6 +23,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("capture", True),
     ("simulate", True),
     ("check-config", True),
+    ("hints", False),
     ("doctor", True),
     ("reset", True),
     ("config-agent", False),
@@ -62,19 +63,35 @@ def load_command(name: str) -> Command:
 
 def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:
     """Build the parser of one command, with its example in the help."""
-    parser = CommandParser(
-        prog=f"{PROG} {name}",
+    parser = CommandParser(f"{PROG} {name}", **help_of(command))
+    command.register(parser)
+    if prints:
+        add_output(parser)
+    return parser
+
+
+class CommandHelp(TypedDict):
+    """The arguments of a parser that follow from a command's texts."""
+
+    description: str
+    epilog: str
+    formatter_class: type[argparse.RawDescriptionHelpFormatter]
+    allow_abbrev: bool
+
+
+def help_of(command: Command) -> CommandHelp:
+    """Return a parser's arguments for a command: what it does, and its example."""
+    return CommandHelp(
         description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
         epilog=f"example:\n{_indented(command.EXAMPLE)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.register(parser)
-    if prints:
-        parser.add_argument(
-            "-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data"
-        )
-    return parser
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add -o/--output, which every command has that prints a result."""
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data")
 
 
 def _indented(text: str) -> str:

@@ -1,0 +1,184 @@
+"""``cri-proxy hints generate``: print the hints that the CPU, memory and device managers would give for a request."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cri_proxy.cli.documents import Document, DocumentOption, add_document_options, answer_documents, truth
+from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
+from cri_proxy.cli.hint_requests.devices import read_devices
+from cri_proxy.cli.hint_requests.memory import read_memory
+from cri_proxy.cli.hint_requests.values import given
+from cri_proxy.cli.render.amounts import bytes_text, ids_text
+from cri_proxy.cli.render.columns import paragraph
+from cri_proxy.yaml_fields import YamlField
+from policies.hints.cpu import CpuProvider, topology_of
+from policies.hints.devices import DeviceProvider
+from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
+from policies.hints.model import Hint, Hints, Unlisted
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+from sysfs.sources import load_machine
+
+HELP = "print the topology hints of a request for CPUs, memory and devices, as the kubelet's managers give them"
+EXAMPLE = """\
+cri-proxy hints generate request.yaml
+cri-proxy hints generate request.yaml -o json
+echo '{machine: {packages: 2, cores: 4}, cpu: {request: 2, free: "1-5"}}' | cri-proxy hints generate -"""
+
+PREFERRED_SETS = DocumentOption(
+    "preferred-allocation-hints",
+    truth,
+    False,
+    "prefer the hints that are exactly the nodes of a set in preferred:, instead of those with the fewest nodes",
+    is_flag=True,
+)
+OPTIONS: tuple[DocumentOption[object], ...] = (PREFERRED_SETS,)
+_KEYS = ("topology", "machine", "cpu", "memory", "devices", "options")
+_SHOWN_SETS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedHints:
+    """The hints of one resource; ``asked`` says for what, ``note`` why there are none or none is preferred."""
+
+    resource: str
+    asked: str
+    hints: Hints
+    note: str = ""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, OPTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the hints of every document of the file. Raises CommandFailed."""
+    return answer_documents(args, OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain)
+
+
+def _answer(document: Document) -> tuple[OfferedHints, ...]:
+    root = document.root
+    fields = given(root.mapping(_KEYS, "the document"))
+    if ("topology" in fields) == ("machine" in fields):
+        raise root.refuse("give topology: or machine:, and not both")
+    machine = _machine(fields["machine"]) if "machine" in fields else None
+    topology = topology_of(machine) if machine else read_topology(fields["topology"])
+    found: list[OfferedHints] = []
+    if "cpu" in fields:
+        found += _of_cpu(read_cpu(fields["cpu"], topology))
+    if "memory" in fields:
+        idle: Mapping[int, MemoryAmounts] = idle_memory(machine) if machine else {}
+        found += _of_memory(read_memory(fields["memory"], topology.nodes, idle))
+    if "devices" in fields:
+        has_sets = document.option(PREFERRED_SETS)
+        found += _of_devices(read_devices(fields["devices"], topology.nodes, has_preferred_sets=has_sets))
+    return tuple(found)
+
+
+def _machine(field: YamlField) -> Machine:
+    plain = field.plain()
+    if not isinstance(plain, str | Mapping):
+        raise field.refuse("machine: give host, a path, or a description in braces")
+    try:
+        return load_machine(plain)
+    except OSError as error:
+        raise field.refuse(f"machine: {error}") from None
+
+
+def _of_cpu(provider: CpuProvider) -> Iterator[OfferedHints]:
+    offers = provider.offers()
+    if offers is None:
+        yield OfferedHints("cpu", "no whole CPUs", None, "it gets no CPUs of its own")
+        return
+    held, usable = provider.allocated, (provider.free | provider.reusable).bit_count()
+    note = f"free or reusable: {usable}" if held is None else f"the container has {held.bit_count()}"
+    yield OfferedHints("cpu", _count(provider.request, "CPU"), offers["cpu"], "" if offers["cpu"] else note)
+
+
+def _of_memory(provider: MemoryProvider) -> Iterator[OfferedHints]:
+    offers = provider.offers() or {}
+    if not provider.request:
+        yield OfferedHints("memory", "none", None, "no memory is asked for")
+    note = "no set of nodes has room: the kubelet refuses the container when it assigns its memory"
+    if provider.allocated is not None:
+        note = "the container has a different amount: the kubelet has no hint then"
+    for resource, amount in provider.request.items():
+        hints = offers.get(resource)
+        yield OfferedHints(resource, bytes_text(amount), hints, note if hints is None else "")
+
+
+def _of_devices(provider: DeviceProvider) -> Iterator[OfferedHints]:
+    offers = provider.offers() or {}
+    without_preference = provider.without_preference()
+    for resource, request in provider.requests.items():
+        hints = offers[resource]
+        usable = len(request.available | request.reusable)
+        note = ""
+        if hints is None:
+            note = "none of its devices names a NUMA node"
+        elif not hints and request.allocated:
+            note = f"the container has {len(request.allocated)}"
+        elif usable < request.count:
+            note = f"available: {usable}"
+        elif not hints:
+            note = "a device without a node of this machine counts in no set"
+        elif resource in without_preference:
+            note = "no set in preferred: can be had; restricted and single-numa-node refuse such a container"
+        yield OfferedHints(resource, _count(request.count, "device"), hints, note)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _text(found: Sequence[OfferedHints]) -> str:
+    if not found:
+        return "nothing is asked for: give cpu:, memory: or devices:"
+    return "\n".join(line for offered in found for line in _lines(offered))
+
+
+def _lines(offered: OfferedHints) -> Iterator[str]:
+    hints, note = offered.hints, f" ({offered.note})" if offered.note else ""
+    if hints is None:
+        yield f"{offered.resource}: {offered.asked}: no preference{note}"
+    elif isinstance(hints, Unlisted):
+        within = ids_text("node", NodeSet(hints.within))
+        yield f"{offered.resource}: {offered.asked}: every set among {within} with enough of it{note}"
+        yield f"  preferred  those of {_count(hints.preferred_size, 'node')}"
+    elif not hints:
+        yield f"{offered.resource}: {offered.asked}: cannot be satisfied{note}"
+    else:
+        yield f"{offered.resource}: {offered.asked}: {_count(len(hints), 'hint')}{note}"
+        for label, is_preferred in (("preferred", True), ("other", False)):
+            sets = [f"{{{NodeSet(hint.nodes or 0)}}}" for hint in hints if hint.preferred is is_preferred]
+            more = f" and {len(sets) - _SHOWN_SETS} more (-o json lists them)" if len(sets) > _SHOWN_SETS else ""
+            yield from paragraph(" ".join(sets[:_SHOWN_SETS]) + more, " " * 13, first=f"  {label:<9}  ") if sets else ()
+
+
+def _plain(found: Sequence[OfferedHints]) -> object:
+    return {offered.resource: _plain_hints(offered.hints) for offered in found}
+
+
+def _plain_hints(hints: Hints) -> object:
+    if isinstance(hints, Unlisted):
+        return {"unlisted": _plain_unlisted(hints)}
+    return None if hints is None else [_plain_hint(hint) for hint in hints]
+
+
+def _plain_hint(hint: Hint) -> object:
+    return {"nodes": None if hint.nodes is None else list(NodeSet(hint.nodes)), "preferred": hint.preferred}
+
+
+def _plain_unlisted(family: Unlisted) -> object:
+    """Return the description of hints that are too many to list; ``free`` of an amount is by node."""
+    return {
+        "amounts": [{"free": list(amount.free), "request": amount.request} for amount in family.amounts],
+        "preferred_size": family.preferred_size,
+        "within": list(NodeSet(family.within)),
+        "required": list(NodeSet(family.required)),
+        "listed": [_plain_hint(hint) for hint in family.listed],
+        "sockets": [list(NodeSet(nodes)) for nodes in family.sockets],
+        "preferred_sockets": family.preferred_sockets,
+    }

@@ -1,0 +1,1 @@
+"""Read the requests of ``hints generate``: a module for each provider."""
