@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policies.hints.model import Amount, Hints, Offers, Unlisted
-from policies.hints.node_count import smallest_size
 from policies.hints.node_sets import offered
+from policies.hints.search import fewest_nodes
 from sysfs.model import Machine
 
 RESOURCE = "cpu"
@@ -88,7 +88,7 @@ class CpuProvider:
         topology = self.topology
         within = sum(1 << node for node in topology.cpu_nodes)
         capacity = topology.per_node({node: cpus.bit_count() for node, cpus in topology.cpus})
-        size = smallest_size([Amount(capacity, self.request)], within)
+        size = fewest_nodes([Amount(capacity, self.request)], within)
         free = topology.per_node({node: (cpus & usable).bit_count() for node, cpus in topology.cpus})
         return offered(
             Unlisted(

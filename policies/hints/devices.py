@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from policies.choose import Chooser
 from policies.hints.model import Amount, Hint, Hints, Offers, Unlisted
-from policies.hints.node_count import smallest_size
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, is_member, offered, sums, touching
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, offered, sums, touching
+from policies.hints.search import fewest_nodes
+from policies.hints.unlisted import is_offered
 from sysfs.cpuset import NodeSet
 
 
@@ -69,7 +70,7 @@ class DeviceProvider:
         }
         if not isinstance(hints, Unlisted):
             return tuple(Hint(hint.nodes, hint.nodes in affinities) for hint in hints)
-        listed = (Hint(mask, preferred=True) for mask in sorted(affinities) if is_member(hints, mask))
+        listed = (Hint(mask, preferred=True) for mask in sorted(affinities) if is_offered(hints, mask))
         return replace(hints, preferred_size=0, listed=tuple(listed))
 
     def _hints(self, request: DeviceRequest) -> Hints:
@@ -125,7 +126,7 @@ def _family(count: int, within: NodeSet, known: list[int], free: list[int], kept
     return offered(
         Unlisted(
             amounts=(Amount(_per_node([*free, *kept], width), count),),
-            preferred_size=smallest_size([capacity], within.mask),
+            preferred_size=fewest_nodes([capacity], within.mask),
             within=within.mask,
             required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
         )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from policies.hints.model import Amount, Hint, Offers, Unlisted
-from policies.hints.node_count import smallest_size
 from policies.hints.node_sets import offered
+from policies.hints.search import fewest_nodes
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.quantity import page_size_text
@@ -70,7 +70,7 @@ class MemoryProvider:
     def _hints(self) -> Sequence[Hint] | Unlisted:
         mask = sum(1 << node for node in self.nodes)
         capacity = self._amounts(lambda node: node.allocatable)
-        size = smallest_size(capacity, mask)
+        size = fewest_nodes(capacity, mask)
         free = self._amounts(lambda node: node.free)
         groups = self.groups | self.reusable.keys()
         used = NodeSet.of_masks(groups).mask

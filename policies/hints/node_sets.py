@@ -81,13 +81,6 @@ def offered(family: Unlisted) -> Sequence[Hint] | Unlisted:
     return tuple(sorted((*hints, *family.listed), key=_rank)) if family.listed else hints
 
 
-def is_member(family: Unlisted, mask: int) -> bool:
-    """Return whether these nodes can serve the request of a family; its listed sets are not looked at."""
-    nodes = tuple(NodeSet(mask))
-    is_allowed = mask != 0 and not mask & ~family.within and not family.required & ~mask
-    return is_allowed and all(sum(each.free[node] for node in nodes) >= each.request for each in family.amounts)
-
-
 def _fitting(family: Unlisted, nodes: Sequence[int]) -> list[int]:
     """Return the subsets that hold the required nodes and reach every request."""
     required = sum(1 << position for position, node in enumerate(nodes) if family.required >> node & 1)

@@ -9,7 +9,6 @@ from policies.hints.cpu import CpuProvider, Topology
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.memory import MemoryAmounts, MemoryProvider
 from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_count import smallest_size
 from policies.hints.node_sets import offered
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.property import plain_hints as plain
@@ -175,19 +174,3 @@ def test_a_list_has_what_its_unlisted_form_stands_for(seed: int) -> None:
         assert isinstance(hints, Sequence)
         assert len(hints) == len(set(hints))
         assert set(hints) == members(family)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_smallest_size_is_that_of_the_first_set_with_enough(seed: int) -> None:
-    random = Random(seed)
-    for _ in range(CASES):
-        count, kinds = random.randint(1, 6), random.randint(1, 3)
-        amounts = [
-            Amount(tuple(random.randint(0, 5) for _ in range(count)), random.randint(0, 14)) for _ in range(kinds)
-        ]
-        enough = (
-            len(candidate)
-            for candidate in plain.node_sets(range(count))
-            if all(sum(each.free[node] for node in candidate) >= each.request for each in amounts)
-        )
-        assert smallest_size(amounts, (1 << count) - 1) == next(enough, count)

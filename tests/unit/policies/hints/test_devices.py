@@ -17,8 +17,10 @@ def hints(request: DeviceRequest, machine: int = FOUR_NODES) -> Hints:
     return offers["example.com/gpu"]
 
 
-def request(count: int, nodes: Mapping[str, int | None], available: str, **held: str) -> DeviceRequest:
-    return DeviceRequest(count, nodes, frozenset(available), **{key: frozenset(ids) for key, ids in held.items()})
+def request(
+    count: int, nodes: Mapping[str, int | None], available: str, *, reusable: str = "", allocated: str = ""
+) -> DeviceRequest:
+    return DeviceRequest(count, nodes, frozenset(available), frozenset(reusable), frozenset(allocated))
 
 
 def test_only_nodes_with_a_device_of_the_resource_are_in_a_hint() -> None:

@@ -16,7 +16,7 @@ def read(text: str, *, has_preferred_sets: bool = False) -> DeviceRequest:
 def test_devices_are_available_unless_unhealthy_used_or_reusable() -> None:
     devices = "{a: [0], b: [1], c: [0, 1], d: [0], e: [1]}"
     found = read(f"{{request: 1, devices: {devices}, unhealthy: [a], used: [b], reusable: [c], allocated: [d]}}")
-    assert (found.available, found.reusable, found.allocated) == ({"d", "e"}, {"c"}, {"d"})
+    assert (found.available, found.reusable, found.allocated) == (frozenset("de"), frozenset("c"), frozenset("d"))
     assert found.nodes == {"a": 0b01, "b": 0b10, "c": 0b11, "d": 0b01, "e": 0b10}
 
 
