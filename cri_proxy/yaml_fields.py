@@ -90,9 +90,9 @@ class YamlField:
         """Whether nothing stands there."""
         return isinstance(self._tree, Scalar) and self._tree.is_null
 
-    def refuse(self, problem: str) -> DocumentError:
-        """Return an error about this value."""
-        return self.error(self._source, self.line, problem)
+    def refuse(self, problem: str, line: int = 0) -> DocumentError:
+        """Return an error about this value, or about another line of its file."""
+        return self.error(self._source, line or self.line, problem)
 
     def mapping(self, known: Sequence[str], what: str) -> dict[str, Self]:
         """Return the values by key, in the order written; ``what`` names the thing in errors."""
@@ -114,6 +114,12 @@ class YamlField:
                 raise self.error(self._source, item.line, f"{what}: {item.key!r} stands twice")
             found[item.key] = type(self)(self._source, item.value)
         return found
+
+    def rows(self, what: str) -> list[tuple[str, int, Self]]:
+        """Return each key with its line and value, in the order written; a key that stands twice is there twice."""
+        if not isinstance(self._tree, Mapping):
+            raise self.refuse(f"{what}: expected a mapping, got {self.shown()}")
+        return [(item.key, item.line, type(self)(self._source, item.value)) for item in self._tree.items]
 
     def items(self, what: str) -> list[Self]:
         """Return the values of a list; a missing value is an empty one."""

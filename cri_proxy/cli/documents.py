@@ -126,7 +126,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def answer_documents(
+def answer_documents(  # noqa: PLR0913 # size: what the commands of this shape differ in
     args: argparse.Namespace,
     options: Sequence[DocumentOption[object]],
     answer: Callable[[Document], A],
@@ -134,13 +134,14 @@ def answer_documents(
     *,
     is_no: Callable[[A], bool],
     plain: Callable[[A], object] = encode,
+    repaired: Callable[[str], str] = str,
 ) -> int:
     """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
 
-    A single document gives a single answer; several give a list. Raises CommandFailed, for a single document that
-    cannot be answered too.
+    A single document gives a single answer; several give a list. ``repaired`` gets the text before it is parsed. Raises
+    CommandFailed, for a single document that cannot be answered too.
     """
-    answers = [_answered(found, answer) for found in read_documents(args, options)]
+    answers = [_answered(found, answer) for found in read_documents(args, options, repaired)]
     if not answers:
         raise CommandFailed(f"{args.file}: no document in it")
     if len(answers) == 1:
@@ -159,14 +160,14 @@ def answer_documents(
 
 
 def read_documents(
-    args: argparse.Namespace, options: Sequence[DocumentOption[object]]
+    args: argparse.Namespace, options: Sequence[DocumentOption[object]], repaired: Callable[[str], str] = str
 ) -> Iterator[Document | DocumentError]:
     """Yield every document of ``args.file``, or its error; ``-`` is standard input.
 
     Raises DocumentError for a file that cannot be read.
     """
     names = [option.name for option in options]
-    text = YamlField.read_text(args.file, _DIALECT.max_bytes)
+    text = repaired(YamlField.read_text(args.file, _DIALECT.max_bytes))
     first_line = 1
     for part in _DOCUMENT_START.split(text):
         try:

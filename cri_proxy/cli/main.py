@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("topology", True),
     ("capture", True),
     ("simulate", True),
+    ("select", True),
     ("check-config", True),
     ("hints", False),
     ("doctor", True),

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
+from itertools import chain
 
 from policies.costs.model import CostError, CostLine, CostListing, CostValue, name_order
 
@@ -29,9 +31,17 @@ def names_of(token: str, line: int = 0) -> tuple[str, ...]:
     >>> names_of("intel.com/fpga/fpga-2")
     ('intel.com/fpga/fpga2',)
     """
+    try:
+        return _names_of(token)
+    except CostError as error:
+        raise CostError(line, error.token, error.problem) from None
+
+
+@lru_cache(maxsize=1024)  # the same ranges stand under most sources, and their names are kept once
+def _names_of(token: str) -> tuple[str, ...]:
     kind, _, instance = token.rpartition("/")
     if not kind or not instance or len(token) > MAX_NAME or any(c.isspace() or c == "," for c in token):
-        raise CostError(line, _shown(token), "expected one name of the form TYPE/INSTANCE")
+        raise CostError(0, _shown(token), "expected one name of the form TYPE/INSTANCE")
     numbered = _NUMBERED.match(instance)
     if numbered is None:
         return (token,)
@@ -39,21 +49,19 @@ def names_of(token: str, line: int = 0) -> tuple[str, ...]:
     if dashed := _DASHED.match(stem):
         stem = dashed["name"]
     elif stem.endswith("-"):
-        raise CostError(line, token, "expected a name that ends in N or N-M, with a letter before it")
+        raise CostError(0, token, "expected a name that ends in N or N-M, with a letter before it")
     if high is None:
         return (f"{kind}/{stem}{low}",)
-    return tuple(f"{kind}/{stem}{number}" for number in _range(low, high, CostError(line, token, "")))
+    return tuple(f"{kind}/{stem}{number}" for number in _range(token, low, high))
 
 
-def _range(low: str, high: str, error: CostError) -> Iterator[str]:
-    """Yield the numbers of a range, with leading zeros where both ends have as many digits."""
+def _range(token: str, low: str, high: str) -> Iterator[str]:
+    """Return the numbers of a range, with leading zeros where both ends have as many digits."""
     first, last = int(low[-20:]), int(high[-20:])
-    if max(len(low), len(high)) > 20 or not first <= last:
-        error.problem = f"the range begins at {low[:20]} and ends at {high[:20]}; expected the smaller number first"
-        raise error
+    if max(len(low), len(high)) > 20 or first > last:
+        raise CostError(0, _shown(token), "the range must begin with the smaller number, of at most 20 digits")
     if last - first >= MAX_RANGE:
-        error.problem = f"a range of {last - first + 1} names; at most {MAX_RANGE} are read"
-        raise error
+        raise CostError(0, token, f"a range of {last - first + 1} names; at most {MAX_RANGE} are read")
     width = len(low) if len(low) == len(high) else 0
     return (f"{number:0{width}d}" for number in range(first, last + 1))
 
@@ -91,8 +99,9 @@ def cost_line(source: tuple[str, int], cost: tuple[str, int], targets: Sequence[
     value = cost_of(*cost)
     if not targets:
         raise CostError(cost[1], cost[0], "no targets stand under this cost")
-    found = dict.fromkeys(name for token, line in targets for name in names_of(token, line))
-    return CostLine(names_of(*source), value, tuple(found), cost[1])
+    names = [names_of(*target) for target in targets]
+    found = names[0] if len(names) == 1 else tuple(dict.fromkeys(chain.from_iterable(names)))
+    return CostLine(names_of(*source), value, found, cost[1])
 
 
 def with_colons(text: str) -> str:

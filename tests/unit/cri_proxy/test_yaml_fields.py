@@ -52,3 +52,18 @@ def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, problem: st
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match="absent: cannot be read: No such file"):
         YamlField.read_text(str(tmp_path / "absent"), 10)
+
+
+def test_rows_have_the_lines_of_their_keys_and_keys_that_stand_twice() -> None:
+    rows = only("a:\n  1\nb: 2\na: 3\n").rows("it")
+    assert [(key, line, value.text("it")) for key, line, value in rows] == [
+        ("a", 10, "1"),
+        ("b", 12, "2"),
+        ("a", 13, "3"),
+    ]
+    with pytest.raises(DocumentError, match=r"f\.yaml:10: it: expected a mapping, got a list"):
+        only("[]").rows("it")
+
+
+def test_an_error_may_be_about_another_line_of_the_file() -> None:
+    assert str(only("a: 1").refuse("no", 77)) == "f.yaml:77: no"

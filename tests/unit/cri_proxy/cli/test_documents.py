@@ -125,3 +125,16 @@ def test_a_dash_is_standard_input(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_a_word_that_is_not_among_the_known_gets_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"expected one of zero, mirror, got 'miror'; mirror\?"):
         choice("zero", "mirror")("miror")
+
+
+def test_a_text_can_be_repaired_before_it_is_parsed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "it.yaml").write_text("options: {size 3}\n")
+    parser = CommandParser(prog="it")
+    documents.add_document_options(parser, OPTIONS)
+    parser.add_argument("-o", dest="output", default="json")
+    args = parser.parse_args([str(tmp_path / "it.yaml")])
+    status = documents.answer_documents(
+        args, OPTIONS, answer, str, is_no=lambda _: False, repaired=lambda text: text.replace("size 3", "size: 3")
+    )
+    assert status == 0
+    assert json.loads(capsys.readouterr().out)["size"] == 3

@@ -1,0 +1,220 @@
+"""``cri-proxy select``: choose the cheapest set of devices and CPUs of a listing of costs."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic, perf_counter
+
+from cri_proxy.cli.documents import (
+    OPTIONS_KEY,
+    Document,
+    DocumentOption,
+    add_document_options,
+    answer_documents,
+    choice,
+    whole_number,
+)
+from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
+from cri_proxy.cost_file import read_costs
+from cri_proxy.errors import CommandFailed
+from cri_proxy.yaml_fields import YamlField
+from policies.costs.demand import CannotSelect, SetRequest
+from policies.costs.graph import Missing, build_graph
+from policies.costs.model import CostError, CostListing
+from policies.costs.select import Selection, SelectMethod, SelectOptions, select
+from policies.costs.table import CostTable, Normalize, compile_costs
+from policies.costs.text import names_of, unique_names, with_colons
+
+HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
+EXAMPLE = """\
+cri-proxy select COSTS.yaml --request example.com/gpu=2,example.com/nic=1,cpu=8
+cri-proxy select COSTS.yaml --request example.com/gpu=2 --busy example.com/gpu/gpu0 --missing mirror -o json
+cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.svg"""
+
+# The search of a larger request may not end by itself; a person who waits longer says so.
+DEFAULT_BUDGET_MS = 1000
+_KEYS = ("costs", "present", "request", "busy", "must")
+# More instances of a type than any node has; a typing error is told as such.
+_MOST = 1_000_000
+
+
+def _request(text: str) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        kind, equals, count = part.rpartition("=")
+        if not equals or not kind:
+            raise ValueError(f"expected TYPE=COUNT, got {part!r}")
+        if kind in counts:
+            raise ValueError(f"{kind} is requested twice")
+        number = whole_number(count)
+        if number > _MOST:
+            raise ValueError(f"{kind}: {count} requested, more than any node has")
+        counts[kind] = number
+    return counts
+
+
+def _names(text: str) -> frozenset[str]:
+    """Return the instances of a list of names, in which ranges may overlap."""
+    return _unless_wrong(lambda: frozenset(name for token in filter(None, text.split(",")) for name in names_of(token)))
+
+
+def _names_once(text: str) -> frozenset[str]:
+    return _unless_wrong(lambda: frozenset(unique_names([(token, 0) for token in filter(None, text.split(","))])))
+
+
+def _unless_wrong(read: Callable[[], frozenset[str]]) -> frozenset[str]:
+    try:
+        return read()
+    except CostError as error:
+        raise ValueError(str(error)) from None
+
+
+REQUEST: DocumentOption[Mapping[str, int]] = DocumentOption(
+    "request", _request, {}, "how many instances of each type the set has", "TYPE=COUNT,…"
+)
+BUSY: DocumentOption[frozenset[str]] = DocumentOption(
+    "busy", _names, frozenset(), "instances that are taken; NAME0-3 is a range", "NAME,…"
+)
+MUST: DocumentOption[frozenset[str]] = DocumentOption(
+    "must", _names_once, frozenset(), "instances that the set must have; they count", "NAME,…"
+)
+MISSING = DocumentOption(
+    "missing", choice(*Missing), "zero", "an unknown cost is zero (default), or mirror: that of the other direction"
+)
+NORMALIZE = DocumentOption(
+    "normalize",
+    choice(*Normalize),
+    "none",
+    "scale the largest cost to 100: none (default), per-type-max: that of each source type, global: that of all",
+)
+METHOD = DocumentOption(
+    "method", choice(*SelectMethod), "auto", "auto (default), greedy, anneal or exact; auto is exact within the budget"
+)
+BUDGET_MS = DocumentOption(
+    "budget-ms", whole_number, DEFAULT_BUDGET_MS, f"time of the exact search (default {DEFAULT_BUDGET_MS})", "N"
+)
+SEED = DocumentOption("seed", whole_number, 0, "seed of the annealing (default 0)", "N")
+OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, BUSY, MUST, MISSING, NORMALIZE, METHOD, BUDGET_MS, SEED)
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, OPTIONS)
+    parser.add_argument(
+        "--picture", type=_picture_path, metavar="FILE", help="draw the graph and the set: FILE.svg, or FILE.dot"
+    )
+
+
+def _picture_path(text: str) -> Path:
+    if Path(text).suffix not in (".svg", ".dot"):
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .svg or .dot, got {text!r}")
+    return Path(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer every document. Raises CommandFailed."""
+    drawn: list[Document] = []
+
+    def answer(document: Document) -> SelectAnswer:
+        question = _question(document)
+        found = _answer(question)
+        if args.picture is not None:
+            if drawn:
+                raise document.root.refuse("--picture draws one document; leave one in the file")
+            drawn.append(document)
+            _draw(args.picture, question, found)
+        return found
+
+    return answer_documents(
+        args, OPTIONS, answer, select_text, is_no=lambda _: False, plain=_plain, repaired=with_colons
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    root: YamlField
+    listing: CostListing
+    wanted: SetRequest
+    normalize: Normalize
+    options: SelectOptions
+    budget_ms: int
+
+
+def _question(document: Document) -> _Question:
+    root = document.root
+    keys = root.entries("the document")
+    if not keys.keys().isdisjoint((*_KEYS, OPTIONS_KEY)):
+        keys = root.mapping((*_KEYS, OPTIONS_KEY), "the document")
+        listing = read_costs(keys.get("costs"), keys.get("present"))
+        beside = {key: value for key, value in keys.items() if key in ("request", "busy", "must")}
+        document = replace(document, options={**document.options, **beside})
+    else:
+        listing = read_costs(root)
+    wanted = SetRequest(document.option(REQUEST), document.option(BUSY), document.option(MUST))
+    options = SelectOptions(
+        SelectMethod(document.option(METHOD)), Missing(document.option(MISSING)), document.option(SEED), steps=None
+    )
+    return _Question(root, listing, wanted, Normalize(document.option(NORMALIZE)), options, document.option(BUDGET_MS))
+
+
+def _answer(question: _Question) -> SelectAnswer:
+    start = perf_counter()
+    end = monotonic() + question.budget_ms / 1000
+    table = _table(question)
+    selection = select(table, question.wanted, question.options, lambda: monotonic() >= end)
+    elapsed_ms = round(1000 * (perf_counter() - start), 3)
+    if isinstance(selection, CannotSelect):
+        raise question.root.refuse(selection.problem)
+    return SelectAnswer(selection, _warnings(question, selection, table), question.budget_ms, elapsed_ms)
+
+
+def _table(question: _Question) -> CostTable:
+    try:
+        return compile_costs(question.listing, question.normalize)
+    except CostError as error:
+        raise question.root.refuse(f"{error.token}: {error.problem}", error.line) from None
+
+
+def _warnings(question: _Question, selection: Selection, table: CostTable) -> tuple[str, ...]:
+    found = []
+    if selection.silent:
+        found.append(
+            f"{', '.join(selection.silent)}: says nothing about costs, which counts as 0, while other free instances "
+            "of its type do: list its costs, or count one-way costs both ways with --missing mirror"
+        )
+    present = {name for group in table.groups for name in group.members}
+    unknown = sorted(question.wanted.busy - present)
+    if unknown:
+        found.append(f"busy, but not present: {', '.join(unknown)}")
+    return tuple(found)
+
+
+def _plain(answer: SelectAnswer) -> dict[str, object]:
+    selection = answer.selection
+    return {
+        "cost": cost_number(selection.cost),
+        "set": list(selection.names),
+        "method": str(selection.method),
+        "optimal": selection.is_optimal,
+        "greedy_cost": cost_number(selection.greedy_cost),
+        "terms": [
+            {"types": list(term.types), "pairs": term.pairs, "cost": cost_number(term.cost)} for term in selection.terms
+        ],
+        "warnings": list(answer.warnings),
+        "steps": selection.steps,
+        "elapsed_ms": answer.elapsed_ms,
+    }
+
+
+def _draw(path: Path, question: _Question, answer: SelectAnswer) -> None:
+    from policies.costs.picture import dot, svg
+
+    graph = build_graph(_table(question), question.wanted, question.options.missing)
+    if isinstance(graph, CannotSelect):
+        raise question.root.refuse(graph.problem)
+    try:
+        draw = svg if path.suffix == ".svg" else dot
+        path.write_text(draw(graph, answer.selection), encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,85 @@
+"""Read a listing of costs from YAML, with errors that name file, line and word."""
+
+from collections.abc import Iterator, Sequence
+
+from cri_proxy.yaml_fields import YamlField
+from policies.costs.model import CostError, CostLine, CostListing
+from policies.costs.text import cost_line, names_of, unique_names
+
+# Names in all lines, ranges counted by their members. A node with 1,792 CPUs needs 1.6 million when every core lists
+# all CPUs; 4 million are read in 2 seconds and take 100 MiB.
+MAX_NAMES = 4_000_000
+
+Token = tuple[str, int]
+
+
+def read_costs(costs: YamlField | None, present: YamlField | None = None) -> CostListing:
+    """Return the listing of a mapping from source to costs, with the instances of a list of names.
+
+    A source without costs is an instance that says nothing. Raises DocumentError.
+    """
+    lines: list[CostLine] = []
+    silent: list[str] = []
+    count = 0
+    for source, under in _sources(costs):
+        before = len(lines)
+        for cost, targets in _costs(source[0], under):
+            try:
+                line = cost_line(source, cost, _targets(source[0], targets))
+            except CostError as error:
+                raise targets.refuse(f"{error.token}: {error.problem}", error.line) from None
+            count += len(line.sources) + len(line.targets)
+            if count > MAX_NAMES:
+                raise targets.refuse(f"more than {MAX_NAMES} names in all lines; write one source for many", cost[1])
+            lines.append(line)
+        if len(lines) == before:
+            silent += _named(under, source)
+    return CostListing(tuple(lines), (*silent, *read_names(present, "present")))
+
+
+def read_names(field: YamlField | None, what: str) -> tuple[str, ...]:
+    """Return the instances of a list of names, each once. Raises DocumentError for one that stands there twice."""
+    if field is None:
+        return ()
+    items = field.items(what)
+    try:
+        return unique_names([(item.text(what), item.line) for item in items])
+    except CostError as error:
+        raise field.refuse(f"{what}: {error.token}: {error.problem}", error.line) from None
+
+
+def _sources(costs: YamlField | None) -> Iterator[tuple[Token, YamlField]]:
+    if costs is None or costs.is_null:
+        return
+    seen: dict[str, int] = {}
+    for name, line, under in costs.rows("costs"):
+        if name in seen:
+            raise costs.refuse(f"{name!r} stands twice, first on line {seen[name]}; join them under one", line)
+        seen[name] = line
+        yield (name, line), under
+
+
+def _named(field: YamlField, source: Token) -> Sequence[str]:
+    try:
+        return names_of(*source)
+    except CostError as error:
+        raise field.refuse(f"{error.token}: {error.problem}", error.line) from None
+
+
+def _costs(source: str, under: YamlField) -> Iterator[tuple[Token, YamlField]]:
+    """Yield each cost of a source with its targets."""
+    if under.is_null:
+        return
+    if not under.is_list:
+        yield from (((cost, line), targets) for cost, line, targets in under.rows(source))
+        return
+    for item in under.items(source):
+        if not item.is_mapping:
+            raise item.refuse(f"{source}: expected COST: [targets], got {item.shown()}")
+        yield from (((cost, line), targets) for cost, line, targets in item.rows(source))
+
+
+def _targets(source: str, field: YamlField) -> list[Token]:
+    if field.is_scalar and not field.is_null:
+        return [(field.text(source), field.line)]
+    return [(item.text(source), item.line) for item in field.items(source)]
