@@ -85,13 +85,13 @@ class DeviceProvider:
         return self._generate(request, request.available - request.reusable, request.reusable)
 
     def _generate(self, request: DeviceRequest, available: Iterable[str], reusable: Iterable[str]) -> Hints:
-        known = [(mask or 0) & self.nodes for mask in request.nodes.values()]
+        known = self._masks(request, request.nodes)
         # As the kubelet: where no device is on a node of this machine, all of its nodes are tried.
         within = NodeSet.of_masks(known) or NodeSet(self.nodes)
         free = self._masks(request, available)
         kept = self._masks(request, reusable)
         if len(within) > MAX_LISTED_NODES:
-            return _family(request.count, within, known, free, kept)
+            return self._unlisted(request, within, free, kept)
         nodes = tuple(within)
         capacity, room, held = touching(nodes, known), touching(nodes, free), touching(nodes, kept)
         fitting = [
@@ -103,6 +103,21 @@ class DeviceProvider:
         size = next(sizes, len(nodes))
         masks = sums(1 << node for node in nodes)
         return tuple(Hint(masks[index], index.bit_count() == size) for index in fitting)
+
+    def _unlisted(self, request: DeviceRequest, within: NodeSet, free: list[int], kept: list[int]) -> Hints:
+        """Return the hints of devices on many nodes; a device on several of them counts for the lowest."""
+        if not all(kept):
+            return ()  # an init container's device is on no node of the machine
+        width = self.nodes.bit_length()
+        capacity = _by_lowest_node(self._masks(request, request.nodes), width)
+        return offered(
+            Unlisted(
+                amounts=(Amount(_by_lowest_node([*free, *kept], width), request.count),),
+                preferred_size=fewest_nodes([Amount(capacity, request.count)], within.mask),
+                within=within.mask,
+                required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
+            )
+        )
 
     def _masks(self, request: DeviceRequest, devices: Iterable[str]) -> list[int]:
         """Return the nodes of those devices whose plugin named any."""
@@ -117,23 +132,7 @@ def has_preferred(hints: Hints) -> bool:
     return any(hint.preferred for hint in hints or ())
 
 
-def _family(count: int, within: NodeSet, known: list[int], free: list[int], kept: list[int]) -> Hints:
-    """Return the hints unlisted; a device on several nodes counts for its lowest one."""
-    if not all(kept):
-        return ()  # an init container's device is on no node of the machine
-    width = within.mask.bit_length()
-    capacity = Amount(_per_node(known, width), count)
-    return offered(
-        Unlisted(
-            amounts=(Amount(_per_node([*free, *kept], width), count),),
-            preferred_size=fewest_nodes([capacity], within.mask),
-            within=within.mask,
-            required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
-        )
-    )
-
-
-def _per_node(masks: Iterable[int], width: int) -> tuple[int, ...]:
+def _by_lowest_node(masks: Iterable[int], width: int) -> tuple[int, ...]:
     """Return how many of these devices have each node as their lowest."""
     counts = [0] * width
     for mask in masks:

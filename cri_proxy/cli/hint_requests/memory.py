@@ -25,8 +25,9 @@ def read_memory(field: YamlField, machine: int, idle: Mapping[int, MemoryAmounts
     if not idle:
         raise field.refuse("memory: give nodes: {NODE: {memory: 8Gi}}, what containers may have of each")
     reusable = fields["reusable"].items("memory.reusable") if "reusable" in fields else ()
+    without_memory = {node: MemoryAmounts({}, {}) for node in NodeSet(machine)}
     return MemoryProvider(
-        {**idle, **_in_use(fields.get("free"), machine, idle)},
+        {**without_memory, **idle, **_in_use(fields.get("free"), machine, idle)},
         amounts_of_memory(fields["request"], "memory.request"),
         _groups(fields.get("groups"), machine),
         {held.nodes: held.amounts for held in (_assigned(item, "memory.reusable", machine) for item in reusable)},

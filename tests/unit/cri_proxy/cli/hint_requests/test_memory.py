@@ -21,6 +21,10 @@ def test_what_a_machine_has_is_free_unless_said_otherwise() -> None:
     assert provider.nodes[1] == idle
 
 
+def test_a_node_without_memory_is_a_node_too() -> None:
+    assert read("{request: {memory: 1}, nodes: {0: {memory: 1}}}").nodes[1] == MemoryAmounts({}, {})
+
+
 def test_groups_and_what_was_assigned_are_read() -> None:
     provider = read(
         f"""
