@@ -64,11 +64,9 @@ def take_devices(stock: Stock, size: int, affinity: int | None = None, chooser: 
     if size - len(taken) >= len(aligned):
         taken, candidates = (*taken, *aligned), others
     chosen = _chosen(candidates, taken, size, chooser)
-    rest = (device for device in candidates if device not in chosen)
-    devices = (*taken, *chosen, *rest)[:size]
-    return TakenDevices(
-        devices, chosen, tuple(device for device in devices if _is_elsewhere(stock.nodes.get(device), affinity))
-    )
+    devices = tuple(dict.fromkeys((*taken, *chosen, *candidates)))[:size]
+    unaligned = tuple(device for device in devices if _is_elsewhere(stock.nodes.get(device), affinity))
+    return TakenDevices(devices, chosen, unaligned)
 
 
 def _split(stock: Stock, affinity: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -76,7 +74,7 @@ def _split(stock: Stock, affinity: int | None) -> tuple[tuple[str, ...], tuple[s
     if affinity is None:
         return (), stock.free
     aligned = tuple(device for device in stock.free if (stock.nodes.get(device) or 0) & affinity)
-    others = (device for device in stock.free if device not in aligned)
+    others = (device for device in stock.free if not (stock.nodes.get(device) or 0) & affinity)
     return aligned, tuple(sorted(others, key=lambda device: stock.nodes.get(device) is None))
 
 
@@ -85,8 +83,9 @@ def _chosen(candidates: Sequence[str], taken: tuple[str, ...], size: int, choose
     needed = size - len(taken)
     if chooser is None or not 0 < needed < len(candidates):
         return ()
+    allowed = frozenset(candidates)
     answer = chooser.choose((*taken, *candidates), taken, size)
-    return tuple(device for device in dict.fromkeys(answer) if device in candidates)[:needed]
+    return tuple(device for device in dict.fromkeys(answer) if device in allowed)[:needed]
 
 
 def _is_elsewhere(nodes: int | None, affinity: int | None) -> bool:
