@@ -1,5 +1,6 @@
 """Build the reasons of a placement, the ``Rejected`` of a refusal, and the ranking with each pool's outcome."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
@@ -8,14 +9,16 @@ from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
-from policies.topology_aware.locality.devices import ANYWHERE, in_one_node, local_cpus, reach_in
+from policies.topology_aware.locality.devices import ANYWHERE, far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.ranking import Ranking
-from policies.topology_aware.score import deciding_field, ranked
+from policies.topology_aware.score import WHY_WORSE, deciding_field, ranked
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import CpuSet
+
+_SOME_DEVICES = 3  # devices that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,37 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     owned = CpuSet(found.taken.exclusive | found.taken.isolated)
     if owned.mask & ~offer.keep:
         why.append(reasons.cpus_picked(owned, found.taken.why))
-    rest = [i for i in ranking.order if i != found.best]
+    why += _unmet_wishes(context, ranking, found)
+    rest = [i for i in ranking.order if ranking.keys[i] < ranking.keys[found.best]]
     runner_up = pools[rest[0]].name if rest else ""
     field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
     gives = reasons.given_text(offer.sliced, offer.isolated, context.demand.shared_mcpu)
     why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, field))
     return tuple(why)
+
+
+def _unmet_wishes(context: PlacementContext, ranking: Ranking, found: PoolChoice) -> Iterator[Reason]:
+    """Yield why the container is not where its affinities draw it most, and why it is not near its devices."""
+    pools, keys, here = context.tree.pools, ranking.keys, ranking.keys[found.best]
+    wanted = max(ranking.order, key=lambda i: keys[i].affinity)
+    if keys[wanted].affinity > here.affinity and not here.previous:
+        yield reasons.affinity_unmet(pools[wanted].name, _why_not(context, ranking, wanted, found.best))
+    if not context.request.hints:
+        return
+    nearest = max((i for i in ranking.order if keys[i].fits), key=lambda i: keys[i].hints, default=found.best)
+    owned = found.taken.exclusive | found.taken.isolated
+    for far in far_devices(context, ranking.room, pools[found.best], owned)[:_SOME_DEVICES]:
+        why = "" if far.has_room else "there is no room for it there"
+        if keys[nearest].hints > here.hints:
+            why = f"{pools[nearest].name} {_why_not(context, ranking, nearest, found.best)}"
+        yield reasons.hints_unmet(far.source, _where(context, far.cpus), why)
+
+
+def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
+    """Return why this pool was not chosen although it is better in one field."""
+    if not ranking.keys[pool].fits:
+        return f"is {_why_unfit(context, ranking, pool)}"
+    return WHY_WORSE[deciding_field(ranking.keys[chosen], ranking.keys[pool])]
 
 
 def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
@@ -122,7 +150,7 @@ def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
 
 def _unmet(context: PlacementContext, room: Room) -> Reason | None:
     """Return the refusal if only a strict preference leaves no place, else None."""
-    return hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room)
+    return strict_hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room)
 
 
 def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:
@@ -138,7 +166,7 @@ def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:
     return reasons.node_missing(context.demand, best.name if best else "", max(0, give[best.index]) if best else 0)
 
 
-def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
+def strict_hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
     """Return the refusal if there is a place for the container but none near its devices, else None."""
     if not context.demand.strict_hints:
         return None
@@ -153,7 +181,7 @@ def hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
     pools = [pool for pool in context.tree.pools if reach_in(context, pool) == ANYWHERE]
     free = [(max(0, room.free_mcpu[pool.index]), pool.name) for pool in pools]
     mcpu, home = max(free, key=itemgetter(0), default=(-1, ""))
-    return reasons.hints_unmet(context.demand, tuple(near), home, mcpu)
+    return reasons.strict_hints_unmet(context.demand, tuple(near), home, mcpu)
 
 
 def _cores_unmet(context: PlacementContext, room: Room) -> Reason | None:

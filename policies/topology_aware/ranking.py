@@ -85,7 +85,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
     load, packs = load_of(supply), strategy_of(context) is PoolStrategy.PACK
-    hints, far = hint_scores_now(context, room)
+    hints, far = hint_scores_now(context, room, load)
     keys = []
     for pool in context.tree.pools:
         i = pool.index

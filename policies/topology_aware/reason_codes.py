@@ -20,6 +20,8 @@ class ReasonCode(StrEnum):
     ISOLATED_INSTEAD = "isolated-instead"
     TOO_FEW_CORES = "too-few-cores"
     CPUS_PICKED = "cpus-picked"
+    AFFINITY_UNMET = "affinity-unmet"
+    HINTS_UNMET = "hints-unmet"
     POD_SHARED = "pod-shared"
     EMPTIED = "shared-emptied"
     LIFTED = "lifted"

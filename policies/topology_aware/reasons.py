@@ -159,6 +159,17 @@ def cores_missing(demand: Demand, free: int, best: str, best_free: int) -> Reaso
     return Reason(ReasonCode.STRICT_CORES, text + most)
 
 
+def affinity_unmet(pool: str, why: str) -> Reason:
+    """The pool to which affinities draw the container most cannot have it, or something else comes first."""
+    return Reason(ReasonCode.AFFINITY_UNMET, f"affinity draws it most to {pool}, which {why}")
+
+
+def hints_unmet(device: str, where: str, why: str) -> Reason:
+    """The container is not near one of its devices; ``why`` is '' where that follows from the other reasons."""
+    text = f"it is not near {device} ({where})"
+    return Reason(ReasonCode.HINTS_UNMET, f"{text}: {why}" if why else text)
+
+
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
     """Which CPUs the container owns, and how they were picked."""
     return Reason(ReasonCode.CPUS_PICKED, f"{_cpus(cpus)}: {how}")
@@ -237,7 +248,7 @@ def strict_conflict(conflict: str) -> Reason:
     return Reason(ReasonCode.STRICT_CONFLICT, f"require-isolated-cpus cannot be met: {conflict}")
 
 
-def hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
+def strict_hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], pool: str, free_mcpu: int) -> Reason:
     """A strict preference for device localities cannot be met.
 
     ``near``: (device, where it is, CPUs free to own there). ``pool`` is the best one that is near all devices, with

@@ -205,7 +205,8 @@ class Scene:
             usable &= together
         if need.is_nothing:
             has_any = bool(self.shared("root") or self.kinds.reserved)
-            return bool(self.shared(pool)) or (has_any and not keep_busy)
+            may_be_above = not (keep_busy or need.near or need.one_node)  # a strict wish holds for CPUs, not for pools
+            return bool(self.shared(pool)) or (has_any and may_be_above)
         near = () if is_at_devices else need.near
         isolated = (usable & self.kinds.isolated) - self.owned - self.withheld
         if need.own and need.isolated != "no" and len(self._on_cores(isolated, need)) >= need.own:

@@ -102,7 +102,8 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
         return False
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.
-        return bool(context.supply.shared[i]) or (not room.keep_busy and context.supply.has_shared_cpus)
+        may_be_above = not (room.keep_busy or demand.strict_hints or demand.single_node)
+        return bool(context.supply.shared[i]) or (may_be_above and context.supply.has_shared_cpus)
     if demand.hides and not _hides_in(context, pool, is_back=keep is not None):
         return False
     if sliced and (demand.isolation is Isolation.REQUIRE or min(room.spare[i], room.inner[i]) < sliced):

@@ -9,6 +9,7 @@ from policies.base import DeviceLocality
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.load import Load, load_of
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -34,11 +35,12 @@ def hint_scores(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[floa
     return tuple(_mean([_nearness(pool, m) for m, _ in known]) for pool in tree.pools)
 
 
-def hint_scores_now(context: PlacementContext, room: Room) -> tuple[tuple[float, ...], tuple[int, ...]]:
+def hint_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Return (nearness to the devices, minus the distance from those that it is not near) of every pool.
 
     A pool that reaches beyond a device's CPUs is near only if there is room near it for a fair part of the request:
-    else what it gives is elsewhere, and no better than what a pool there gives.
+    else what it gives is elsewhere, and no better than what a pool there gives. A container that shares is nowhere near
+    where it would be on the few CPUs that owners have left over (``_is_wide``).
     """
     tree = context.tree
     known = _known(tree, context.request.hints)
@@ -53,14 +55,39 @@ def hint_scores_now(context: PlacementContext, room: Room) -> tuple[tuple[float,
     ]
     result, distances = [], []
     for pool in tree.pools:
-        gives = [bool(_nearness(pool, m)) and _gives_near(context, room, pool, cpus, places) for m, cpus in known]
+        gives = [bool(_nearness(pool, m)) and _gives_near(context, room, load, pool, cpus, places) for m, cpus in known]
         near = [_nearness(pool, m) if given else 0.0 for (m, _), given in zip(known, gives, strict=True)]
         result.append(scores[pool.index] if all(gives) else _mean(near))
-        # As far as the farthest node where it has CPUs to share.
+        # As far as the farthest node where it has CPUs to share; as any place where these are too few.
         there = context.supply.shared[0] & pool.hardware or pool.hardware
+        there = there if _is_wide(context, load, pool.index, pool.hardware) else ANYWHERE
         far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
         distances.append(-sum(max((d for cpus, d in rows if cpus & there), default=0) for rows in far))
     return tuple(result), tuple(distances)
+
+
+@dataclass(frozen=True, slots=True)
+class FarDevice:
+    """A device that a container is not near; ``cpus`` is a mask. ``has_room``: its pool has room near the device."""
+
+    source: str
+    cpus: int
+    has_room: bool
+
+
+def far_devices(context: PlacementContext, room: Room, pool: Pool, owned: int) -> tuple[FarDevice, ...]:
+    """Return the devices that the container is not near in this pool, with these CPUs of its own."""
+    tree, load = context.tree, load_of(context.supply)
+    known = [(hint.source, *pair) for hint in context.request.hints for pair in _known(tree, (hint,))]
+    places = len({cpus for _, _, cpus in known})
+    found = {}
+    for source, place, cpus in known:
+        if cpus and not pool.hardware & ~cpus:
+            continue
+        gives = bool(_nearness(pool, place)) and _gives_near(context, room, load, pool, cpus, places)
+        if not gives or (owned and cpus and not owned & cpus):
+            found[source] = FarDevice(source, cpus, gives)
+    return tuple(found.values())
 
 
 def _known(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> list[tuple[tuple[int, int], int]]:
@@ -79,10 +106,18 @@ def at_devices(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float
     return tuple(sum(not p.hardware & ~cpus for cpus in near) / max(1, len(near)) for p in tree.pools)
 
 
-def _gives_near(context: PlacementContext, room: Room, pool: Pool, cpus: int, places: int) -> bool:
-    """Return whether CPUs that the pool gives are among these: all of it is, or they have room for a fair part."""
+def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, cpus: int, places: int) -> bool:
+    """Return whether CPUs that the pool gives are among these: all of it is, or they have room for a fair part.
+
+    ``places``: to how many places the request is divided.
+    """
     demand, supply, near = context.demand, context.supply, cpus & pool.hardware
-    if near == pool.hardware or demand.strict_hints or not near:
+    if demand.strict_hints or not near:
+        return True
+    around = max((p for p in context.tree.pools if not near & ~p.hardware), key=lambda p: p.depth).index
+    if not _is_wide(context, load, around, near):
+        return False
+    if near == pool.hardware:
         return True
     if demand.is_zero:
         return bool(supply.shared[0] & near)
@@ -90,10 +125,24 @@ def _gives_near(context: PlacementContext, room: Room, pool: Pool, cpus: int, pl
     whole = min(max(1, demand.whole // places), count) if demand.whole else 0
     if whole and demand.isolation is not Isolation.NO and (supply.free_isolated(0) & near).bit_count() >= whole:
         return True
-    around = max((p for p in context.tree.pools if not near & ~p.hardware), key=lambda p: p.depth).index
     mcpu = min(1000 * whole + demand.shared_mcpu // places, 1000 * count)
     free = min((supply.shared[0] & ~supply.withheld & near).bit_count(), room.give[around])
     return count > 0 and free >= whole and room.free_mcpu[around] >= mcpu
+
+
+def _is_wide(context: PlacementContext, load: Load, pool: int, cpus: int) -> bool:
+    """Return whether a container that shares these CPUs, which the pool holds, would not be much worse off than others.
+
+    As many of them are shared as its limit, or half as many in proportion as in the whole machine. One without a
+    request has nothing that is kept for it: for it the pool must not be crowded, either.
+    """
+    demand, shared, sharable = context.demand, context.supply.shared[0], context.tree.root.sharable
+    if demand.whole:
+        return True
+    here, limit_mcpu = (shared & cpus).bit_count(), context.request.cpu_limit_mcpu
+    in_proportion = 2 * here * sharable.bit_count() >= shared.bit_count() * (sharable & cpus).bit_count()
+    has_limit = limit_mcpu is not None and 1000 * here >= limit_mcpu
+    return (in_proportion or has_limit) and not (demand.is_zero and load.crowding(pool))
 
 
 def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Threads
-from policies.topology_aware.explain import hints_unmet, why_not_near
+from policies.topology_aware.explain import strict_hints_unmet, why_not_near
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -128,7 +128,7 @@ def context(mcpu: int, *grants: Grant, hints: tuple[DeviceLocality, ...] = (NIC,
 
 
 def refusal(asked: PlacementContext) -> str:
-    reason = hints_unmet(asked, room_of(asked.supply, keep_busy=False))
+    reason = strict_hints_unmet(asked, room_of(asked.supply, keep_busy=False))
     return "" if reason is None else f"{reason.code}: {reason.text}"
 
 

@@ -4,10 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, DeviceLocality, Grant, Request
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Preferences, QosClass, Request
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BURSTABLE, before, fill, four_nodes, placed, request, topology_aware, wish_for
+from tests.unit.policies.build import (
+    BURSTABLE,
+    before,
+    fill,
+    four_nodes,
+    placed,
+    rejected,
+    request,
+    topology_aware,
+    wish_for,
+)
 
 POLICY = topology_aware(four_nodes())  # sockets of nodes 0-1 and 2-3, of four CPUs each
 GPU = DeviceLocality("/dev/gpu", CpuSet(), NodeSet.parse("0"))
@@ -83,3 +94,66 @@ def test_in_one_node_where_the_neighbourhood_of_the_other_container_is_full() ->
     assert place(neighbour(owners("1-3")), near) == ("NUMA node #1", "4-5", "1")
     far: Grant = placed(POLICY.decide(neighbour(owners("1-3", "4-6")), near)).grant
     assert (far.pool, str(far.mems)) == ("NUMA node #2", "2")
+
+
+def best_effort(name: str, **keys: object) -> Request:
+    return request(name, 0, QosClass.BEST_EFFORT, hints=(GPU,), **keys)
+
+
+def test_best_effort_is_not_pressed_onto_the_cpu_that_owners_near_its_device_have_left_over() -> None:
+    assert place(owners("0-2"), best_effort("a/c"))[0] == "socket #0"
+    assert place(owners("0-1"), best_effort("a/c"))[0] == "NUMA node #0"
+    # Where owners have most of the machine, it is not worse off there than elsewhere.
+    assert place(owners("0-2", "4-6", "8-10", "12-13"), best_effort("a/c"))[0] == "NUMA node #0"
+
+
+def test_best_effort_leaves_a_crowded_neighbourhood_of_its_device_to_others() -> None:
+    crowd = fill(POLICY, shares("b/c", 3000, previous=before("NUMA node #0")))
+    assert place(crowd, best_effort("a/c"))[0] != "NUMA node #0"
+    assert place(crowd, shares("a/c", 500, hints=(GPU,)))[0] == "NUMA node #0"  # its CPU time is kept for it there
+
+
+def test_a_burstable_container_is_near_its_device_where_its_limit_is_met() -> None:
+    wanted = request("a/c", 100, BURSTABLE, cpu_limit_mcpu=2000, hints=(GPU,))
+    assert place(owners("0-2"), wanted)[0] == "NUMA node #1"
+    assert place(owners("0-2"), replace(wanted, cpu_limit_mcpu=1000))[0] == "NUMA node #0"
+
+
+def test_a_strict_wish_refuses_a_container_without_a_request_where_nothing_near_is_shared() -> None:
+    strict = best_effort("a/c", strict_hints=True)
+    assert placed(POLICY.decide(owners("0-2"), strict)).grant.pool == "NUMA node #0"
+    assert rejected(POLICY.decide(owners("0-3"), strict)).reason.code == ReasonCode.STRICT_HINTS
+    policy = topology_aware(four_nodes(), "0")
+    full = fill(policy, *(request(f"o{n}/c", 1000 * count) for n, count in enumerate((4, 4, 4, 3))))
+    alone = request("a/c", 0, QosClass.BEST_EFFORT, single_node=True)
+    assert placed(policy.decide(full, replace(alone, preferences=Preferences()))).grant.kind is CpuKind.SHARED
+    assert rejected(policy.decide(full, alone)).reason.code == ReasonCode.STRICT_NODE
+
+
+def why(held: Allocations, wanted: Request, code: ReasonCode) -> list[str]:
+    return [reason.text for reason in placed(POLICY.decide(held, wanted)).reasons if reason.code == code]
+
+
+def test_the_explanation_says_which_device_it_is_not_near_and_why() -> None:
+    def told(held: Allocations, wanted: Request) -> list[str]:
+        return why(held, wanted, ReasonCode.HINTS_UNMET)
+
+    assert told(Allocations(), request("a/c", 2000, hints=(GPU, NIC))) == []
+    assert told(owners("0-1"), best_effort("a/c")) == []
+    text = "it is not near /dev/gpu (NUMA node #0): there is no room for it there"
+    assert told(owners("0-2"), request("a/c", 2000, hints=(GPU,))) == [text]
+    assert told(owners("0-2"), best_effort("a/c")) == [text]
+    assert told(Allocations(), request("a/c", 1000, hints=(GPU, NIC))) == ["it is not near /dev/nic (NUMA node #2)"]
+    drawn = shares("p/web", 500, hints=(NIC,), affinities=wish_for("db", 5))
+    assert told(neighbour(Allocations()), drawn) == [
+        "it is not near /dev/nic (NUMA node #2): NUMA node #2 attracts less by affinity"
+    ]
+
+
+def test_the_explanation_says_why_affinity_is_not_followed() -> None:
+    near = request("p/web", 3000, affinities=wish_for("db", 5))
+    held = neighbour(owners("1"))
+    assert why(held, near, ReasonCode.AFFINITY_UNMET) == [
+        "affinity draws it most to NUMA node #0, which is too small: 2500m free, of which 2 CPUs can be owned"
+    ]
+    assert why(held, replace(near, cpu_request_mcpu=2000), ReasonCode.AFFINITY_UNMET) == []
