@@ -110,8 +110,8 @@ def _of_memory(provider: MemoryProvider) -> Iterator[OfferedHints]:
 
 
 def _of_devices(provider: DeviceProvider) -> Iterator[OfferedHints]:
-    offers = provider.offers() or {}
-    without_preference = provider.without_preference()
+    offers = provider.offers()
+    without_preference = provider.without_preference(offers)
     for resource, request in provider.requests.items():
         hints = offers[resource]
         usable = len(request.available | request.reusable)
@@ -120,7 +120,7 @@ def _of_devices(provider: DeviceProvider) -> Iterator[OfferedHints]:
             note = "none of its devices names a NUMA node"
         elif not hints and request.allocated:
             note = f"the container has {len(request.allocated)}"
-        elif usable < request.count:
+        elif not hints and usable < request.count:
             note = f"available: {usable}"
         elif not hints:
             note = "a device without a node of this machine counts in no set"

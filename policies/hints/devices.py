@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from policies.choose import Chooser
-from policies.hints.model import Amount, Hint, Hints, Offers, Unlisted
+from policies.hints.model import Amount, Hint, Hints, Unlisted
 from policies.hints.node_sets import MAX_LISTED_NODES, by_size, offered, sums, touching
 from policies.hints.search import fewest_nodes
 from policies.hints.unlisted import is_offered
@@ -37,6 +37,8 @@ class DeviceRequest:
 def with_chosen_set(request: DeviceRequest, chooser: Chooser) -> DeviceRequest:
     """Return the request with the set that a chooser prefers of all devices that the container can have."""
     available = tuple(sorted(request.available | request.reusable))
+    if not len(request.reusable) <= request.count <= len(available):
+        return replace(request, preferred_sets=())
     answer = frozenset(chooser.choose(available, tuple(sorted(request.reusable)), request.count))
     return replace(request, preferred_sets=(answer,) if answer else ())
 
@@ -48,13 +50,12 @@ class DeviceProvider:
     nodes: int
     requests: Mapping[str, DeviceRequest]
 
-    def offers(self) -> Offers:
+    def offers(self) -> Mapping[str, Hints]:
         """Return the hints by resource; None for a resource whose devices have no NUMA nodes."""
         return {resource: self._preferred(request, self._hints(request)) for resource, request in self.requests.items()}
 
-    def without_preference(self) -> tuple[str, ...]:
-        """Return the resources with hints of which none is preferred, because none of the preferred sets can be had."""
-        offers = self.offers() or {}
+    def without_preference(self, offers: Mapping[str, Hints]) -> tuple[str, ...]:
+        """Return the resources of these offers of which no hint is preferred: none of the preferred sets can be had."""
         asked = (resource for resource, request in self.requests.items() if request.preferred_sets is not None)
         return tuple(resource for resource in asked if offers[resource] and not has_preferred(offers[resource]))
 

@@ -92,7 +92,6 @@ def test_device_hints_are_those_of_the_rules(seed: int) -> None:
         masks = {device: None if nodes is None else mask(nodes) for device, nodes in named.items()}
         request = DeviceRequest(count, masks, frozenset(available), frozenset(reusable))
         offers = DeviceProvider(mask(machine), {"gpu": request}).offers()
-        assert offers is not None
         if all(nodes is None for nodes in named.values()):
             assert offers["gpu"] is None
             continue

@@ -123,6 +123,11 @@ def test_the_text_says_why_there_is_no_hint(
     assert printed(capsys, str(file)).startswith(expected)
 
 
+def test_what_a_container_holds_needs_nothing_free(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(f"{TOPOLOGY}devices: {{a/b: {{request: 1, devices: {{x: [0]}}, used: [x], allocated: [x]}}}}\n")
+    assert printed(capsys, str(file)) == "a/b: 1 device: 1 hint\n  preferred  {0}\n"
+
+
 def test_long_lists_are_cut_in_the_text(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     file.write_text("machine: {packages: 2, nodes: 4, cores: 4}\ncpu: {request: 5}\n")
     text = printed(capsys, str(file))

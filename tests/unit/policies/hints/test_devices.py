@@ -12,9 +12,7 @@ ONE_EACH: Mapping[str, int | None] = {"a": 0b001, "b": 0b010}
 
 
 def hints(request: DeviceRequest, machine: int = FOUR_NODES) -> Hints:
-    offers = DeviceProvider(machine, {"example.com/gpu": request}).offers()
-    assert offers is not None
-    return offers["example.com/gpu"]
+    return DeviceProvider(machine, {"example.com/gpu": request}).offers()["example.com/gpu"]
 
 
 def request(
@@ -73,7 +71,6 @@ def test_each_resource_has_its_own_hints() -> None:
     offers = DeviceProvider(
         FOUR_NODES, {"example.com/gpu": request(1, ONE_EACH, "a"), "example.com/nic": request(1, ONE_EACH, "b")}
     ).offers()
-    assert offers is not None
     assert {name: shown(found) for name, found in offers.items()} == {
         "example.com/gpu": ["0!", "0-1"],
         "example.com/nic": ["1!", "0-1"],
@@ -99,6 +96,11 @@ def pair(available: str) -> DeviceRequest:
     return DeviceRequest(2, GPUS, frozenset(available), preferred_sets=tuple(map(frozenset, TWO_LINKS)))
 
 
+def without_preference(asked: DeviceRequest) -> tuple[str, ...]:
+    provider = DeviceProvider(FOUR_NODES, {"example.com/gpu": asked})
+    return provider.without_preference(provider.offers())
+
+
 def test_preferred_sets_decide_which_hints_are_preferred() -> None:
     """On an idle DGX-1 pairs of one node and pairs of two have two links; the number of nodes counts no longer."""
     assert shown(hints(pair("01234567"))) == ["0!", "1!", "0-1!"]
@@ -107,10 +109,9 @@ def test_preferred_sets_decide_which_hints_are_preferred() -> None:
 
 
 def test_preferred_sets_that_cannot_be_had_leave_no_preferred_hint() -> None:
-    assert DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": pair("0167")}).without_preference() == ()
+    assert without_preference(pair("0167")) == ()
     assert shown(hints(pair("0257"))) == ["0", "1", "0-1"]
-    provider = DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": pair("0257")})
-    assert provider.without_preference() == ("nvidia.com/gpu",)
+    assert without_preference(pair("0257")) == ("example.com/gpu",)
 
 
 def test_a_preferred_set_of_another_size_does_not_count() -> None:
@@ -124,10 +125,9 @@ def test_preferred_sets_of_devices_that_are_held_count() -> None:
 
 
 def test_where_nothing_is_offered_or_wished_no_preference_is_missing() -> None:
-    nothing_free = pair("0")
     without_nodes = DeviceRequest(1, {"a": None}, frozenset("a"), preferred_sets=())
-    provider = DeviceProvider(FOUR_NODES, {"nvidia.com/gpu": nothing_free, "example.com/key": without_nodes})
-    assert provider.without_preference() == ()
+    assert without_preference(without_nodes) == without_preference(pair("0")) == ()
+    assert without_preference(request(2, {"a": 1, "b": 1, "c": 2}, "ac")) == ()
 
 
 def test_preferred_sets_of_unlisted_hints_are_listed_beside_them() -> None:
@@ -150,3 +150,12 @@ class LastOnes:
 def test_a_chooser_names_the_preferred_set_of_what_the_container_can_have() -> None:
     asked = DeviceRequest(2, GPUS, frozenset("345"), reusable=frozenset("0"))
     assert with_chosen_set(asked, LastOnes()).preferred_sets == (frozenset("05"),)
+
+
+def test_a_chooser_is_not_asked_for_what_cannot_be() -> None:
+    too_few, too_many = DeviceRequest(3, GPUS, frozenset("34")), DeviceRequest(1, GPUS, frozenset(), frozenset("34"))
+    assert (
+        with_chosen_set(too_few, LastOnes()).preferred_sets
+        == with_chosen_set(too_many, LastOnes()).preferred_sets
+        == ()
+    )
