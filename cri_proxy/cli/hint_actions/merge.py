@@ -1,0 +1,121 @@
+"""``cri-proxy hints merge``: print the affinity that a policy makes of the hints of several providers."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cri_proxy.cli.documents import (
+    Document,
+    DocumentOption,
+    add_document_options,
+    answer_documents,
+    choice,
+    truth,
+    whole_number,
+)
+from cri_proxy.cli.hint_actions.offers import read_merge_request
+from policies.hints.merge import POLICIES, merge
+from policies.hints.model import HintOrigin, Merged, MergeOptions
+from sysfs.cpuset import NodeSet
+
+HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
+EXAMPLE = """\
+cri-proxy hints merge hints.yaml --policy restricted
+cri-proxy hints merge hints.yaml --policy best-effort --prefer-closest-numa-nodes -o json
+echo '{nodes: 2, providers: [{cpu: [{nodes: [0], preferred: true}]}]}' | cri-proxy hints merge -"""
+
+POLICY = DocumentOption(
+    "policy", choice(*POLICIES), "best-effort", f"{', '.join(POLICIES)}; default best-effort", "NAME"
+)
+CLOSEST = DocumentOption(
+    "prefer-closest-numa-nodes",
+    truth,
+    False,
+    "of node sets of the same size take the closest; needs distances in the document",
+    is_flag=True,
+)
+MOST_NODES: DocumentOption[int | None] = DocumentOption(
+    "max-allowable-numa-nodes",
+    whole_number,
+    None,
+    "refuse machines of more nodes, from 8; default no limit: merging takes milliseconds on large ones too",
+    "N",
+)
+OPTIONS: tuple[DocumentOption[object], ...] = (POLICY, CLOSEST, MOST_NODES)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAnswer:
+    """The result for one document, and the time that the merge took."""
+
+    policy: str
+    merged: Merged
+    elapsed_ms: float
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, OPTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Merge the hints of every document of the file; return 1 when any is refused. Raises CommandFailed."""
+    return answer_documents(
+        args, OPTIONS, answer, render_merged, is_no=lambda found: not found.merged.admit, plain=json_value
+    )
+
+
+def answer(document: Document) -> MergeAnswer:
+    """Return the result for a document. Raises DocumentError and PolicyBaseError."""
+    request = read_merge_request(document.root)
+    policy = document.option(POLICY)
+    options = MergeOptions(document.option(CLOSEST), document.option(MOST_NODES))
+    start = time.perf_counter()
+    merged = merge(request.offers, request.nodes, policy, options)
+    return MergeAnswer(policy, merged, round((time.perf_counter() - start) * 1000, 3))
+
+
+def json_value(found: MergeAnswer) -> dict[str, object]:
+    """Return the value of ``hints merge -o json`` (docs/hints.md)."""
+    merged = found.merged
+    return {
+        "affinity": None if merged.affinity is None else list(NodeSet(merged.affinity)),
+        "preferred": merged.preferred,
+        "admit": merged.admit,
+        "policy": found.policy,
+        "rests_on": [
+            {
+                "provider": origin.provider,
+                "resource": origin.resource or None,
+                "nodes": None if origin.hint.nodes is None else list(NodeSet(origin.hint.nodes)),
+                "preferred": origin.hint.preferred,
+            }
+            for origin in merged.rests_on
+        ],
+        "elapsed_ms": found.elapsed_ms,
+    }
+
+
+def render_merged(found: MergeAnswer) -> str:
+    """Return the result for people: the verdict, then the hint of each resource that it rests on."""
+    merged = found.merged
+    words = [f"{found.policy}: {'admitted' if merged.admit else 'refused'}"]
+    if merged.has_hint:
+        words.append("no affinity" if merged.affinity is None else _nodes_text(merged.affinity))
+        words.append("preferred" if merged.preferred else "not preferred")
+    else:
+        words.append("no set of nodes that every resource offers")
+    return "\n".join([", ".join(words), *_origin_lines(merged.rests_on)])
+
+
+def _origin_lines(origins: tuple[HintOrigin, ...]) -> Iterator[str]:
+    names = [origin.resource or f"provider {origin.provider}" for origin in origins]
+    width = max(map(len, names), default=0)
+    for name, origin in zip(names, origins, strict=True):
+        nodes = "any node" if origin.hint.nodes is None else _nodes_text(origin.hint.nodes)
+        yield f"  {name:<{width}}  {nodes}, {'preferred' if origin.hint.preferred else 'not preferred'}"
+
+
+def _nodes_text(mask: int) -> str:
+    return f"nodes {{{NodeSet(mask)}}}"

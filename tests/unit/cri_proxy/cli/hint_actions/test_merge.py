@@ -1,0 +1,109 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.main import run_command
+
+SPLIT = """\
+nodes: 2
+providers:
+- gpu: [{nodes: [0, 1], preferred: true}]
+- cpu: [{nodes: [0], preferred: true}, {nodes: [1], preferred: true}]
+- null
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "hints.yaml"
+    path.write_text(SPLIT)
+    return path
+
+
+def merged(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error."""
+    status = run_command(["hints", "merge", *words])
+    streams = capsys.readouterr()
+    return status, streams.out, streams.err
+
+
+def test_the_answer_has_affinity_preferred_and_admit_and_what_it_rests_on(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    status, out, _ = merged(capsys, str(file), "-o", "json")
+    found = json.loads(out)
+    assert (status, found.pop("elapsed_ms") >= 0) == (0, True)
+    assert found == {
+        "affinity": [0],
+        "preferred": False,
+        "admit": True,
+        "policy": "best-effort",
+        "rests_on": [
+            {"provider": 0, "resource": "gpu", "nodes": [0, 1], "preferred": True},
+            {"provider": 1, "resource": "cpu", "nodes": [0], "preferred": True},
+            {"provider": 2, "resource": None, "nodes": None, "preferred": True},
+        ],
+    }
+
+
+def test_a_refusal_is_a_no(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, out, _ = merged(capsys, str(file), "--policy", "restricted")
+    assert status == 1
+    assert out.splitlines() == [
+        "restricted: refused, nodes {0}, not preferred",
+        "  gpu         nodes {0-1}, preferred",
+        "  cpu         nodes {0}, preferred",
+        "  provider 2  any node, preferred",
+    ]
+
+
+def test_a_policy_without_a_hint_has_no_affinity(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, out, _ = merged(capsys, str(file), "--policy", "proposed-strict", "-o", "json")
+    assert (status, json.loads(out)["affinity"], json.loads(out)["admit"]) == (1, None, False)
+    assert (
+        "refused, no set of nodes that every resource offers"
+        in merged(capsys, str(file), "--policy=proposed-strict")[1]
+    )
+    assert "none: admitted, no affinity, not preferred" in merged(capsys, str(file), "--policy=none")[1]
+
+
+def test_the_empty_set_is_an_affinity_of_2019(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(
+        "{nodes: 2, providers: [{a: [{nodes: [0], preferred: true}]}, {b: [{nodes: [1], preferred: true}]}]}"
+    )
+    assert json.loads(merged(capsys, str(file), "--policy=strict-2019", "-o=json")[1])["affinity"] == []
+
+
+def test_several_documents_have_options_of_their_own_and_a_broken_one_its_place(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_text(
+        f"{SPLIT}options: {{policy: restricted}}\n---\n{SPLIT}options: {{policy: strictest}}\n---\n{SPLIT}"
+        f"options: {{prefer-closest-numa-nodes: true}}\n---\n{SPLIT}options: {{max-allowable-numa-nodes: 4}}\n"
+    )
+    status, out, _ = merged(capsys, str(file), "-o", "json")
+    first, *failed = json.loads(out)
+    assert (status, first["policy"], first["admit"]) == (1, "restricted", False)
+    said = [answer["error"].removeprefix(f"{file}:") for answer in failed]
+    assert said[0].startswith("13: policy: expected one of none, best-effort,")
+    assert said[1:] == [
+        "15: prefer-closest-numa-nodes: cannot use 'true': the distances between nodes are not known",
+        "22: max-allowable-numa-nodes: cannot use '4': give a number from 8",
+    ]
+
+
+def test_closer_nodes_go_first_where_asked(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(
+        "{nodes: 3, distances: [[10, 30, 12], [30, 10, 30], [12, 30, 10]],"
+        " providers: [{a: [{nodes: [0, 1], preferred: true}, {nodes: [0, 2], preferred: true}]}]}"
+    )
+    assert json.loads(merged(capsys, str(file), "-o=json")[1])["affinity"] == [0, 1]
+    found = json.loads(merged(capsys, str(file), "--prefer-closest-numa-nodes", "-o=json")[1])
+    assert found["affinity"] == [0, 2]
+
+
+def test_an_unknown_policy_on_the_command_line_is_wrong_usage(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, _, err = merged(capsys, str(file), "--policy", "strict")
+    assert status == 2
+    assert "argument --policy: expected one of none, best-effort, restricted" in err

@@ -1,0 +1,98 @@
+import pytest
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.cli.hint_actions.offers import MergeRequest, read_merge_request
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.hints.model import Amount, Hint, Nodes, Unlisted
+
+DIALECT = Dialect(max_bytes=10_000, max_depth=10, max_nodes=500)
+
+
+def read(text: str) -> MergeRequest:
+    (document,) = YamlField.documents(text, "h.yaml", DIALECT)
+    return read_merge_request(document)
+
+
+def problem(text: str) -> str:
+    with pytest.raises(DocumentError) as caught:
+        read(text)
+    return str(caught.value)
+
+
+def test_providers_offer_lists_nothing_or_no_preference() -> None:
+    request = read(
+        "{nodes: 2, providers: [{cpu: [{nodes: [1, 0], preferred: true}, {nodes: null, preferred: false}]},"
+        " {gpu: [], memory: null}, null, {}]}"
+    )
+    assert request.nodes == Nodes(0b11)
+    assert request.offers == (
+        {"cpu": (Hint(0b11, True), Hint(None, False))},
+        {"gpu": (), "memory": None},
+        None,
+        {},
+    )
+
+
+def test_distances_are_a_row_for_each_node() -> None:
+    assert read("{nodes: 2, distances: [[10, 21], [20, 10]], providers: []}").nodes.distances == ((10, 21), (20, 10))
+    assert read("{nodes: 2, distances: null, providers: []}").nodes.distances is None
+
+
+def test_the_empty_set_and_nodes_beyond_the_machine_are_hints() -> None:
+    (offers,) = read(
+        "{nodes: 1, providers: [{a: [{nodes: [], preferred: true}, {nodes: [5], preferred: true}]}]}"
+    ).offers
+    assert offers == {"a": (Hint(0, True), Hint(1 << 5, True))}
+
+
+def test_hints_that_are_not_listed_are_read_as_generate_prints_them() -> None:
+    (offers,) = read(
+        "{nodes: 2, providers: [{cpu: {unlisted: {amounts: [{free: [4, 2], request: 3}], preferred_size: 1, "
+        "within: [0, 1], required: [0], listed: [{nodes: [1], preferred: false}], sockets: [[0], [1]], "
+        "preferred_sockets: 1}}}]}"
+    ).offers
+    family = Unlisted((Amount((4, 2), 3),), 1, 0b11, 0b01, (Hint(0b10, False),), (0b01, 0b10), 1)
+    assert offers == {"cpu": family}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "h.yaml:1: the document: expected a mapping, got a list"),
+        ("{providers: []}", "h.yaml:1: nodes: missing"),
+        ("{nodes: 2}", "h.yaml:1: providers: missing"),
+        ("{nodes: 0, providers: []}", "nodes: expected a number from 1 to 1024, got 0"),
+        ("{nodes: -1, providers: []}", "nodes: expected a whole number from 0, got '-1'"),
+        ("{nodes: 1, provider: []}", "the document: unknown key 'provider'; did you mean 'providers'?"),
+        ("{nodes: 1, providers: {cpu: []}}", "providers: expected a list, got a mapping"),
+        ("{nodes: 1, providers: [3]}", "providers: expected a mapping, got '3'"),
+        ("{nodes: 1, providers: [{cpu: 3}]}", "cpu: expected a list, got '3'"),
+        ("{nodes: 1, providers: [{cpu: {}}]}", "cpu: expected a list of hints, null for no preference, or unlisted:"),
+        ("nodes: 1\nproviders:\n- cpu: []\n  cpu: []", "h.yaml:4: providers: 'cpu' stands twice"),
+        ("nodes: 1\nproviders:\n- cpu:\n  - {nodes: [-1], preferred: true}", "h.yaml:4: cpu.nodes: expected a whole"),
+        ("{nodes: 1, providers: [{cpu: [{nodes: 0, preferred: true}]}]}", "cpu.nodes: expected a list, got '0'"),
+        ("{nodes: 1, providers: [{cpu: [{nodes: [0]}]}]}", "cpu: a hint without preferred: give true or false"),
+        ("{nodes: 1, providers: [{cpu: [{preferred: true}]}]}", "cpu: a hint without nodes: give a list, or null"),
+        ("{nodes: 1, providers: [{cpu: [{nodes: [2000], preferred: true}]}]}", "from 0 to 1023, got 2000"),
+        ("{nodes: 1, providers: [{cpu: [{nodes: [0], preferred: maybe}]}]}", "expected true or false, got 'maybe'"),
+        ("{nodes: 2, distances: [[10, 21]], providers: []}", "distances: expected 2 rows, got 1"),
+        ("{nodes: 2, distances: [[10], [10]], providers: []}", "distances: expected rows of 2 numbers up to 255"),
+        ("{nodes: 1, distances: [[256]], providers: []}", "distances: expected rows of 1 numbers up to 255"),
+        ("{nodes: 1, providers: [{a: {unlisted: {within: [0]}}}]}", "a.unlisted: amounts is missing"),
+        (
+            "{nodes: 1, providers: [{a: {unlisted: {within: [1], amounts: [], preferred_size: 1}}}]}",
+            "a.unlisted.within: there is no node 1",
+        ),
+        (
+            "{nodes: 1, providers: [{a: {unlisted: {within: [0], preferred_size: 1, "
+            "amounts: [{free: [1, 2], request: 1}]}}}]}",
+            "a.unlisted.amounts.free: expected 1 numbers, one for each node, got 2",
+        ),
+        (
+            "{nodes: 1, providers: [{a: {unlisted: {within: [0], preferred_size: 1, amounts: [{free: [1]}]}}}]}",
+            "a.unlisted.amounts: give free, a number for each node, and request",
+        ),
+    ],
+)
+def test_bad_input_is_named_with_its_line(text: str, said: str) -> None:
+    assert said in problem(text)

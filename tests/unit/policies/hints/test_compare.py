@@ -1,0 +1,37 @@
+import random
+
+from policies.hints.compare import Verdict, compared_pairs, hint_lists, verdict
+from policies.hints.merge import POLICIES, merge
+from policies.hints.model import Merged, Nodes
+
+
+def test_lists_are_every_choice_of_masks_and_any_node() -> None:
+    assert [known.text for known in hint_lists(1)] == ["1:T", "1:F", "any:T", "any:F"]
+    texts = [known.text for known in hint_lists(2)]
+    assert (len(texts), len(set(texts))) == (28, 28)
+    assert {"01:T 11:F", "01:F 10:T 11:T", "any:F"} <= set(texts)
+    assert len(hint_lists(3)) == 2188
+
+
+def test_a_row_is_what_merging_the_pair_gives() -> None:
+    """The table works out the verdicts of like pairs once; here each is merged."""
+    hints = {known.text: known.hints for known in hint_lists(2)}
+    for pair in compared_pairs(2):
+        offers = [{"cpu": hints[text]} for text in pair.providers]
+        assert pair.verdicts == tuple(verdict(merge(offers, Nodes(0b11), policy), 2) for policy in POLICIES)
+
+
+def test_so_it_is_with_three_nodes() -> None:
+    rng = random.Random(5)
+    some = tuple(rng.sample(hint_lists(3), 60))
+    hints = {known.text: known.hints for known in some}
+    for pair in compared_pairs(3, some):
+        offers = [{"cpu": hints[text]} for text in pair.providers]
+        assert pair.verdicts == tuple(verdict(merge(offers, Nodes(0b111), policy), 3) for policy in POLICIES)
+
+
+def test_a_verdict_has_the_highest_node_left() -> None:
+    assert verdict(Merged(0b01, preferred=True, admit=True), 3) == Verdict("001", "T", "yes")
+    assert verdict(Merged(0, preferred=True, admit=False), 2) == Verdict("00", "T", "no")
+    assert verdict(Merged(None, preferred=False, admit=True), 2) == Verdict("nil", "F", "yes")
+    assert verdict(Merged(None, preferred=False, admit=False, has_hint=False), 2) == Verdict("none", "", "no")
