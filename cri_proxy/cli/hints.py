@@ -5,20 +5,21 @@ from typing import Final
 
 from cri_proxy.cli.main import add_output, help_of, load_command
 
-HELP = "print topology hints for a request as the kubelet's managers give them"
+HELP = "topology hints: merge them, generate them for a request, or compare the policies"
 EXAMPLE = """\
 cri-proxy hints generate request.yaml
-cri-proxy hints generate --help"""
+cri-proxy hints merge hints.yaml --policy restricted
+cri-proxy hints compare --format csv
+cri-proxy hints merge --help"""
 
-# The actions and their modules.
-ACTIONS: Final = (("generate", "generate-hints"),)
+ACTIONS: Final = ("merge", "generate", "compare")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the actions, each with its own options."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name, module in ACTIONS:
-        command = load_command(module)
+    for name in ACTIONS:
+        command = load_command(f"hint_actions.{name}")
         action = actions.add_parser(name, help=command.HELP, **help_of(command))
         command.register(action)
         add_output(action)

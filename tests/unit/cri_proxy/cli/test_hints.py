@@ -4,7 +4,7 @@ from cri_proxy.cli.hints import ACTIONS
 from cri_proxy.cli.main import run_command
 
 
-@pytest.mark.parametrize("action", [name for name, _ in ACTIONS])
+@pytest.mark.parametrize("action", ACTIONS)
 def test_every_action_has_help_with_an_example(action: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["hints", action, "--help"]) == 0
     text = capsys.readouterr().out
