@@ -14,7 +14,7 @@ from cri_proxy.cli.documents import (
     truth,
     whole_number,
 )
-from cri_proxy.cli.hint_actions.offers import read_merge_request
+from cri_proxy.cli.hint_actions.merge_request import read_merge_request
 from policies.hints.merge import POLICIES, merge
 from policies.hints.model import HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
