@@ -147,8 +147,8 @@ class TopologyAwareOptions(PolicyOptions):
         int,
         Option(
             "MovesPerCheck",
-            "How many containers that share CPUs may move at each slow check (every 30 seconds) to a place that a "
-            "fresh decision would choose; 0: none",
+            "How many containers that share CPUs may move at each slow check (every 30 seconds), and with each "
+            "placement that takes CPUs from them, to a place that a fresh decision would choose; 0: none",
             values="a whole number from 0 to 64",
             read=read_moves,
         ),

@@ -11,6 +11,7 @@ from policies.base import (
     Grant,
     Pinning,
     Pinnings,
+    Placed,
     PoolView,
     Reason,
     Reinstated,
@@ -30,6 +31,7 @@ from policies.topology_aware.narrow_pool import in_narrower_pools
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
+from policies.topology_aware.placement_rebalance import with_rebalanced
 from policies.topology_aware.rebalance import better_places
 from policies.topology_aware.reinstate import reinstate
 from policies.topology_aware.supply.context import PlacementContext, context_of
@@ -82,7 +84,10 @@ class TopologyAware(Policy):
         """Decide where this container goes, given what others hold."""
         before = self._supply(held)
         context = context_of(self._options, held, before, request)
-        return self._complete(context, before, place(context))
+        placement = place(context)
+        if isinstance(placement, Placed):
+            placement = with_rebalanced(context, held, placement)
+        return self._complete(context, before, placement)
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""

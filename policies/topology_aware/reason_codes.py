@@ -26,6 +26,7 @@ class ReasonCode(StrEnum):
     EMPTIED = "shared-emptied"
     LIFTED = "lifted"
     KEPT_TOGETHER = "kept-together"
+    REBALANCED = "rebalanced"
     DISPLACED = "displaced"
     CPU_FULL = "cpu-full"
     OVERCOMMITTED = "overcommitted"

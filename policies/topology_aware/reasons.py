@@ -219,6 +219,13 @@ def kept_together(pool: str, instead: tuple[int, int, int], updates: int, otherw
     return Reason(ReasonCode.KEPT_TOGETHER, f"{text}: {changed}")
 
 
+def rebalanced(moved: tuple[Grant, ...]) -> Reason:
+    """Others that lose CPUs to this container go where a fresh decision would place them."""
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
+    text = f"{_plural(len(moved), 'container')} with too few of the CPUs left here moved with the same update"
+    return Reason(ReasonCode.REBALANCED, f"{text}: {names}")
+
+
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
     most = "" if best == "root" or best_mcpu <= 0 else f"; most in {best}: {best_mcpu}m"

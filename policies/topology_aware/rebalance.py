@@ -7,7 +7,7 @@ sharers together (``_Search``).
 To the reserved CPUs they only move while there is room, and away from them only while there is none: either ends, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -76,6 +76,14 @@ def better_places(
         if better is not None:
             found.append(better)
     return BetterPlaces(tuple(found))
+
+
+def better_among(
+    options: TopologyAwareOptions, held: Allocations, supply: Supply, sharers: Iterable[Grant]
+) -> Iterator[Grant]:
+    """Yield those of these sharers that move, each where it is then, computed beside those before it."""
+    search = _Search(options, held, supply)
+    return filter(None, map(search.better, sharers))
 
 
 class _Search:
@@ -155,11 +163,11 @@ class _Search:
 
     def _is_less_crowded(self, context: PlacementContext, moved: Grant, field: str) -> bool:
         """Return whether a move for this field, from ``crowded`` on, betters what counts first of those it changes."""
-        changes = [(_rank(g), gain) for g, gain in self._crowding_lost(context, moved)]
+        changes = [(rank_of(g), gain) for g, gain in self._crowding_lost(context, moved)]
         if field != _LAST:
-            return min([*changes, (_rank(moved), 1)])[1] > 0
+            return min([*changes, (rank_of(moved), 1)])[1] > 0
         of_large = [change for change in changes if _is_large(change[0])]
-        if not of_large and _is_large(_rank(moved)):
+        if not of_large and _is_large(rank_of(moved)):
             less_load = self._of_large(context, context.own or moved) - self._of_large(context, moved)
             if less_load:
                 return less_load > 0
@@ -194,7 +202,7 @@ class _Search:
         here = effective[tree.named(there.pool).index]
         load = Fraction(there.shared_mcpu)
         for grant in context.others:
-            if grant.shared_mcpu and (grant.owned or _is_large(_rank(grant))):
+            if grant.shared_mcpu and (grant.owned or _is_large(rank_of(grant))):
                 cpus = effective[tree.named(grant.pool).index]
                 load += Fraction(grant.shared_mcpu * (cpus & here).bit_count(), cpus.bit_count())
         return load / here.bit_count()
@@ -238,7 +246,7 @@ def _nearest(pool: Pool, zone: int) -> int:
     return next((distance for distance, nodes in pool.distances if nodes & (zone or pool.mems)), 0)
 
 
-def _rank(grant: Grant) -> tuple[int, ContainerKey]:
+def rank_of(grant: Grant) -> tuple[int, ContainerKey]:
     """Return whose place counts first: that of the container that asks for most."""
     return (-grant.shared_mcpu, grant.container)
 

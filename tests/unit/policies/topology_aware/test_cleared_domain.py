@@ -89,7 +89,8 @@ def test_nothing_moves_where_that_would_update_more_containers() -> None:
     """Twelve would leave node 0, two sharers of nodes 2 and 3 get fewer CPUs."""
     crowd = [share(f"s{n}", 0, 50) for n in range(12)]
     held = Allocations((*crowd, share("t", 1, 3500), share("u", 2, 1500), share("v", 3, 1500)))
-    decision = placed(POLICY.decide(held, request("big/c", 4000)))
+    policy = topology_aware(four_nodes(), moves_per_check=0)
+    decision = placed(policy.decide(held, request("big/c", 4000)))
     assert (decision.moved, nodes_of(decision), len(decision.updates)) == ((), {2, 3}, 2)
 
 
