@@ -30,6 +30,7 @@ class Packing:
         self._nodes = nodes
         self._free = dict(nodes.capacity_bytes)
         self._laid: dict[int, dict[int, int]] = {}
+        self._used: dict[int, int] = {}  # by zone: the nodes on which something of it is laid, as a mask
 
     def add(self, zone: int, amount_bytes: int) -> int:
         """Lay out a promise, moving others within their zones for it. Return the bytes that do not fit."""
@@ -43,22 +44,26 @@ class Packing:
 
     def takes(self, zone: int, amount_bytes: int) -> bool:
         """Return whether this promise could be kept as well. Change nothing."""
-        if sum(self._free[node] for node in node_ids(zone)) >= amount_bytes:
+        if self._free_in(zone) >= amount_bytes:
             return True
+        if self._free_in(self.reach(zone)) < amount_bytes:  # hopeless, which is most of the time where memory is short
+            return False
         trial = Packing(self._nodes)
         trial._free = dict(self._free)
         trial._laid = {other: dict(where) for other, where in self._laid.items()}
+        trial._used = dict(self._used)
         return not trial.add(zone, amount_bytes)
+
+    def _free_in(self, zone: int) -> int:
+        return sum(self._free[node] for node in node_ids(zone))
 
     def reach(self, zone: int) -> int:
         """Return all nodes that a promise in this zone can be given, directly or by moving others in their zones."""
-        reached = seen = zone
-        while seen:
-            node = seen & -seen
-            seen ^= node
-            for other, where in self._laid.items():
-                if other & ~reached and where.get(node.bit_length() - 1):
-                    seen |= other & ~reached
+        reached, before = zone, 0
+        while reached != before:
+            before = reached
+            for other, used in self._used.items():
+                if used & reached:
                     reached |= other
         return reached
 
@@ -72,22 +77,24 @@ class Packing:
             if here:
                 self._free[node] -= here
                 where[node] = where.get(node, 0) + here
+                self._used[zone] = self._used.get(zone, 0) | 1 << node
                 amount_bytes -= here
         return amount_bytes
 
     def _augment(self, zone: int, most_bytes: int) -> int:
         """Move others along the shortest chain that ends at a free node, and use the room; 0 = there is none."""
         came: dict[int, tuple[int, int]] = dict.fromkeys(node_ids(zone), (zone, -1))
-        queue = list(came)
+        queue, reached = list(came), zone
         for node in queue:  # grows while we walk it
             if self._free[node]:
                 return self._shift(came, node, most_bytes)
-            for other, where in self._laid.items():
-                if where.get(node):
-                    for to in node_ids(other):
-                        if to not in came:
-                            came[to] = (other, node)
-                            queue.append(to)
+            for other, used in self._used.items():
+                new = other & ~reached
+                if new and used >> node & 1:
+                    reached |= new
+                    for to in node_ids(new):
+                        came[to] = (other, node)
+                        queue.append(to)
         return 0
 
     def _shift(self, came: dict[int, tuple[int, int]], end: int, most_bytes: int) -> int:
@@ -104,8 +111,11 @@ class Packing:
         for zone, before, to in chain:
             where = self._laid[zone]
             where[to] = where.get(to, 0) + amount
+            self._used[zone] = self._used.get(zone, 0) | 1 << to
             if before >= 0:
                 where[before] -= amount
+                if not where[before]:
+                    self._used[zone] ^= 1 << before
         return amount
 
 

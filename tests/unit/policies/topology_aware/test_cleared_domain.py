@@ -1,6 +1,7 @@
 import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request, Threads
+from policies.topology_aware import cleared_domain
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, fill, four_nodes, placed, request, topology_aware
 
@@ -69,6 +70,13 @@ def test_shares_of_a_cpu_and_more_stay_where_they_are() -> None:
     _, decision = beside(*small(1000))
     assert decision.moved == ()
     assert len(nodes_of(decision)) == 2
+
+
+def test_no_memory_is_planned_for_sharers_that_stay_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large request beside hundreds of sharers would let most of them leave: that is refused by their sum."""
+    held = Allocations(tuple(share(f"s{node}", node, 1000) for node in range(4)))
+    monkeypatch.delattr(cleared_domain, "in_pools")
+    assert "kept-together" not in codes(placed(POLICY.decide(held, BIG)))
 
 
 def test_a_container_that_fits_beside_the_sharers_displaces_none() -> None:

@@ -1,5 +1,6 @@
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,17 @@ def test_asking_changes_nothing() -> None:
     packing = Packing(NODES)
     packing.add(mask("0-1"), 3 * GIB)
     assert [packing.takes(mask("0-1"), n * GIB) for n in (1, 2, 1)] == [True, False, True]
+
+
+def test_where_no_move_could_help_none_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most zones of a machine whose memory is nearly all promised are of this kind, and each decision asks for all."""
+    packing = Packing(NODES)
+    for zone in ("0-1", "1-2", "0,2"):
+        packing.add(mask(zone), 2 * GIB)
+    monkeypatch.delattr(Packing, "_augment")
+    assert not packing.takes(mask("0"), GIB)
+    assert not packing.takes(mask("0-2"), GIB)
+    assert packing.takes(mask("3"), 2 * GIB)
 
 
 def test_a_narrow_zone_that_overflows_is_named_before_a_wide_one() -> None:
