@@ -152,3 +152,22 @@ def test_hints_of_more_than_16_nodes_are_described(capsys: pytest.CaptureFixture
         }
     }
     assert "every set among nodes 0-16 with enough of it\n  preferred  those of 2 nodes" in printed(capsys, str(file))
+
+
+@pytest.mark.parametrize("nodes", [2, 20])
+def test_the_answer_is_a_provider_of_hints_merge(nodes: int, capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """Listed or not: five CPUs and 5Gi take two nodes of four CPUs and 4Gi; the device is on the second."""
+    offered = answer(
+        capsys,
+        file,
+        f"""
+machine: {{packages: {nodes}, cores: 4, memory: 4Gi}}
+cpu: {{request: 5}}
+memory: {{request: {{memory: 5Gi}}, groups: [[0, 1]]}}
+devices: {{example.com/gpu: {{request: 1, devices: {{a: [0], b: [1]}}, used: [a]}}}}
+""",
+    )
+    file.write_text(json.dumps({"nodes": nodes, "providers": [offered]}))
+    assert run_command(["hints", "merge", str(file), "--policy", "best-effort", "-o", "json"]) == 0
+    merged = json.loads(capsys.readouterr().out)
+    assert (merged["affinity"], merged["preferred"]) == ([0, 1], False)
