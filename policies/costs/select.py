@@ -13,10 +13,10 @@ from policies.costs.exact import Clock
 from policies.costs.graph import CostGraph, Missing, build_graph
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostValue, type_of
-from policies.costs.table import CostTable
+from policies.costs.table import CostTable, with_instances
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.
-SHORT_STEPS = 5_000
+SHORT_STEPS = 1_000
 
 
 class SelectMethod(StrEnum):
@@ -77,7 +77,7 @@ def select(
     table: CostTable,
     wanted: SetRequest,
     options: SelectOptions | None = None,
-    is_over: Clock = lambda: False,
+    is_over: Clock | None = None,
 ) -> Selection | CannotSelect:
     """Return the set that the method finds, or why there is none.
 
@@ -103,19 +103,45 @@ def select(
     )
 
 
-def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock) -> _Best:
+@dataclass(frozen=True, slots=True)
+class CostChooser:
+    """A ``policies.choose.Chooser`` of the devices of one resource by their costs to each other.
+
+    A device is ``RESOURCE/ID`` in the table. One that the table lacks costs nothing, as one that says nothing.
+    """
+
+    table: CostTable
+    resource: str
+    options: SelectOptions = SelectOptions()
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the cheapest set of this size with all of ``included``; empty where there is none."""
+        names = [f"{self.resource}/{device}" for device in available]
+        table = with_instances(self.table, self.resource, names)
+        present = {name for group in table.groups if group.kind == self.resource for name in group.members}
+        must = frozenset(f"{self.resource}/{device}" for device in included)
+        answer = select(
+            table, SetRequest({self.resource: size}, frozenset(present.difference(names)), must), self.options
+        )
+        if isinstance(answer, CannotSelect):
+            return ()
+        return tuple(name.removeprefix(f"{self.resource}/") for name in answer.names)
+
+
+def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock | None) -> _Best:
     """Return the set of this method; the greedy one, ``first``, is where the others begin."""
     if options.method is SelectMethod.GREEDY:
         return _Best(first, SelectMethod.GREEDY)
     short = options.steps if options.steps is not None and options.steps < SHORT_STEPS else SHORT_STEPS
-    if options.method is not SelectMethod.ANNEAL:
-        found = exact.search(graph, first, short, is_over)
-        if found.is_proved:
-            return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
-    walked = anneal(graph, first, Random(options.seed))
     if options.method is SelectMethod.ANNEAL:
-        return _Best(walked, SelectMethod.ANNEAL)
-    found = exact.search(graph, min(walked, list(found.counts), key=graph.cost), options.steps, is_over)
+        return _Best(anneal(graph, first, Random(options.seed)), SelectMethod.ANNEAL)
+    search = exact.ExactSearch(graph, first)
+    found = search.run(short, is_over)
+    if found.is_proved:
+        return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
+    walked = anneal(graph, first, Random(options.seed))
+    search.offer(walked)
+    found = search.run(options.steps, is_over)
     method = SelectMethod.EXACT
     if options.method is SelectMethod.AUTO and not found.is_proved:
         by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}

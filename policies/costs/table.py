@@ -1,6 +1,6 @@
 """Compile a listing into a table of costs between groups of instances that no line tells apart."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -44,24 +44,29 @@ def compile_costs(listing: CostListing, normalize: Normalize = Normalize.NONE) -
     """Return the table of a listing. Raises CostError for two lines that disagree."""
     groups = _groups(listing)
     group_of = {name: i for i, group in enumerate(groups) for name in group.members}
-    rows: list[dict[int, tuple[CostValue, CostLine]]] = [{} for _ in groups]
+    rows: list[dict[int, CostLine]] = [{} for _ in groups]
     for line in listing.lines:
-        targets = sorted({group_of[name] for name in line.targets})
-        for source in sorted({group_of[name] for name in line.sources}):
+        targets = _groups_of(line.targets, group_of)
+        for source in _groups_of(line.sources, group_of):
+            row = rows[source]
             for target in targets:
                 if source == target and len(groups[source].members) == 1:
                     continue
-                value, earlier = rows[source].setdefault(target, (line.cost, line))
-                if value != line.cost:
+                earlier = row.setdefault(target, line)
+                if earlier.cost != line.cost:
                     raise _disagreement(groups[source], groups[target], earlier, line)
     factors = _factors(listing, normalize)
     scaled = [
-        {target: factors.get(group.kind, 1) * value for target, (value, _) in row.items()}
+        {target: line.cost * factors.get(group.kind, 1) for target, line in row.items()}
         for group, row in zip(groups, rows, strict=True)
     ]
-    scale = lcm(*(Fraction(value).denominator for row in scaled for value in row.values()))
+    scale = lcm(*{value.denominator for row in scaled for value in row.values()})
     costs = tuple({target: int(value * scale) for target, value in row.items()} for row in scaled)
     return CostTable(groups, costs, scale)
+
+
+def _groups_of(names: Sequence[str], group_of: Mapping[str, int]) -> Sequence[int]:
+    return (group_of[names[0]],) if len(names) == 1 else sorted({group_of[name] for name in names})
 
 
 def _groups(listing: CostListing) -> tuple[Group, ...]:
@@ -69,9 +74,9 @@ def _groups(listing: CostListing) -> tuple[Group, ...]:
     as_source: dict[str, list[int]] = {name: [] for name in _names(listing)}
     as_target: dict[str, list[int]] = {name: [] for name in as_source}
     for i, line in enumerate(listing.lines):
-        for name in set(line.sources):
+        for name in dict.fromkeys(line.sources):
             as_source[name].append(i)
-        for name in set(line.targets):
+        for name in dict.fromkeys(line.targets):
             as_target[name].append(i)
     members: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[str]] = {}
     for name in sorted(as_source, key=lambda name: (type_of(name), name_order(name))):
@@ -88,12 +93,12 @@ def _names(listing: CostListing) -> Iterator[str]:
 
 def _factors(listing: CostListing, normalize: Normalize) -> dict[str, Fraction]:
     """Return what the costs of each source type are multiplied by; a type whose costs are all 0 has none."""
+    if normalize is Normalize.NONE:
+        return {}
     largest: dict[str, CostValue] = {}
     for line in listing.lines:
         for kind in {type_of(name) for name in line.sources}:
             largest[kind] = max(largest.get(kind, 0), line.cost)
-    if normalize is Normalize.NONE:
-        return {}
     if normalize is Normalize.GLOBAL:
         largest = dict.fromkeys(largest, max(largest.values(), default=0))
     return {kind: Fraction(FULL_SCALE) / value for kind, value in largest.items() if value}
@@ -104,3 +109,12 @@ def _disagreement(source: Group, target: Group, earlier: CostLine, line: CostLin
     said = f"cost {earlier.cost}" + f" on line {earlier.line}" * (earlier.line > 0)
     problem = f"has {said} to {other} and cost {line.cost} here; keep one"
     return CostError(line.line, name, problem)
+
+
+def with_instances(table: CostTable, kind: str, names: Sequence[str]) -> CostTable:
+    """Return the table with those of these instances of a type that it lacks, without costs."""
+    known = {name for group in table.groups if group.kind == kind for name in group.members}
+    lacking = tuple(sorted({*names} - known, key=name_order))
+    if not lacking:
+        return table
+    return CostTable((*table.groups, Group(kind, lacking)), (*table.costs, {}), table.scale)

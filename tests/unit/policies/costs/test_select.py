@@ -3,10 +3,11 @@ from random import Random
 
 import pytest
 
+from policies.choose import Chooser
 from policies.costs.demand import CannotSelect, SetRequest
 from policies.costs.graph import Missing
 from policies.costs.model import CostLine, CostListing
-from policies.costs.select import CostTerm, Selection, SelectMethod, SelectOptions, select
+from policies.costs.select import CostChooser, CostTerm, Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import Normalize, compile_costs
 
 FOO, BAR, CPU = "example.com/foo", "example.com/bar", "cpu"
@@ -95,3 +96,13 @@ def test_a_proved_answer_is_the_exact_one() -> None:
 
 def test_a_request_that_cannot_be_met_is_answered_with_the_reason() -> None:
     assert isinstance(select(HARD, SetRequest({"a": 13})), CannotSelect)
+
+
+def test_devices_of_one_resource_are_chosen_by_their_costs_to_each_other() -> None:
+    far = (CostLine(("gpu/0", "gpu/1"), 40, ("gpu/2", "gpu/3")), CostLine(("gpu/0",), 2, ("gpu/1",)))
+    chooser: Chooser = CostChooser(compile_costs(CostListing((*far, CostLine(("gpu/2",), 3, ("gpu/3",))))), "gpu")
+    assert chooser.choose(("0", "1", "2", "3"), (), 2) == ("0", "1")
+    assert chooser.choose(("0", "2", "3"), (), 2) == ("2", "3")
+    assert chooser.choose(("0", "1", "2", "3"), ("3",), 2) == ("2", "3")
+    assert chooser.choose(("2", "3", "new"), ("2",), 2) == ("2", "new")
+    assert chooser.choose(("0", "1"), (), 3) == ()

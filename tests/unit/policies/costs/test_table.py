@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from policies.costs.model import CostError, CostLine, CostListing
-from policies.costs.table import Group, Normalize, compile_costs
+from policies.costs.table import Group, Normalize, compile_costs, with_instances
 
 FOOS, BARS = ("foo/0", "foo/1"), ("bar/0",)
 
@@ -61,3 +61,11 @@ def test_two_lines_that_disagree_are_refused_with_both_lines() -> None:
     with pytest.raises(CostError, match="line 8: foo/1: has cost 10 on line 3 to bar/0 and cost 12 here"):
         compile_costs(CostListing(lines))
     assert compile_costs(CostListing((lines[0], lines[0]))).costs == ({}, {0: 10})
+
+
+def test_instances_that_the_table_lacks_are_added_without_costs() -> None:
+    table = compile_costs(CostListing((CostLine(FOOS, 10, BARS),)))
+    assert with_instances(table, "foo", FOOS) is table
+    grown = with_instances(table, "foo", ("foo/1", "foo/10", "foo/9"))
+    assert grown.groups == (*table.groups, Group("foo", ("foo/9", "foo/10")))
+    assert [dict(row) for row in grown.costs] == [{}, {0: 10}, {}]
