@@ -7,7 +7,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
 
+from policies.alignment import Alignment, PodSums, TopologyPolicy, TopologyScope
 from policies.pod_share import PodShare, PodTotals
+from policies.thread_counts import ThreadCounts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 
@@ -66,14 +68,6 @@ class BurstLevel(StrEnum):
     DIE = "die"
     NUMA = "numa"
     L3_CACHE = "l3cache"
-
-
-class ThreadCounts(StrEnum):
-    """What the thread counts in a container's environment follow."""
-
-    NONE = "none"  # they are not set
-    OWNED = "owned"  # the CPUs that it has alone
-    REQUEST = "request"  # its CPU request, rounded up
 
 
 class HugePageNodes(StrEnum):
@@ -174,6 +168,8 @@ class Preferences:
     resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
     thread_counts: ThreadCounts | None = None  # variables such as GOMAXPROCS, set when it is created
     notify: tuple[str, ...] = ()  # command run in the container when they change
+    topology_policy: TopologyPolicy | None = None
+    topology_scope: TopologyScope | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +180,7 @@ class Previous:
     owned: CpuSet
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
+    alignment: Alignment | None = None  # as in ``Request``
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +201,8 @@ class Request:
     previous: Previous | None = None
     origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
     pod_totals: PodTotals | None = None  # None: the pod's containers ask for themselves alone, as far as is known
+    pod_sums: PodSums | None = None  # what hints are merged for under the scope pod
+    alignment: Alignment | None = None  # set with the grant: the NUMA nodes that it is kept within
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +258,7 @@ class Grant:
         """What a new attempt or size of this container should get again; None for kinds without a place."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return None
-        return Previous(self.pool, self.owned, self.added)
+        return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""``Option``, the metadata of a configuration option, and the options of every policy: available and reserved CPUs."""
+"""``Option``, the metadata of a configuration option, and the options of every policy: its CPUs, topology hints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from policies.alignment import TopologyOptions
 from sysfs.cpuset import CpuSet
 
 
@@ -33,7 +34,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The CPUs that may be used at all, and those of them that are kept for the system.
+    """The CPUs that may be used at all, those of them that are kept for the system, and how topology hints count.
 
     The options of a policy are a subclass, named in its line of ``policies/registry.py``. Each further field is
     ``Annotated[TYPE, Option(...)]`` with a default; the configuration reads it under the key of the policy.
@@ -41,3 +42,4 @@ class PolicyOptions:
 
     available: CpuSet = CpuSet()
     reserved: CpuSet = CpuSet()  # those outside ``available`` have no effect
+    topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen

@@ -76,6 +76,13 @@ class Policy(ABC):
         """
         return refused
 
+    def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
+        """Return why no container of this pod could be placed now; None = some may be, or it is not known.
+
+        ``request`` has the sums of the pod, and no container. By default each container is asked for by itself.
+        """
+        return None
+
     @abstractmethod
     def pinnings(self, held: Allocations) -> Pinnings:
         """Return what every container should be pinned to now, in the order of the grants."""

@@ -14,9 +14,10 @@ from cri_proxy.config.option import Known, optional_period_seconds, options_of
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
-from policies.base import ThreadCounts
+from policies.alignment import TopologyPolicy, TopologyScope
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
+from policies.thread_counts import ThreadCounts
 
 # What a value looks like, for people, and what reads it.
 _Form = tuple[str, Callable[[str], object]]
@@ -107,15 +108,31 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class TopologyManager:
-    """Merging of hints as the kubelet does it."""
+    """Merging of topology hints, as the kubelet's Topology Manager does it."""
 
     policy: Annotated[
-        Literal["none"],
-        Option("policy", "Hint merging", remedy="this version merges no hints: only none is supported"),
-    ] = "none"
+        TopologyPolicy,
+        Option(
+            "policy",
+            "Keep the CPUs, memory and devices of a container on the same NUMA nodes, unless an annotation says. "
+            "best-effort: on the best there are; restricted: refuse it unless every resource prefers them; "
+            "single-numa-node: refuse it unless one node has everything; none: merge no hints",
+        ),
+    ] = TopologyPolicy.NONE
     scope: Annotated[
-        Literal["container", "pod"], Option("scope", "What hints are merged for; without effect under policy none")
-    ] = "container"
+        TopologyScope,
+        Option(
+            "scope",
+            "What topology hints are merged for, unless an annotation says: each container, or the pod as a whole",
+        ),
+    ] = TopologyScope.CONTAINER
+    prefers_closest: Annotated[
+        bool,
+        Option(
+            "prefer-closest-numa-nodes",
+            "Of sets of as many NUMA nodes, take those with the smallest distances between them",
+        ),
+    ] = False
 
 
 # The policies that have a group of options in the configuration.

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
-from cri_proxy.config.model import Config
+from cri_proxy.config.model import Config, TopologyManager
 from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
+from policies.alignment import TopologyOptions
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
@@ -59,13 +60,19 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
             "set it to what the system needs, for example 750m"
         )
     chosen = config.of_policy(registered(config.policy).options)
-    options = replace(chosen, available=available, reserved=reserved)
+    topology = topology_options(config.topology_manager)
+    options = replace(chosen, available=available, reserved=reserved, topology=topology)
     notes = (
         *warnings,
         *_resize_notes(config.of_policy(TopologyAwareOptions)),
         *_memory_notes(config.memory_kinds, machine),
     )
     return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
+
+
+def topology_options(chosen: TopologyManager) -> TopologyOptions:
+    """Return how topology hints count, as the policies take it."""
+    return TopologyOptions(chosen.policy, chosen.scope, chosen.prefers_closest)
 
 
 def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 from cri_proxy.codec import decode, encode_fields
 from cri_proxy.errors import CriProxyError
+from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
@@ -37,13 +38,15 @@ class GrantParts:
     added: tuple[CpuSet, ...] = ()
     share: PodShare | None = None
     spill: NodeSet = NodeSet()
+    alignment: Alignment | None = None  # of the request, which the annotation does not have
 
 
 def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
-    parts = encode_fields(GrantParts(**{field.name: getattr(grant, field.name) for field in fields(GrantParts)}))
-    for optional in ("added", "share", "spill"):
-        if not getattr(grant, optional):
+    own = {field.name: getattr(grant, field.name) for field in fields(GrantParts) if field.name != "alignment"}
+    parts = encode_fields(GrantParts(**own, alignment=grant.request.alignment))
+    for optional in ("added", "share", "spill", "alignment"):
+        if not parts[optional]:
             del parts[optional]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))
 

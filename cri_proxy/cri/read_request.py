@@ -15,6 +15,7 @@ from cri_proxy.cri.device_sources import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     burstable_oom_score_adj,
+    mcpu_of_quota,
     mcpu_of_shares,
     quota_of,
     shares_of,
@@ -22,13 +23,16 @@ from cri_proxy.cri.kubelet_numbers import (
 from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
+from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.base import ContainerKey, DeviceLocality, Labels, Pod, Preferences, QosClass, Request
 
 Origins = tuple[tuple[str, str], ...]
 # Kubernetes bounds a pod's labels by its whole size only, 1.5 MiB; sorting 30 000 of them takes 30 ms at each create.
 MAX_LABELS = 512
 # A pod's containers follow its sandbox: all that is kept of them shares one object.
 _pod_with = lru_cache(maxsize=128)(Pod)
+_NO_MERGE = TopologyOptions()
+_TOPOLOGY = "topology-"  # in the keys about merging hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,13 @@ def read_create(
     annotations: AnnotationReader | None = None,
     hints: Sequence[DeviceLocality] = (),
     node_memory_bytes: int = 0,
+    topology: TopologyOptions = _NO_MERGE,
 ) -> ReadRequest:
     """Return what a container that is about to be created asks for.
 
     ``sandbox`` is the pod's configuration (the request's own copy, or the one recorded at RunPodSandbox).
     ``annotations`` None: the defaults' domains are read. ``node_memory_bytes`` 0: Burstable memory requests are not
-    estimated.
+    estimated. ``topology`` holds for containers that say nothing of it.
     """
     config, container = message.config, message.config.metadata.name
     qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, config.linux.resources)
@@ -94,8 +99,34 @@ def read_create(
         labels=labels_of(config.labels),
         hints=counting,
         origins=_merged(found, request.origins, (("qos", qos_origin),)),
+        pod_sums=_pod_sums(sandbox.linux.resources, parsed.preferences, topology),
     )
     return ReadRequest(labelled, (*problems, *_too_many_labels(sandbox.labels)))
+
+
+def read_pod(
+    sandbox: pb.PodSandboxConfig, *, annotations: AnnotationReader, topology: TopologyOptions
+) -> Request | None:
+    """Return what the containers of a pod ask for together; None where their hints are not merged for the pod."""
+    by_option = topology.policy is not TopologyPolicy.NONE and topology.scope is TopologyScope.POD
+    if not by_option and not any(_TOPOLOGY in key for key in sandbox.annotations):
+        return None  # as most are: their annotations are read with the first container
+    pod = pod_of(sandbox)
+    _, parsed = annotations.read("", pod.namespace, sandbox.annotations, "")
+    sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology)
+    if sums is None:
+        return None
+    preferences = parsed.preferences
+    return Request(ContainerKey(pod.uid, ""), pod, 0, preferences=preferences, origins=parsed.origins, pod_sums=sums)
+
+
+def _pod_sums(resources: pb.LinuxContainerResources, asked: Preferences, topology: TopologyOptions) -> PodSums | None:
+    """Return the sums of a pod; None where they do not count or, as from crictl, are not there."""
+    policy, scope = asked.topology_policy or topology.policy, asked.topology_scope or topology.scope
+    if policy is TopologyPolicy.NONE or scope is not TopologyScope.POD or not resources.cpu_shares:
+        return None
+    limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
+    return PodSums(limit_mcpu or mcpu_of_shares(resources.cpu_shares), max(0, resources.memory_limit_in_bytes))
 
 
 def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:

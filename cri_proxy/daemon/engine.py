@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
+from cri_proxy.config.resolve import topology_options
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.daemon.apply import Applier, Built, Host, build_start
@@ -212,7 +213,9 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
     config = built.config
-    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, config.restricted_annotations, cache)
+    topology = topology_options(config.topology_manager)
+    restricted = config.restricted_annotations
+    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, restricted, cache, topology)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,12 @@ class CriInterceptor:
     async def _run_sandbox(self, call: Call) -> Answer:
         config = message_of(pb.RunPodSandboxRequest, call.message).config
         pod = pod_of(config)
+        refusal = None
+        # A fault here refuses no pod: each of its containers is decided on later.
+        with contained(partial(self._context.journal.failed_open, call.method)):
+            refusal = await self._pod_refusal(config)
+        if refusal is not None:
+            return refused(refusal)
         self._reader.expect(pod)
 
         def finish(outcome: Outcome) -> None:
@@ -171,6 +177,11 @@ class CriInterceptor:
             )
 
         return Answer(Forward(), finish)
+
+    async def _pod_refusal(self, config: pb.PodSandboxConfig) -> Refusal | None:
+        """Return why a pod whose topology hints are merged as a whole cannot run here; None for every other pod."""
+        asked = self._reader.read_pod(config) if self._coordinator.is_ready else None
+        return None if asked is None else await self._node.refuse_pod(asked)
 
     async def _update_sandbox(self, call: Call) -> Answer:
         """Note the pod's new sums; the call passes unchanged."""

@@ -14,6 +14,7 @@ from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.intercept.device_hints import Found, MissingHints
 from cri_proxy.kubelet.pod_resources import PodResources
+from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[Found]]]
@@ -53,7 +54,7 @@ class Reader:
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, ``pod_resources`` the kubelet's answer about its devices.
-    ``restricted`` and ``domains`` are the operator's, ``cache`` what the node has read of annotations.
+    ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
     """
 
     memory_bytes: int
@@ -62,6 +63,7 @@ class Reader:
     pod_resources: PodResources | None = None
     restricted: tuple[Restriction, ...] = ()
     cache: AnnotationCache = field(default_factory=AnnotationCache)
+    topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
@@ -77,11 +79,23 @@ class Reader:
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             hints += await self.pod_resources.hints(pod, message.config.metadata.name)
-        annotations = AnnotationReader(AnnotationRules(tuple(self.domains), self.restricted), self.cache)
         read = read_request.read_create(
-            message, sandbox, annotations=annotations, hints=hints, node_memory_bytes=self.memory_bytes
+            message,
+            sandbox,
+            annotations=self._annotations,
+            hints=hints,
+            node_memory_bytes=self.memory_bytes,
+            topology=self.topology,
         )
         return replace(read, missing=tuple(each.problem for each in found if isinstance(each, MissingHints)))
+
+    def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
+        """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod."""
+        return read_request.read_pod(sandbox, annotations=self._annotations, topology=self.topology)
+
+    @property
+    def _annotations(self) -> AnnotationReader:
+        return AnnotationReader(AnnotationRules(tuple(self.domains), self.restricted), self.cache)
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""

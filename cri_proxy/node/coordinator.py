@@ -322,6 +322,10 @@ class Coordinator:
             self._effects.schedule()
         return tuple(changed)
 
+    def refused_pod(self, request: Request) -> Rejected | None:
+        """Return why no container of a pod with these sums could be placed now."""
+        return self._ledger.policy.refused_pod(self._ledger.allocations, request)
+
     def _decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
         """Return the policy's decision; at the last try ``onShortage`` may let in what has no room."""
         decision = self._ledger.policy.decide(held, request)

@@ -22,6 +22,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.rebalance import ColdStarts, Rebalance
+from cri_proxy.node.refusals import Refusals, refusal_of
 from cri_proxy.node.resource_files.updates import ResourceFiles
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.resync import Resync
@@ -71,6 +72,7 @@ class Node:
     cold_starts: ColdStarts
     drift: Drift
     managers: ManagerWatch
+    refusals: Refusals
     store: GrantStore
     background: Tasks = field(repr=False)
 
@@ -146,6 +148,9 @@ class Node:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
         if problems and self.coordinator.rules.strict_annotations:
             return self._refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
+        if (known := self.refusals.get(request)) is not None:
+            self.coordinator.report(request, known, problems=problems)
+            return refusal_of(known)
         if self.context.ledger.of_pod(request.container.pod_uid):
             # No event announces the exit of an init container before the next create.
             await self.resync.check_pod(request.container.pod_uid)
@@ -157,7 +162,8 @@ class Node:
         seconds = self.context.clock.monotonic_seconds() - started
         if isinstance(decided, Rejected):
             self.coordinator.report(request, decided, problems=problems, seconds=seconds)
-            return Refusal("strict" if decided.reason.code.startswith("strict") else "full", decided.reason.text)
+            self.refusals.keep(request, decided)
+            return refusal_of(decided)
         try:
             self.coordinator.report(
                 request,
@@ -175,6 +181,18 @@ class Node:
             self.coordinator.roll_back(decided, problem, code="store")
             return self._refuse(request, Refusal("store", problem))
         return decided
+
+    async def refuse_pod(self, request: Request) -> Refusal | None:
+        """Return why a pod with these sums is refused before it has a container; None where it may run."""
+        rejected = self.refusals.get(request) or self.coordinator.refused_pod(request)
+        if rejected is not None and self.refusals.get(request) is None:
+            await self.resync.check_all("before a refusal")
+            rejected = self.coordinator.refused_pod(request)
+        if rejected is None:
+            return None
+        self.refusals.keep(request, rejected)
+        self.context.journal.pod_refused(request, rejected)
+        return refusal_of(rejected)
 
     def _refuse(self, request: Request, refusal: Refusal) -> Refusal:
         """Report a refusal that is not the policy's."""
@@ -255,6 +273,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, probes),
         managers=managers,
+        refusals=Refusals(ledger),
         store=environment.store,
         background=Tasks(lambda error: environment.journal.failed_open("background", error)),
     )

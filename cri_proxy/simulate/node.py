@@ -16,6 +16,7 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
+from cri_proxy.config.resolve import topology_options
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
@@ -267,6 +268,7 @@ class SimulatedNode:
             self.devices.hints_of,
             restricted=config.restricted_annotations,
             cache=self.node.context.annotations,
+            topology=topology_options(config.topology_manager),
         )
 
     async def _stop(self, *, loses_state: bool = False) -> None:

@@ -17,6 +17,7 @@ from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Rea
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
+from policies.topology_aware.alignment.place import place_aligned
 from policies.topology_aware.cleared_domain import (
     ClearedPools,
     better_choice,
@@ -33,7 +34,7 @@ from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import PlacementContext, aligned
 from policies.topology_aware.supply.demand import Demand, Isolation, has_overflowed, off_reserved, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -54,8 +55,7 @@ def place(context: PlacementContext) -> Decision:
         case CpuKind.RESERVED:
             return _overflowed(context) or _place_reserved(context)
         case _:
-            placement = _place_in_pool(context)
-            return placement if isinstance(placement, Placed) else _with_reserved_back(context, placement)
+            return place_aligned(context, _place_with_reserved_back)
 
 
 def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
@@ -68,14 +68,14 @@ def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
     demand = replace(context.demand, shared_mcpu=0, levels_up=len(Level))
     # Its earlier place would be preferred to a wide one.
     unbooked = replace(context, demand=demand, request=replace(context.request, previous=None))
-    placement = _search(unbooked)
+    placement = place_aligned(unbooked, _search)
     if isinstance(placement, Rejected):
         return placement
     pool = placement.grant.pool
     why = tuple(r for r in placement.reasons if r.code not in (ReasonCode.LEVELS_UP, ReasonCode.POOL))
     return replace(
         placement,
-        grant=replace(placement.grant, request=context.request),
+        grant=replace(placement.grant, request=aligned(context.request, placement.grant.request.alignment)),
         reasons=(reasons.overcommitted(refused.reason), *why),
         ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refused.ranking),
     )
@@ -96,6 +96,11 @@ def _overflowed(context: PlacementContext) -> Placed | None:
     why = reasons.reserved_full(CpuSet(context.tree.root.reserved), wanted_mcpu, supply.reserved_mcpu)
     grant = replace(placement.grant, reserved_mcpu=wanted_mcpu)
     return replace(placement, grant=grant, reasons=(why, *placement.reasons))
+
+
+def _place_with_reserved_back(context: PlacementContext) -> Decision:
+    placement = _place_in_pool(context)
+    return placement if isinstance(placement, Placed) else _with_reserved_back(context, placement)
 
 
 def _with_reserved_back(context: PlacementContext, refused: Rejected) -> Decision:

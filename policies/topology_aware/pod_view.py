@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
+from policies.topology_aware.supply.context import aligned
 from policies.topology_aware.supply.memory_account import promised_bytes
 
 _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
@@ -45,7 +46,8 @@ class PodView:
             if members is None:
                 yield grant
             for member in members or ():
-                own = replace(grant, request=member.request, share=member.share)
+                request = aligned(member.request, grant.request.alignment)
+                own = replace(grant, request=request, share=member.share)
                 yield member if own == member else own
 
 

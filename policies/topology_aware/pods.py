@@ -25,6 +25,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.supply.context import aligned
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.model import Machine
 
@@ -78,6 +79,10 @@ class PodSharing(Policy):
 
         return self._decide(held, arrival_of(held, request), decide)
 
+    def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
+        """Return why no NUMA nodes satisfy the topology policy for this pod."""
+        return self._inner.refused_pod(self._view(held).owners, request)
+
     def _decide(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
         if arrival.is_plain:
             return self._alone(held, arrival, decide)
@@ -87,7 +92,8 @@ class PodSharing(Policy):
         shared = held.with_grants(*(replace(present[key], share=share) for key, share in arrival.shares.items()))
         if arrival.joins:
             fellow = present[arrival.fellows[0].container]
-            shared = shared.with_grants(replace(fellow, request=arrival.request, share=arrival.share))
+            request = aligned(arrival.request, fellow.request.alignment)
+            shared = shared.with_grants(replace(fellow, request=request, share=arrival.share))
         after = self._refitted(held, shared, arrival)
         if isinstance(after, Rejected):
             return after
@@ -105,7 +111,8 @@ class PodSharing(Policy):
         decision = decide(view.owners, _asked(arrival))
         if isinstance(decision, Rejected) or (arrival.is_plain and not view.members):
             return decision
-        grant = replace(decision.grant, request=arrival.request, share=arrival.share)
+        request = aligned(arrival.request, decision.grant.request.alignment)
+        grant = replace(decision.grant, request=request, share=arrival.share)
         updates = (Update(key, each.pinning) for each in decision.updates for key in view.containers(each.container))
         return replace(
             decision,

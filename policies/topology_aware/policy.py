@@ -22,6 +22,7 @@ from policies.base import (
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
+from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
@@ -94,6 +95,10 @@ class TopologyAware(Policy):
         before = self._supply(held)
         context = context_of(self._options, held, before, request)
         return self._complete(context, before, overcommit(context, refused))
+
+    def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
+        """Return why no NUMA nodes satisfy the topology policy for this pod."""
+        return pod_refused(context_of(self._options, held, self._supply(held), request))
 
     def _complete(self, context: PlacementContext, before: Supply, placement: Decision) -> Decision:
         """Return the decision with the pinnings that follow from it; ``before`` is the supply of all grants."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
@@ -18,7 +19,8 @@ from policies.topology_aware.memory.reinstate import (
 from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import place
-from policies.topology_aware.supply.context import context_of
+from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware.supply.context import aligned, context_of
 from policies.topology_aware.supply.demand import demand_of, has_overflowed
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -115,10 +117,14 @@ class _Reinstatement:
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
         placement = place(context_of(self._options, self._held, self._supply, request))
+        if isinstance(placement, Rejected) and placement.reason.code == ReasonCode.STRICT_TOPOLOGY:
+            lenient = replace(self._options, topology=TopologyOptions())  # it runs already
+            unmerged = replace(request, preferences=replace(request.preferences, topology_policy=None), alignment=None)
+            placement = place(context_of(lenient, self._held, self._supply, unmerged))
         if isinstance(placement, Rejected):
             self._share_root(keep, placement.reason)
             return
-        grant = replace(placement.grant, request=keep)
+        grant = replace(placement.grant, request=aligned(keep, placement.grant.request.alignment))
         self._moved(placement.moved)
         self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
         self._replaced[keep.container] = reason

@@ -14,6 +14,7 @@ from policies.base import CpuKind, Reason
 # Reasons that have a section of their own; displaced containers are listed by name.
 _CPUS = "cpus-picked"
 _MEMORY = ("memory-", "hugepages", "cold-start", "no-cold-start")
+_TOPOLOGY = "topology-"
 _DISPLACED = "displaced"
 _NAMES = 6
 
@@ -44,12 +45,15 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
     cpus = [reason for reason in decision.reasons if reason.code == _CPUS]
     memory = [reason for reason in decision.reasons if reason.code.startswith(_MEMORY)]
     listed = bool(decision.displaced)
-    rest = [r for r in decision.reasons if r not in cpus + memory and not (listed and r.code == _DISPLACED)]
+    topology = [reason for reason in decision.reasons if reason.code.startswith(_TOPOLOGY)]
+    apart = cpus + memory + topology
+    rest = [r for r in decision.reasons if r not in apart and not (listed and r.code == _DISPLACED)]
     sections = (
         ("", _where(explanation, colours, width)),
         ("changed since the decision", _list(explanation.differences, width)),
         ("asked for", render_request(decision.request, decision.defaults, width=width)),
         ("why", _reasons(rest, width)),
+        ("topology hints", _reasons(topology, width)),
         ("choice of CPUs", _reasons(cpus, width)),
         ("choice of memory", _reasons(memory, width)),
         ("attracted or repelled by", _list(decision.company, width)),

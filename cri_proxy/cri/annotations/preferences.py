@@ -11,7 +11,9 @@ from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, ThreadCounts, Threads
+from policies.alignment import TopologyPolicy, TopologyScope
+from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, Threads
+from policies.thread_counts import ThreadCounts
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600
@@ -56,13 +58,16 @@ def _choice(kind: type[E], value: object, *, also: str = "") -> E:
     raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
 
 
-# How thread siblings are used, how wide a pool should be, on which nodes huge pages, and what thread counts follow.
+# How thread siblings are used, how wide a pool should be, on which nodes huge pages, what thread counts follow, and how
+# topology hints count.
 threads = partial(_choice, Threads)
 burst_level = partial(_choice, BurstLevel)
 distribution = partial(_choice, CpuDistribution)
 pool_choice = partial(_choice, PoolStrategy)
 huge_pages = partial(_choice, HugePageNodes)
 thread_counts = partial(_choice, ThreadCounts)
+topology_policy = partial(_choice, TopologyPolicy)
+topology_scope = partial(_choice, TopologyScope)
 
 
 def hidden_threads(value: object) -> Threads:

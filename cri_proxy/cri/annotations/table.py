@@ -285,6 +285,30 @@ PICK_BY_HINTS = Annotation(
     label="devices",
     shown=lambda asked: _chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
 )
+TOPOLOGY_POLICY = Annotation(
+    "topology-policy",
+    preferences.topology_policy,
+    ("topology_policy",),
+    "Keep CPUs, memory and devices on the same NUMA nodes, as the option topologyManager.policy says it for all. "
+    "best-effort: on the best there are; restricted: refuse the container unless every resource prefers them; "
+    "single-numa-node: refuse it unless one node has everything; none: as if there were no hints.",
+    ("restricted", "single-numa-node", "best-effort", "none", "{c0: restricted}"),
+    "strict",
+    NOTHING_OF_OTHERS,
+    label="topology policy",
+    shown=lambda asked: asked.topology_policy or "",
+)
+TOPOLOGY_SCOPE = Annotation(
+    "topology-scope",
+    preferences.topology_scope,
+    ("topology_scope",),
+    "Merge the hints of each container, or of the pod as a whole: then all of its containers stay on the same nodes.",
+    ("pod", "container"),
+    "node",
+    NOTHING_OF_OTHERS,
+    label="topology scope",
+    shown=lambda asked: asked.topology_scope or "",
+)
 COLD_START = Annotation(
     "cold-start",
     preferences.cold_start_seconds,

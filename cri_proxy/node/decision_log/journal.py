@@ -21,7 +21,7 @@ from cri_proxy.node.decision_log.summary import (
     record_of,
 )
 from cri_proxy.state.rows import Row
-from policies.base import Decision, Grant, Pinning, Placed, Reason, Request
+from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from policies.topology_aware.reason_codes import ReasonCode
 
 # Names of displaced containers in one log line; their number stands beside them.
@@ -51,6 +51,7 @@ _COUNTED: Final[dict[str, tuple[Metric, *tuple[str, ...]]]] = {
 # Reasons that most placements have.
 _USUAL: Final = frozenset(
     {ReasonCode.POOL, ReasonCode.CPUS_PICKED, ReasonCode.DISPLACED, ReasonCode.MEMORY_SPILLS, ReasonCode.MEMORY_STAYS}
+    | {ReasonCode.TOPOLOGY_HINTS, ReasonCode.TOPOLOGY_MERGED, ReasonCode.TOPOLOGY_KEPT}
 )
 # The label of a fault by what failed; for a call that is its method.
 _FAULTS: Final = {
@@ -119,6 +120,14 @@ class Journal:
             reason=decision.reason.text,
             code=decision.reason.code,
             duration_seconds=round(seconds, 6),
+        )
+
+    def pod_refused(self, request: Request, rejected: Rejected) -> None:
+        """Log and count the refusal of a pod that has no container yet."""
+        code, reason = rejected.reason.code, rejected.reason.text
+        self.counters.add(catalog.DECISIONS, "refused", code)
+        self._log.warning(
+            events.REFUSED, namespace=request.pod.namespace, pod=request.pod.name, reason=reason, code=code
         )
 
     def carried_out(self, row: Row) -> None:

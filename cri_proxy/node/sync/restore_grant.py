@@ -128,7 +128,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
     isolated = parts.isolated if owned == created else owned & machine.isolated
     mems, spill = _zone(parts, found.mems)
     return Grant(
-        request=found.request,
+        request=replace(found.request, alignment=parts.alignment),
         pool=parts.pool,
         kind=parts.kind,
         exclusive=owned - isolated,

@@ -65,7 +65,7 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
         ordinary, isolated = on_free_cores(tree, ordinary), on_free_cores(tree, isolated)
         inner = inner_on_cores(tree, ordinary, room.give)
     reach: Sequence[int] = (ANYWHERE,) * len(tree.pools)
-    if context.demand.strict_hints or context.demand.single_node:
+    if context.demand.strict_hints or context.demand.single_node or context.request.alignment is not None:
         reach = [reach_in(context, pool) for pool in tree.pools]
     return _Remaining(room, lenient, ordinary, isolated, inner, reach)
 

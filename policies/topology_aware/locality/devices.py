@@ -194,17 +194,40 @@ def reach_in(context: PlacementContext, pool: Pool) -> int:
 
     Without a strict preference: all. With one: all if the whole pool is near the devices and has CPUs near each;
     else, if nothing shared is asked for, those near any. Each device must then have one near it (``is_near_each``).
+    Of these, those of the nodes that hints were merged to.
     """
     if context.demand.single_node and not in_one_node(context.tree.machine, pool):
         return 0
-    near = near_devices(context) if context.demand.strict_hints else ()
+    within = _reach_within(context, pool)
+    near = near_devices(context) if context.demand.strict_hints and within else ()
     if not near:
-        return ANYWHERE
+        return within
     together = reduce(or_, near)
     usable = pool.sharable | pool.isolated
     if not usable & ~together and all(usable & cpus for cpus in near):
+        return within
+    return usable & together & within if context.demand.whole and not context.demand.shared_mcpu else 0
+
+
+def _reach_within(context: PlacementContext, pool: Pool) -> int:
+    """Return as ``reach_in`` the CPUs of the nodes that the container is kept within: all of the pool's, some, or none.
+
+    A pool that reaches beyond these nodes has CPUs to own for it, and none to share.
+    """
+    within, demand = aligned_cpus(context), context.demand
+    usable = pool.sharable | pool.isolated
+    if not usable & ~within:
         return ANYWHERE
-    return usable & together if context.demand.whole and not context.demand.shared_mcpu else 0
+    shares = bool(demand.shared_mcpu) or not demand.whole
+    if shares and demand.shares_within:
+        return 0
+    return usable & within if demand.whole else ANYWHERE
+
+
+def aligned_cpus(context: PlacementContext) -> int:
+    """Return the CPUs of the nodes that hints were merged to, as a mask."""
+    alignment = context.request.alignment
+    return ANYWHERE if alignment is None else _cpus_of(context.tree.machine, alignment.nodes) or ANYWHERE
 
 
 def in_one_node(machine: Machine, pool: Pool) -> bool:
@@ -217,7 +240,9 @@ def is_near_each(context: PlacementContext, reach: int, owned: int) -> bool:
 
     One CPU cannot be near two devices in two packages: the strict preference refuses that.
     """
-    return reach == ANYWHERE or all(owned & cpus for cpus in near_devices(context))
+    if reach == ANYWHERE or not context.demand.strict_hints:
+        return True
+    return all(owned & cpus for cpus in near_devices(context))
 
 
 def near_devices(context: PlacementContext) -> tuple[int, ...]:

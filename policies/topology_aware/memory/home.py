@@ -11,6 +11,8 @@ from policies.topology_aware.memory.hugepages import spread_nodes
 from policies.topology_aware.memory.reasons import kinds_text
 from policies.topology_aware.supply.memory_account import (
     MemoryAccount,
+    aligned_zone,
+    has_strict_zone,
     promised_bytes,
     wanted_kinds,
     widest_zone,
@@ -71,8 +73,11 @@ def home_of(machine: Machine, nodes: MemoryNodes, local: LocalMemory, request: R
     strict = request.preferences.strict_memory
     if strict and (absent or not mask):
         return Home(0, in_pool, absent, refused=f"this machine has no {kinds_text(absent or wanted)}")
-    spread = _spread(machine, nodes, local.mems, request) if local.owns else 0
-    zone = _of_wanted_kinds(nodes, local.mems, request, spread)
+    aligned = aligned_zone(nodes, request)
+    # Shared CPUs may be beyond the nodes that hints were merged to; memory that had a hint never is.
+    mems = local.mems & aligned or (aligned if has_strict_zone(request) else local.mems)
+    spread = _spread(machine, nodes, mems, request) if local.owns else 0
+    zone = _of_wanted_kinds(nodes, mems, request, spread)
     normal = _normal_for(nodes, zone, mask, strict=strict)
     if normal is None:
         return Home(0, in_pool, absent, refused="all of it is movable memory, in which the kernel cannot keep its part")
@@ -92,8 +97,9 @@ def _of_wanted_kinds(nodes: MemoryNodes, mems: int, request: Request, spread: in
     lacking = request.preferences.memory_kinds or (() if zone else wanted)
     start = zone or mems
     for kind in lacking:
-        if not start & nodes.of_kind(kind):
-            zone |= nodes.nearest(start, nodes.of_kind(kind))
+        of_kind = nodes.of_kind(kind)
+        if not start & of_kind:
+            zone |= nodes.nearest(start, of_kind & widest_zone(nodes, request) or of_kind)
     return zone or default_kinds_of(nodes, mems)
 
 

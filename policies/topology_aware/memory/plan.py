@@ -14,6 +14,7 @@ from policies.topology_aware.supply.memory_account import (
     PRIORITY,
     MemoryAccount,
     Promise,
+    has_strict_zone,
     promised_bytes,
     promises_of,
     wanted_kinds,
@@ -140,7 +141,7 @@ def plan_memory(
         why = (*why, reasons.normal_added(home.added_normal))
     cold = cold_start(account.nodes, home, request)
     if cold.zone and not context.held & account.nodes.dram:
-        plan = _planned(context, cold.zone, account.nodes.pmem | cold.zone)
+        plan = _planned(context, cold.zone, account.nodes.pmem & widest_zone(account.nodes, request) | cold.zone)
         if plan is not None:
             seconds = request.preferences.cold_start_seconds
             starts_cold = reasons.starts_cold(plan.mems.mask, home.zone & ~plan.mems.mask, seconds)
@@ -189,6 +190,8 @@ def _without_room(context: _MemoryContext, why: tuple[Reason, ...]) -> MemoryPla
     request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
     zone = widest_zone(nodes, request) | context.held
+    if has_strict_zone(request):
+        return reasons.outside_alignment(zone, reasons.no_room(zone, wanted))
     if request.preferences.strict_memory:
         return reasons.strict_memory(wanted_kinds(request), reasons.no_room(zone, wanted))
     return MemoryPlan(NodeSet(zone), reasons=(*why, reasons.short(zone, wanted)))

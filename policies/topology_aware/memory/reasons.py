@@ -113,6 +113,11 @@ def strict_memory(kinds: Sequence[MemoryKind], why: str) -> Reason:
     return Reason(ReasonCode.STRICT_MEMORY, f"wanted memory of kind {kinds_text(kinds)} and no other; {why}")
 
 
+def outside_alignment(zone: int, why: str) -> Reason:
+    """The memory of the nodes that hints were merged to does not suffice."""
+    return Reason(ReasonCode.STRICT_TOPOLOGY, f"topology hints keep its memory on {nodes_text(zone)}; {why}")
+
+
 def no_room(zone: int, promised_bytes: int) -> str:
     """Return why a strict preference cannot be met although the kinds exist."""
     have = _verb(zone, "does not have", "do not have")

@@ -1,7 +1,8 @@
 """``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from policies.alignment import Alignment
 from policies.base import Allocations, Grant, Request
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -32,3 +33,8 @@ def context_of(options: TopologyAwareOptions, held: Allocations, supply: Supply,
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     return PlacementContext(tree, options, supply if own is None else supply.minus(own), others, request, demand, own)
+
+
+def aligned(request: Request, alignment: Alignment | None) -> Request:
+    """Return the request of a container that is kept within these nodes; None = anywhere."""
+    return request if request.alignment == alignment else replace(request, alignment=alignment)

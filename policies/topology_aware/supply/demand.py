@@ -30,6 +30,7 @@ class Demand:
     ``burst_mcpu`` is the CPU limit that the pool should be able to give now and then; 0 = no preference.
     ``burst_level`` is how wide the pool should be for a container that may use all the CPU time it finds: Burstable
     without a limit, or best effort; None = no preference.
+    ``shares_within``: shared CPUs, too, are those of the nodes that hints were merged to.
     ``conflict`` is what else was asked for that makes the strict preference for isolated CPUs impossible; '' = nothing.
     """
 
@@ -50,6 +51,7 @@ class Demand:
     single_node: bool = False
     priority: CpuPriority = CpuPriority.NONE
     strict_hints: bool = False
+    shares_within: bool = True
 
     @property
     def is_zero(self) -> bool:

@@ -47,7 +47,7 @@ def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
     if grant.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or request.preferences.preserve_memory:
         widest = zone
     elif grant.is_cold:
-        widest = zone | nodes.pmem
+        widest = zone | nodes.pmem & widest_zone(nodes, request)
     else:
         widest = zone | widest_zone(nodes, request)
     priority, pages = PRIORITY[request.pod.qos], request.huge_pages
@@ -55,8 +55,28 @@ def promise_of(nodes: MemoryNodes, grant: Grant) -> Promise:
 
 
 def widest_zone(nodes: MemoryNodes, request: Request) -> int:
-    """Return the most nodes that a container may get: all, or under a strict preference those of its kinds."""
-    return nodes.of_kinds(wanted_kinds(request)) if request.preferences.strict_memory else nodes.every
+    """Return the most nodes that a container may get: all, or under a strict preference those of its kinds.
+
+    Of these, those that it is kept within where its memory had a hint.
+    """
+    zone = nodes.of_kinds(wanted_kinds(request)) if request.preferences.strict_memory else nodes.every
+    return zone & (aligned_zone(nodes, request) if has_strict_zone(request) else nodes.every)
+
+
+def aligned_zone(nodes: MemoryNodes, request: Request) -> int:
+    """Return the memory of the nodes that hints were merged to; all where there was no merge, or they are gone."""
+    alignment = request.alignment
+    return nodes.every if alignment is None else alignment.mems.mask & nodes.every or nodes.every
+
+
+def has_memory_hints(request: Request) -> bool:
+    """Return whether its memory takes part in a merge: that of Guaranteed pods, as in the kubelet's memory manager."""
+    return request.pod.qos is QosClass.GUARANTEED and not request.preferences.preserve_memory
+
+
+def has_strict_zone(request: Request) -> bool:
+    """Return whether its memory may only be on the nodes that hints were merged to."""
+    return request.alignment is not None and request.alignment.is_strict and has_memory_hints(request)
 
 
 @dataclass(frozen=True, slots=True)

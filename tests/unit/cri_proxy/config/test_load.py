@@ -153,7 +153,7 @@ def test_an_empty_value_says_nothing(text: str) -> None:
         ("adopt: {a: b}", 1, "adopt", "expected a value, got a mapping"),
         ("annotationDomains:\n- [a]", 2, "annotationDomains", "expected a list of strings"),
         ("reservedResources: {cpu: lots}", 1, "reservedResources.cpu", "expected a quantity like 750m"),
-        ("topologyManager: {policy: restricted}", 1, "topologyManager.policy", "only none is supported"),
+        ("topologyManager: {policy: strict}", 1, "topologyManager.policy", "expected none or best-effort"),
     ],
 )
 def test_a_mistake_is_named_with_line_and_key(text: str, line: int, key: str, problem: str) -> None:

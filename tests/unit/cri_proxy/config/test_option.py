@@ -82,7 +82,11 @@ def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...
         ("topologyAware.PinCPU", "maybe", "expected true or false, got 'maybe'"),
         ("topologyAware.PinCPU", ("true",), "expected true or false, got a list"),
         ("adopt", "kill", "expected pin or leave, got 'kill'"),
-        ("topologyManager.policy", "restricted", "got 'restricted'; this version merges no hints"),
+        (
+            "topologyManager.policy",
+            "strict",
+            "expected none or best-effort or restricted or single-numa-node, got 'strict'",
+        ),
         ("count", "banana", "expected a whole number, got 'banana'"),
         ("count", "2.5", "expected a whole number"),
         ("count", "1_000", "expected a whole number"),

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text, grant_to_text
+from policies.alignment import Alignment, TopologyScope
 from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -27,6 +28,12 @@ def test_every_grant_reads_back(
 def test_the_order_in_which_cpus_came_reads_back() -> None:
     grown = replace(GRANT, added=(CpuSet.of([5]), CpuSet.of([4])))
     assert grant_parts_from_text(grant_to_text(grown)).added == grown.added
+
+
+def test_the_nodes_that_it_is_kept_within_read_back() -> None:
+    alignment = Alignment(NodeSet.of([1]), NodeSet.of([1, 2]), TopologyScope.POD, is_strict=True)
+    kept = replace(GRANT, request=replace(REQUEST, alignment=alignment))
+    assert grant_parts_from_text(grant_to_text(kept)).alignment == alignment
 
 
 def test_the_text_is_one_short_line_that_people_can_read() -> None:

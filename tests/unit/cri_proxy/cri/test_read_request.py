@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of_cgroup
-from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create
+from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create, read_pod
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri_client.pods import systemd_slice
+from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import ContainerKey, DeviceLocality, HugePageLimit, Pod, QosClass, Request
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -108,6 +110,36 @@ def test_annotations_of_the_pod_become_wishes_and_bad_ones_problems() -> None:
 def test_hints_count_unless_the_pod_says_no() -> None:
     assert read_create(message(), pod(), hints=[HINT]).request.hints == (HINT,)
     assert read_create(message(), pod(topologyhints="false"), hints=[HINT]).request.hints == ()
+
+
+WITH_SUMS = pb.LinuxContainerResources(
+    cpu_shares=5120, cpu_quota=500_000, cpu_period=100_000, memory_limit_in_bytes=GIB
+)
+
+
+def summed(**annotations: str) -> pb.PodSandboxConfig:
+    sandbox = pod(**annotations)
+    sandbox.linux.resources.CopyFrom(WITH_SUMS)
+    return sandbox
+
+
+def test_the_sums_of_a_pod_are_read_where_its_hints_are_merged_as_a_whole() -> None:
+    sums, options = PodSums(5000, GIB), TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    by_annotation = summed(topology_policy="restricted", topology_scope="pod")
+    for sandbox, chosen in ((by_annotation, TopologyOptions()), (summed(), options)):
+        assert read_create(message(), sandbox, topology=chosen).request.pod_sums == sums
+        whole = read_pod(sandbox, annotations=AnnotationReader(), topology=chosen)
+        assert whole is not None
+        assert (whole.pod_sums, whole.container, whole.pod.qos) == (sums, ContainerKey("u", ""), QosClass.GUARANTEED)
+
+
+@pytest.mark.parametrize(
+    "sandbox",
+    [summed(), summed(topology_policy="restricted"), summed(topology_scope="pod"), pod(topology_scope="pod")],
+)
+def test_otherwise_no_sums_are_read(sandbox: pb.PodSandboxConfig) -> None:
+    assert read_create(message(), sandbox).request.pod_sums is None
+    assert read_pod(sandbox, annotations=AnnotationReader(), topology=TopologyOptions()) is None
 
 
 def test_an_empty_message_is_a_container_that_asks_for_nothing() -> None:

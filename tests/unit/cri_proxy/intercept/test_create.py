@@ -16,9 +16,9 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, gu
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.containers import Others, unpinned
-from policies.base import ThreadCounts
 from policies.builder import build_policy
 from policies.policy import Policy
+from policies.thread_counts import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -8,7 +8,18 @@ from typing import TypeVar
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
-from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, PoolView, Reinstated, Request, Update
+from policies.base import (
+    Allocations,
+    ContainerKey,
+    Decision,
+    Grant,
+    Pinning,
+    PoolView,
+    Reinstated,
+    Rejected,
+    Request,
+    Update,
+)
 from policies.options import PolicyOptions
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet
@@ -44,6 +55,10 @@ class FragilePolicy(Policy):
     def decide(self, held: Allocations, request: Request) -> Decision:
         self._check("decide")
         return self._inner.decide(held, request)
+
+    def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
+        self._check("refused_pod")
+        return self._inner.refused_pod(held, request)
 
     def pinnings(self, held: Allocations) -> Mapping[ContainerKey, Pinning]:
         self._check("pinnings")

@@ -12,10 +12,10 @@ from policies.base import (
     Preferences,
     Previous,
     Request,
-    ThreadCounts,
     Threads,
 )
 from policies.policy import Default
+from policies.thread_counts import ThreadCounts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.grants import request

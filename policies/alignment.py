@@ -1,0 +1,56 @@
+"""Frozen values of the topology manager: its options, a pod's sums, the NUMA nodes that a container is kept within."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sysfs.cpuset import NodeSet
+
+
+class TopologyPolicy(StrEnum):
+    """What becomes of the merged topology hints, as the kubelet's Topology Manager names it."""
+
+    NONE = "none"  # nothing is merged
+    BEST_EFFORT = "best-effort"  # the best that there is
+    RESTRICTED = "restricted"  # refused unless every resource prefers it
+    SINGLE_NUMA_NODE = "single-numa-node"  # refused unless one node has everything
+
+
+class TopologyScope(StrEnum):
+    """What topology hints are merged for."""
+
+    CONTAINER = "container"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOptions:
+    """The operator's choices for containers that say nothing.
+
+    ``prefers_closest``: of sets of as many nodes, the one with the smallest distances.
+    """
+
+    policy: TopologyPolicy = TopologyPolicy.NONE
+    scope: TopologyScope = TopologyScope.CONTAINER
+    prefers_closest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodSums:
+    """What the containers of a pod ask for together, as its sandbox says; 0 = not known."""
+
+    cpu_mcpu: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The NUMA nodes that a container is kept within: what the merge of its hints, or of its pod's, has decided.
+
+    ``mems`` are their memory, with nodes without CPUs that are nearest to them. ``is_strict``: the container is refused
+    rather than placed beyond them.
+    """
+
+    nodes: NodeSet
+    mems: NodeSet
+    scope: TopologyScope = TopologyScope.CONTAINER
+    is_strict: bool = False

@@ -1,0 +1,312 @@
+"""Offer the NUMA nodes that can serve a container: for CPUs to own, memory with huge pages, and devices it has. Pure.
+
+The sets are sets of nodes with CPUs. A node without CPUs belongs to the nodes that are nearest to it, as it does in the
+pools: its memory is theirs (docs/hints.md). What is free is what this policy could give: shares move to wider pools for
+CPUs to own, and containers that are not Guaranteed get other memory nodes for memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policies.base import DeviceLocality, HugePageLimit, Threads
+from policies.hardware.pools import memory_at
+from policies.hints.devices import DeviceProvider, DeviceRequest
+from policies.hints.model import Amount, Hint, Hints, Unlisted
+from policies.hints.node_sets import by_size, offered, sums, unions
+from policies.hints.search import fewest_nodes
+from policies.topology_aware.cpus.cores import on_free_cores
+from policies.topology_aware.memory.reasons import amount_text
+from policies.topology_aware.migration import with_shares_in_root
+from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.demand import Isolation
+from policies.topology_aware.supply.memory_account import MemoryAccount, has_memory_hints, promised_bytes, wanted_kinds
+from policies.topology_aware.supply.memory_packing import packed, promised_inside
+from policies.topology_aware.supply.supply import Room, room_of
+from sysfs.model import Machine, NumaNode
+
+MOST_LISTED: Final = 8
+"""Nodes of a machine whose sets are listed, as many as the kubelet allows: more than 255 sets would take longer than
+the rest of a decision. With more nodes the sets are given by what each node has."""
+_SHOWN: Final = 8  # nodes in a sentence
+_POD_RESOURCES: Final = "podresapi:"
+_PerNode = tuple[Sequence[int], int]  # what each node has, what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What hints are offered for: the amounts of a container, or of its pod."""
+
+    whole: int
+    memory_bytes: int
+    huge_pages: tuple[HugePageLimit, ...]
+    is_of_pod: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceHints:
+    """The hints of one resource; ``wanted`` and ``free`` are in words, ``field`` is that of ``Request.origins``."""
+
+    resource: str
+    hints: Hints
+    wanted: str
+    free: str
+    field: str
+
+
+def asked_of(context: PlacementContext, *, is_of_pod: bool) -> Asked:
+    """Return what the container asks for, or the sums of its pod where they are more.
+
+    The sandbox does not say which of its containers own CPUs: of a Guaranteed pod the whole part of the sum counts.
+    """
+    request, demand = context.request, context.demand
+    whole, memory_bytes = demand.whole, promised_bytes(request)
+    pod = request.pod_sums if is_of_pod else None
+    if pod is not None and has_memory_hints(request):
+        prefers_shared = request.preferences.prefer_shared
+        shares = context.options.prefer_shared if prefers_shared is None else prefers_shared
+        whole = whole if shares else max(whole, pod.cpu_mcpu // 1000)
+        memory_bytes = max(memory_bytes, pod.memory_bytes)
+    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod)
+
+
+def cpu_nodes(machine: Machine) -> tuple[NumaNode, ...]:
+    """Return the nodes that sets are made of: those with CPUs."""
+    return tuple(node for node in machine.nodes if node.cpus)
+
+
+def mems_of(machine: Machine, nodes: int) -> int:
+    """Return the memory nodes that belong to these nodes."""
+    zone = 0
+    for node in cpu_nodes(machine):
+        if nodes >> node.id & 1:
+            zone |= memory_at(machine, node.cpus.mask)
+    return zone
+
+
+def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints]:
+    """Yield the hints for CPUs to own, first for the kind that is preferred, then for others that would do.
+
+    A container that only shares CPUs has none, as in the kubelet.
+    """
+    if not asked.whole:
+        return
+    ideal = with_shares_in_root(context)
+    room = room_of(ideal.supply, keep_busy=False)
+    for free, capacity, most, kind in _kinds(context, room):
+        nodes = cpu_nodes(context.tree.machine)
+        gives = [_given(context, room, node, free) for node in nodes]
+        has = [(node.cpus.mask & capacity).bit_count() for node in nodes]
+        found = _with_enough(context.tree.machine, [(gives, asked.whole)], [(has, asked.whole)])
+        words = f"{asked.whole} CPU{'' if asked.whole == 1 else 's'} to own{kind}"
+        yield ResourceHints(
+            "cpu", found if most >= asked.whole else (), words, _by_node(nodes, gives), "cpu_request_mcpu"
+        )
+
+
+def share_hints(context: PlacementContext) -> ResourceHints:
+    """Return the hints for CPUs to share, which count only where they leave any nodes: the kubelet has none."""
+    supply, wanted = context.supply, context.demand.shared_mcpu
+    room, nodes = room_of(supply, keep_busy=True), cpu_nodes(context.tree.machine)
+    free = []
+    for node in nodes:
+        pool = context.tree.by_hardware.get(node.cpus.mask, 0)
+        free.append(room.free_mcpu[pool] if supply.shared[pool] & node.cpus.mask else 0)
+    fits = [int(mcpu >= wanted and mcpu > 0) for mcpu in free]
+    found = _with_enough(context.tree.machine, [(fits, 1)], [([1] * len(nodes), 1)])
+    words = f"{wanted}m to share" if wanted else "a CPU to share"
+    return ResourceHints("cpu", found, words, _by_node(nodes, [f"{mcpu}m" for mcpu in free]), "cpu_request_mcpu")
+
+
+def _kinds(context: PlacementContext, room: Room) -> Iterator[tuple[int, int, int, str]]:
+    """Yield (free CPUs, all such CPUs, how many can be given, its name) of each kind that would do, best first."""
+    supply, root, demand = context.supply, context.tree.root, context.demand
+    ordinary, isolated = supply.shared[0] & ~supply.withheld, supply.free_isolated(0)
+    of_isolated = (isolated, root.isolated, isolated.bit_count(), ", isolated")
+    if demand.isolation is not Isolation.NO and root.isolated:
+        yield of_isolated
+    if demand.isolation is Isolation.REQUIRE:
+        return
+    if demand.threads is not Threads.ANY:
+        cores = on_free_cores(context.tree, ordinary)
+        yield cores, root.sharable, min(room.give[0], cores.bit_count()), " on whole cores"
+        if demand.strict_threads:
+            return
+    yield ordinary, root.sharable, room.give[0], ""
+
+
+def _given(context: PlacementContext, room: Room, node: NumaNode, free: int) -> int:
+    """Return how many of the free CPUs a node can give, where some of its shares stay."""
+    count = (node.cpus.mask & free).bit_count()
+    pool = context.tree.by_hardware.get(node.cpus.mask)
+    is_isolated = bool(node.cpus.mask & free & context.tree.root.isolated)
+    return count if pool is None or is_isolated else min(count, room.give[pool])
+
+
+def memory_hints(context: PlacementContext, asked: Asked) -> tuple[ResourceHints, ...]:
+    """Return the hints for memory and huge pages of each size: the same for all of them, as in the kubelet."""
+    request, account = context.request, context.supply.memory
+    if not has_memory_hints(request) or not account.nodes.every or not (asked.memory_bytes or asked.huge_pages):
+        return ()
+    machine = context.tree.machine
+    nodes, kinds = cpu_nodes(machine), account.nodes.of_kinds(wanted_kinds(request))
+    zones = [memory_at(machine, node.cpus.mask) & account.nodes.every for node in nodes]
+    places = [zone & kinds for zone in zones]
+    if len(nodes) > MOST_LISTED:
+        found: Hints = _unlisted_memory(machine, account, asked, places)
+    else:
+        found = _listed_memory(machine, account, asked, places)
+    left = account.free_bytes()
+    free = [sum(amount for node, amount in left.items() if zone >> node & 1) for zone in places]
+    result = []
+    if asked.memory_bytes:
+        words = _by_node(nodes, [amount_text(max(0, amount)) for amount in free])
+        field = "memory_limit_bytes" if request.memory_limit_bytes else "memory_request_bytes"
+        result.append(ResourceHints("memory", found, amount_text(asked.memory_bytes), words, field))
+    for pages in asked.huge_pages:
+        pool = account.huge_pages.pools.get(pages.page_bytes)
+        has = [amount_text(pool.capacity(zone)) if pool is not None else "none" for zone in places]
+        name = f"hugepages-{amount_text(pages.page_bytes).replace(' ', '').removesuffix('B')}"
+        words = f"{_by_node(nodes, has)} in all"
+        result.append(ResourceHints(name, found, amount_text(pages.limit_bytes), words, "huge_pages"))
+    return tuple(result)
+
+
+def _listed_memory(machine: Machine, account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
+    """List the sets whose memory holds what is asked beside the promises to others, and all sets around these."""
+    order, zones = by_size(len(places)), unions(places)
+    pages = [account.huge_pages.layout((each,)) for each in asked.huge_pages]
+    has = [_has(account, asked, zone) for zone in zones]
+    packing = packed(account.nodes, account.yielding)
+    fits = [False] * len(zones)
+    for index in order:
+        zone = zones[index]
+        if _is_above(fits, index):
+            fits[index] = True
+        elif has[index] and not any(layout.lacking(zone) for layout in pages):
+            if packing is not None:
+                fits[index] = packing.takes(zone, asked.memory_bytes)
+            else:  # more is promised already than there is
+                room = account.nodes.capacity(zone) - promised_inside(account.yielding, zone)
+                fits[index] = room >= asked.memory_bytes
+    size = next((index.bit_count() for index in order if has[index]), len(places))
+    masks = sums(1 << node.id for node in cpu_nodes(machine))
+    return tuple(Hint(masks[index], index.bit_count() == size) for index in order if fits[index])
+
+
+def _is_above(fits: Sequence[bool], index: int) -> bool:
+    """Return whether the set without one of its nodes fits."""
+    left = index
+    while left:
+        low = left & -left
+        if fits[index ^ low]:
+            return True
+        left ^= low
+    return False
+
+
+def _has(account: MemoryAccount, asked: Asked, zone: int) -> bool:
+    """Return whether the zone would hold what is asked if nothing else were there."""
+    if account.nodes.capacity(zone) < asked.memory_bytes:
+        return False
+    pools = account.huge_pages.pools
+    return all(
+        pages.page_bytes in pools and pools[pages.page_bytes].capacity(zone) >= pages.limit_bytes
+        for pages in asked.huge_pages
+    )
+
+
+def _unlisted_memory(machine: Machine, account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
+    left, pools = account.free_bytes(), account.huge_pages.pools
+    amounts = [([sum(left[n] for n in left if zone >> n & 1) for zone in places], asked.memory_bytes)]
+    capacity = [([account.nodes.capacity(zone) for zone in places], asked.memory_bytes)]
+    for pages in asked.huge_pages:
+        pool = pools.get(pages.page_bytes)
+        if pool is None:
+            return ()
+        has = [pool.capacity(zone) for zone in places]
+        capacity.append((has, pages.limit_bytes))
+        amounts.append((has, pages.limit_bytes))
+    return _with_enough(machine, amounts, capacity)
+
+
+def _with_enough(machine: Machine, amounts: Sequence[_PerNode], capacity: Sequence[_PerNode]) -> Hints:
+    """Return the sets that have enough of each amount; preferred are as small as the capacity allows at all."""
+    ids = [node.id for node in cpu_nodes(machine)]
+    within = sum(1 << i for i in ids)
+    size = fewest_nodes([_amount(ids, each) for each in capacity], within)
+    family = Unlisted(tuple(_amount(ids, each) for each in amounts), size, within)
+    return offered(family) if len(ids) <= MOST_LISTED else family
+
+
+def _amount(ids: Sequence[int], per_node: _PerNode) -> Amount:
+    has, wanted = per_node
+    by_id = dict(zip(ids, has, strict=True))
+    return Amount(tuple(max(0, by_id.get(i, 0)) for i in range(max(ids) + 1)), wanted)
+
+
+def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
+    """Yield the hints of the devices that the container has, by resource: sets that have a node of each of them.
+
+    Which devices it has, others have chosen. Mounts have no hints, as in the kubelet.
+    """
+    machine = context.tree.machine
+    found: dict[str, dict[str, int]] = {}
+    for place in context.request.hints:
+        resource, nodes = _resource_of(place.source), _nodes_of(machine, place)
+        if resource and nodes:
+            found.setdefault(resource, {})[place.source] = nodes
+    every = sum(1 << node.id for node in cpu_nodes(machine))
+    for resource, places in found.items():
+        chosen = frozenset(places)
+        request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
+        offers = DeviceProvider(every, {resource: request}).offers() or {}
+        wanted = f"{len(places)} device{'' if len(places) == 1 else 's'}"
+        yield ResourceHints(resource, offers[resource], wanted, _devices_text(places), "hints")
+
+
+def _resource_of(source: str) -> str:
+    """Return the resource that a device is counted as; '' for a mount.
+
+    >>> _resource_of("podresapi:example.com/nic/n0,n1"), _resource_of("/dev/nvidia0"), _resource_of("0000:3b:00.0")
+    ('example.com/nic', '/dev/nvidia', 'PCI devices')
+    """
+    if source.startswith(_POD_RESOURCES):
+        return source.removeprefix(_POD_RESOURCES).rpartition("/")[0]
+    if source.startswith("/"):
+        return source.rstrip("0123456789") if source.startswith("/dev/") else ""
+    return "PCI devices"
+
+
+def _nodes_of(machine: Machine, place: DeviceLocality) -> int:
+    """Return the nodes with CPUs that a device is at; 0 where that is not known, or all of them."""
+    every = near = 0
+    for node in cpu_nodes(machine):
+        every |= 1 << node.id
+        if node.id in place.nodes or (not place.nodes and node.cpus.mask & place.cpus.mask):
+            near |= 1 << node.id
+    for node in machine.nodes if not near else ():
+        near |= node.near.mask if node.id in place.nodes else 0
+    return near & every if near & every != every else 0
+
+
+def _devices_text(places: dict[str, int]) -> str:
+    names = [f"{source} on {nodes_text(nodes)}" for source, nodes in sorted(places.items())]
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _by_node(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:
+    pairs = [f"{amount} on node {node.id}" for node, amount in zip(nodes, amounts, strict=True)]
+    return ", ".join(pairs[:_SHOWN]) + (f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else "")
+
+
+def nodes_text(nodes: int) -> str:
+    """Return NUMA nodes in words.
+
+    >>> nodes_text(0b10), nodes_text(0b111)
+    ('NUMA node 1', 'NUMA nodes 0, 1 and 2')
+    """
+    ids = [str(i) for i in range(nodes.bit_length()) if nodes >> i & 1]
+    if len(ids) == 1:
+        return f"NUMA node {ids[0]}"
+    return f"NUMA nodes {', '.join(ids[:-1])} and {ids[-1]}" if ids else "no NUMA node"

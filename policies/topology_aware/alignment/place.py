@@ -1,0 +1,201 @@
+"""Merge a container's topology hints and place it within the nodes that they give (docs/hints.md). Pure.
+
+The merge gives one more condition of the same search: CPUs to own, pools to share and memory of these nodes. A policy
+that refuses does so before the search, or where the search finds no place within the nodes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.base import CpuKind, Decision, Placed, Reason, Rejected
+from policies.hints.merge import merge
+from policies.hints.model import Merged, MergeOptions, Nodes
+from policies.topology_aware.alignment import reasons
+from policies.topology_aware.alignment.offers import (
+    Asked,
+    ResourceHints,
+    asked_of,
+    cpu_hints,
+    cpu_nodes,
+    device_hints,
+    memory_hints,
+    mems_of,
+    share_hints,
+)
+from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware.supply.context import PlacementContext, aligned
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
+
+Place = Callable[[PlacementContext], Decision]
+_STRICT = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A merge: what was offered, what came of it, and the nodes to stay within (None = any)."""
+
+    offers: tuple[ResourceHints, ...]
+    merged: Merged
+    alignment: Alignment | None
+
+
+def rules_of(context: PlacementContext) -> TopologyOptions:
+    """Return the policy and scope that apply to this container: annotations beat options."""
+    options, wanted = context.options.topology, context.request.preferences
+    policy, scope = wanted.topology_policy, wanted.topology_scope
+    if policy is None and scope is None:
+        return options
+    return replace(options, policy=policy or options.policy, scope=scope or options.scope)
+
+
+def place_aligned(context: PlacementContext, place: Place) -> Decision:
+    """Return the place that ``place`` finds within the nodes of the container's hints.
+
+    Without a topology policy that is what it finds anywhere.
+    """
+    rules = rules_of(context)
+    if rules.policy is TopologyPolicy.NONE:
+        return place(_within(context, None))
+    return _place_as_before(context, rules, place) or _place_merged(context, rules, place)
+
+
+def _place_as_before(context: PlacementContext, rules: TopologyOptions, place: Place) -> Decision | None:
+    """Return a place within the nodes of its pod, or of its own earlier attempt or size; None = its hints decide."""
+    earlier, of_pod = _earlier(context, rules)
+    if earlier is None:
+        return None
+    decision = _place_within(context, earlier, place)
+    if isinstance(decision, Placed):
+        return _with_reasons(decision, reasons.kept(earlier, of_pod=of_pod))
+    must_stay = earlier.is_strict and (of_pod or context.own is not None)
+    return _outside(context, rules, earlier, decision) if must_stay else None
+
+
+def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Place) -> Decision:
+    """Merge the hints of its resources, and place it within the nodes that they give."""
+    found = _merge_of(context, rules)
+    if not found.merged.admit:
+        return Rejected(reasons.refused(context.request, rules, found.offers))
+    why = _reasons(context, rules, found)
+    if found.alignment is None:
+        return _with_reasons(place(_within(context, None)), *why)
+    decision = _place_within(context, found.alignment, place)
+    if isinstance(decision, Placed):
+        return _with_reasons(decision, *why)
+    if found.alignment.is_strict:
+        return _outside(context, rules, found.alignment, decision)
+    anywhere = place(_within(context, None))
+    return _with_reasons(anywhere, *why, reasons.beyond(found.alignment, decision.reason, shares=False))
+
+
+def pod_refused(context: PlacementContext) -> Rejected | None:
+    """Return why the pod that this request stands for finds no nodes, before any of its containers comes."""
+    rules = rules_of(context)
+    is_merged = context.demand.kind is CpuKind.SHARED and rules.policy in _STRICT and rules.scope is TopologyScope.POD
+    if not is_merged or _earlier(context, rules)[0] is not None:
+        return None
+    found = _merge_of(context, rules)
+    if found.merged.admit:
+        return None
+    return Rejected(reasons.refused(context.request, rules, found.offers))
+
+
+def _within(context: PlacementContext, alignment: Alignment | None) -> PlacementContext:
+    request = aligned(context.request, alignment)
+    return context if request is context.request else replace(context, request=request)
+
+
+def _place_within(context: PlacementContext, alignment: Alignment, place: Place) -> Decision:
+    """Place within these nodes. Shared CPUs have no hints: where the nodes have none left, they may be elsewhere."""
+    inside = _within(context, alignment)
+    decision = place(inside)
+    demand = context.demand
+    if isinstance(decision, Placed) or (demand.whole and not demand.shared_mcpu):
+        return decision
+    beyond = place(replace(inside, demand=replace(demand, shares_within=False)))
+    if isinstance(beyond, Rejected):
+        return decision
+    return _with_reasons(beyond, reasons.beyond(alignment, decision.reason, shares=True))
+
+
+def _with_reasons(decision: Decision, *why: Reason) -> Decision:
+    return replace(decision, reasons=(*why, *decision.reasons)) if isinstance(decision, Placed) else decision
+
+
+def _outside(context: PlacementContext, rules: TopologyOptions, alignment: Alignment, refused: Rejected) -> Rejected:
+    if refused.reason.code == ReasonCode.STRICT_TOPOLOGY or not context.demand.whole:
+        return refused
+    return replace(refused, reason=reasons.outside(context.request, rules, alignment, refused.reason))
+
+
+def _earlier(context: PlacementContext, rules: TopologyOptions) -> tuple[Alignment | None, bool]:
+    """Return the nodes of its pod's other containers, or of its own earlier attempt or size; and whether of its pod."""
+    if rules.scope is TopologyScope.POD:
+        uid = context.request.container.pod_uid
+        start = bisect_left(context.others, uid, key=lambda grant: grant.container.pod_uid)
+        for grant in context.others[start:]:
+            if grant.container.pod_uid != uid:
+                break
+            its = grant.request.alignment
+            if its is not None and its.scope is TopologyScope.POD:
+                return replace(its, is_strict=rules.policy in _STRICT), True
+    own = context.own.request.alignment if context.own is not None else None
+    previous = context.request.previous
+    its = own or (previous.alignment if previous is not None else None)
+    return (None if its is None else replace(its, is_strict=rules.policy in _STRICT)), False
+
+
+def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
+    """Merge the hints of all resources; of several kinds of CPUs that would do, the first that all prefer counts.
+
+    Where none is, the last one does, which asks for least.
+    """
+    asked = asked_of(context, is_of_pod=rules.scope is TopologyScope.POD)
+    others = (*memory_hints(context, asked), *device_hints(context))
+    merges = (_merge_with(context, rules, (*cpus, *others)) for cpus in _cpus(context, asked, shares=bool(others)))
+    for found in merges:
+        if found.merged.preferred:
+            break
+    return found
+
+
+def _cpus(context: PlacementContext, asked: Asked, *, shares: bool) -> Iterator[tuple[ResourceHints, ...]]:
+    """Yield the hints for CPUs by kind; ``shares``: CPUs to share count beside the hints of others."""
+    if not asked.whole:
+        if shares:
+            yield (share_hints(context),)
+        yield ()
+    for offer in cpu_hints(context, asked):
+        yield (offer,)
+
+
+def _merge_with(context: PlacementContext, rules: TopologyOptions, offers: tuple[ResourceHints, ...]) -> _Merge:
+    machine = context.tree.machine
+    every = sum(1 << node.id for node in cpu_nodes(machine))
+    nodes = Nodes(every, _distances(machine) if rules.prefers_closest else None)
+    options = MergeOptions(prefer_closest_numa_nodes=rules.prefers_closest)
+    merged = merge([{offer.resource: offer.hints} for offer in offers], nodes, rules.policy.value, options)
+    mask = merged.affinity
+    if not merged.admit or not offers or (mask in (None, every) and rules.scope is TopologyScope.CONTAINER):
+        return _Merge(offers, merged, None)
+    mask = mask or every  # what the pod's first container finds holds for the others
+    strict = rules.policy in _STRICT
+    return _Merge(offers, merged, Alignment(NodeSet(mask), NodeSet(mems_of(machine, mask)), rules.scope, strict))
+
+
+def _distances(machine: Machine) -> tuple[tuple[int, ...], ...]:
+    """Return the distance from each node to each, by id."""
+    count = max(node.id for node in machine.nodes) + 1
+    by_id = {node.id: node for node in machine.nodes}
+    return tuple(tuple(by_id[a].distance_to(b) if a in by_id else 0 for b in range(count)) for a in range(count))
+
+
+def _reasons(context: PlacementContext, rules: TopologyOptions, found: _Merge) -> tuple[Reason, ...]:
+    request = context.request
+    if not found.offers:
+        return (reasons.unmerged(request, rules),)
+    result = reasons.merged_reason(request, rules, found.merged, found.alignment)
+    return (*(reasons.hints_reason(request, offer) for offer in found.offers), result)

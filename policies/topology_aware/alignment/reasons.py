@@ -1,0 +1,110 @@
+"""Sentences about topology hints: what each resource offers, what the merge gives, why a container is refused."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.base import Reason, Request
+from policies.hints.model import Hint, Hints, Merged, Unlisted
+from policies.topology_aware.alignment.offers import ResourceHints, nodes_text
+from policies.topology_aware.reason_codes import ReasonCode
+
+_SHOWN: Final = 4  # sets of nodes in a sentence
+
+
+def policy_text(request: Request, rules: TopologyOptions) -> str:
+    """Return the policy with where it is from."""
+    origin = dict(request.origins).get("topology_policy", "topologyManager.policy")
+    return f"topology policy {rules.policy} ({origin})"
+
+
+def hints_reason(request: Request, offer: ResourceHints) -> Reason:
+    """What one resource offers, and where the amount is from."""
+    origin = dict(request.origins).get(offer.field, "")
+    wanted = f"{offer.wanted} ({origin})" if origin else offer.wanted
+    text = f"{offer.resource}: {wanted}, fits on {_sets_text(offer.hints)}; free {offer.free}"
+    if offer.field == "hints":
+        text = f"{offer.resource}: {offer.wanted}, {offer.free}: fits on {_sets_text(offer.hints)}"
+    return Reason(ReasonCode.TOPOLOGY_HINTS, text)
+
+
+def _sets_text(offered: Hints) -> str:
+    """Return the smallest sets that fit, and whether these are preferred."""
+    if offered is None:
+        return "any node"
+    if isinstance(offered, Unlisted):
+        size = offered.preferred_size
+        return f"every set of nodes with enough, preferably {size} of them"
+    if not offered:
+        return "no set of nodes"
+    preferred = [hint for hint in offered if hint.preferred]
+    least = min(_size(hint) for hint in offered)
+    shown = preferred or [hint for hint in offered if _size(hint) == least]
+    names = [nodes_text(hint.nodes or 0) for hint in shown]
+    more = f" or {len(names) - _SHOWN} more sets" if len(names) > _SHOWN else ""
+    fewer = "" if preferred else ", more nodes than it would need alone on the machine"
+    return " or ".join(names[:_SHOWN]) + more + fewer
+
+
+def _size(hint: Hint) -> int:
+    return (hint.nodes or 0).bit_count()
+
+
+def merged_reason(request: Request, rules: TopologyOptions, merged: Merged, alignment: Alignment | None) -> Reason:
+    """What the merge gives; ``alignment`` None = the container is kept within no nodes."""
+    whose = " for the pod" if rules.scope is TopologyScope.POD else ""
+    where = "any node" if alignment is None else nodes_text(alignment.nodes.mask)
+    how = "preferred by all" if merged.preferred else "not preferred by all"
+    return Reason(ReasonCode.TOPOLOGY_MERGED, f"{policy_text(request, rules)}{whose}: {where}, {how}")
+
+
+def unmerged(request: Request, rules: TopologyOptions) -> Reason:
+    """There is nothing to merge."""
+    text = f"{policy_text(request, rules)}: no resource that it asks for has hints"
+    return Reason(ReasonCode.TOPOLOGY_MERGED, text)
+
+
+def kept(alignment: Alignment, *, of_pod: bool) -> Reason:
+    """The container is where its pod, or its earlier attempt, was."""
+    whose = "as its pod is" if of_pod else "as before"
+    return Reason(ReasonCode.TOPOLOGY_KEPT, f"kept within {nodes_text(alignment.nodes.mask)}, {whose}")
+
+
+def beyond(alignment: Alignment, refused: Reason, *, shares: bool) -> Reason:
+    """The container, or only its shared CPUs, are not within the nodes."""
+    what = "its shared CPUs are" if shares else "it is"
+    text = f"{what} not within {nodes_text(alignment.nodes.mask)}: {refused.text}"
+    return Reason(ReasonCode.TOPOLOGY_BEYOND, text)
+
+
+def refused(request: Request, rules: TopologyOptions, offers: Sequence[ResourceHints]) -> Reason:
+    """No nodes satisfy the policy: the resources that do not fit, or do not fit on the same nodes."""
+    whose = "the pod" if rules.scope is TopologyScope.POD else "the container"
+    lacks = (
+        f"no NUMA node has all that {whose} asks for"
+        if rules.policy is TopologyPolicy.SINGLE_NUMA_NODE
+        else f"no NUMA nodes are preferred by all resources that {whose} asks for"
+    )
+    text = f"{policy_text(request, rules)}: {lacks}; {'; '.join(_obstacles(rules.policy, offers))}"
+    return Reason(ReasonCode.STRICT_TOPOLOGY, text)
+
+
+def _obstacles(policy: TopologyPolicy, offers: Sequence[ResourceHints]) -> Iterator[str]:
+    lacking = [offer for offer in offers if not _has_good(policy, offer.hints)]
+    for offer in lacking or offers:
+        of_devices = f"{offer.resource}: {offer.free}"
+        yield of_devices if offer.field == "hints" else f"{offer.resource}: wanted {offer.wanted}, free {offer.free}"
+
+
+def _has_good(policy: TopologyPolicy, offered: Hints) -> bool:
+    """Return whether some set of these would satisfy the policy alone."""
+    if offered is None or isinstance(offered, Unlisted):
+        return offered is None
+    most = 1 if policy is TopologyPolicy.SINGLE_NUMA_NODE else len(offered)
+    return any(hint.preferred and _size(hint) <= most for hint in offered)
+
+
+def outside(request: Request, rules: TopologyOptions, alignment: Alignment, why: Reason) -> Reason:
+    """There is no place within the nodes."""
+    text = f"{policy_text(request, rules)} keeps it within {nodes_text(alignment.nodes.mask)}: {why.text}"
+    return Reason(ReasonCode.STRICT_TOPOLOGY, text)
