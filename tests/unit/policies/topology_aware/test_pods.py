@@ -183,3 +183,31 @@ def test_a_previous_place_is_asked_for_again() -> None:
     wanted = asked("p/a", 3000, GUARANTEED, 64 * MIB, first.pod_totals or PodTotals(0))
     held = fill(replace(wanted, previous=before("NUMA node #3", "12-14")), held=held)
     assert owned(held)["a"] == "12-14"
+
+
+def lifted(held: Allocations) -> Allocations:
+    """The same in the root, with the memory of all nodes, as if an owner that has gone had needed their node."""
+    return held.with_grants(*(replace(grant, pool="root", mems=MACHINE.memory_nodes) for grant in held.grants))
+
+
+def test_containers_that_share_come_home_together_each_as_itself() -> None:
+    pod = fill(*(member(f"p/c{i}", 500, limit=1000) for i in range(3)))
+    found = POLICY.better_places(lifted(pod))
+    assert [grant.container.name for grant in found.grants] == ["c0", "c1", "c2"]
+    assert {(grant.pool, grant.mems) for grant in found.grants} == {(pod.grants[0].pool, MACHINE.memory_nodes)}
+    pairs = zip(found.grants, pod.grants, strict=True)
+    assert all((after.request, after.share) == (before.request, before.share) for after, before in pairs)
+    assert POLICY.better_places(lifted(pod).with_grants(*found.grants)).grants == ()
+
+
+def test_a_pod_counts_as_one_of_those_that_move_at_once() -> None:
+    pods = fill(*(member(f"p{n}/c{i}", 500, limit=1000) for n in range(3) for i in range(2)))
+    first = POLICY.better_places(lifted(pods))
+    assert [grant.container.pod_uid for grant in first.grants] == ["p0", "p0", "p1", "p1"]
+    rest = POLICY.better_places(lifted(pods).with_grants(*first.grants), first.last)
+    assert [grant.container.pod_uid for grant in rest.grants] == ["p2", "p2"]
+    assert rest.last is None
+
+
+def test_containers_that_share_their_pods_own_cpus_do_not_move() -> None:
+    assert POLICY.better_places(fill(*(member(f"p/c{i}", 3000) for i in range(3)))).grants == ()
