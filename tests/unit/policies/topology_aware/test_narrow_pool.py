@@ -119,3 +119,31 @@ def test_so_many_are_looked_at_in_one_call_and_the_next_call_goes_on(count: int)
     for _ in range(4):
         held = held.with_grants(*policy.narrowed(held))
     assert {g.container for g in held.grants if g.pool != "root"} == {ContainerKey(f"p{n}", "c") for n in range(count)}
+
+
+def in_root(name: str, cpu: int, memory_bytes: int = 0, **keys: object) -> Grant:
+    """An owner of one CPU that came to the root when it was lifted or resized."""
+    asked = request(f"{name}/c", 1000, memory_request_bytes=memory_bytes, memory_limit_bytes=memory_bytes)
+    plain = Grant(asked, "root", CpuKind.EXCLUSIVE, CpuSet.of([cpu]), mems=NodeSet.parse("0-3"))
+    return replace(plain, **keys)  # type: ignore[arg-type]  # the keys are those of the class
+
+
+def test_one_whose_fraction_was_lifted_goes_back_with_it() -> None:
+    lifted = in_root("a", 4, kind=CpuKind.MIXED, shared_mcpu=500)
+    lifted = replace(lifted, request=replace(lifted.request, cpu_request_mcpu=1500))
+    assert narrowed(POLICY, Allocations((lifted,))) == {"a": ("NUMA node #1", "4", "1")}
+
+
+def test_one_without_cpus_of_its_own_keeps_its_pool() -> None:
+    sharer = in_root("a", 4, kind=CpuKind.SHARED, exclusive=CpuSet(), shared_mcpu=500)
+    sharer = replace(sharer, request=replace(sharer.request, previous=before("root")))
+    held = Allocations((sharer,))
+    assert {g.pool for g in held.with_grants(*POLICY.narrowed(held)).grants} == {"root"}
+
+
+def test_those_with_the_least_memory_are_looked_at_first() -> None:
+    policy = TopologyAware(four_nodes(), options(four_nodes()))
+    grants = [in_root(f"p{n}", n, (RANKED - n + 1) << 20) for n in range(RANKED + 1)]
+    held = Allocations(tuple(replace(g, request=replace(g.request, previous=before("root"))) for g in grants))
+    pools = {g.container.pod_uid: g.pool for g in held.with_grants(*policy.narrowed(held)).grants}
+    assert [name for name, pool in pools.items() if pool != "root"] == ["p5", "p6", "p7", "p8"]

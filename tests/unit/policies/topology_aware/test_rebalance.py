@@ -125,6 +125,11 @@ def test_a_large_one_does_not_come_where_it_crowds_another_large_one() -> None:
     assert moves(POLICY, beside_owners("0-1 8-10 12-14", *here)) == {}
 
 
+def test_one_whose_node_is_used_up_goes_to_one_with_cpus() -> None:
+    held = beside_owners("0-3", in_pool(idle("e/c"), "NUMA node #0", "0"))
+    assert moves(POLICY, held) == {"e": ("NUMA node #2", "0,2")}
+
+
 def test_equal_places_move_no_container() -> None:
     held = Allocations(tuple(in_pool(burst(f"a{n}/c", 500), "NUMA node #3", "3") for n in range(1)))
     assert moves(POLICY, held) == {}
