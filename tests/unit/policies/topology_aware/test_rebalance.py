@@ -165,6 +165,11 @@ def test_one_that_wants_levels_above_the_best_pool_only_comes_down() -> None:
     assert moves(POLICY, Allocations((in_pool(up, "socket #0", "0-1"), *crowd))).keys() == {"x0"}
 
 
+def test_one_that_wants_more_levels_than_there_are_stays_in_the_root() -> None:
+    up = burst("a/c", 100, prefer_shared=True, levels_up=5)
+    assert moves(POLICY, Allocations((in_pool(up, "root", "0-3"),))) == {}
+
+
 def test_owners_and_what_is_overcommitted_are_not_for_it() -> None:
     owner = replace(in_pool(request("a/c", 1000), "root", "0-3", 0), kind=CpuKind.EXCLUSIVE)
     overcommitted = in_pool(burst("b/c", 500), "root", "0-3", 0)
