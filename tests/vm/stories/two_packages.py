@@ -4,6 +4,7 @@ import asyncio
 
 from tests.vm.stories.drift import drift
 from tests.vm.stories.hotplug import hotplug
+from tests.vm.stories.hugepages import hugepages
 from tests.vm.stories.last_cpu import last_cpu
 from tests.vm.stories.memory import memory
 from tests.vm.stories.placement import placement
@@ -17,4 +18,4 @@ driftCheckSeconds: 3
 """
 
 if __name__ == "__main__":
-    asyncio.run(play(CONFIG, placement, threads, memory, drift, hotplug, last_cpu, unlimited))
+    asyncio.run(play(CONFIG, placement, threads, memory, drift, hotplug, last_cpu, hugepages, unlimited))
