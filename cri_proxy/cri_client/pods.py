@@ -2,7 +2,7 @@
 
 They are worded as by kubelet 1.35: cpu_shares, cpu_quota, cpu_period from requests and limits, oom_score_adj by QoS
 class, the sums and the overhead of the pod in its sandbox, the pod's cgroup as cgroup_parent, the ``io.kubernetes.*``
-labels, and the pod's annotations on the sandbox alone. Left out are mounts, and devices but for those of a scenario.
+labels, and the pod's annotations on the sandbox alone. They have no mounts and devices: a scenario attaches its own.
 """
 
 import uuid

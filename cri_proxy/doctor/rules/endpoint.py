@@ -15,7 +15,7 @@ EXTRA_ARGS = "KUBELET_EXTRA_ARGS"
 ANNOTATION = "kubeadm.alpha.kubernetes.io/cri-socket"
 # A process's start is known to a second, because the kernel gives its own as a whole number (btime in /proc/stat).
 _START_SECONDS = 2.0
-_RESTART = "systemctl daemon-reload && systemctl restart kubelet"
+_RELOAD = "systemctl daemon-reload && "
 
 
 def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
@@ -98,14 +98,15 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     talks = next((path for path in kubelet.others if path == facts.runtime.socket), "" if is_right else uses)
     whom = f"uses {talks} and" if talks else f"was started with {uses} and"
     then = "" if own.is_named_by(kubelet.next.get(ENDPOINT).value) else "once its files are right: "
-    is_pending = is_right and not any(
-        changed_files(facts)
-    )  # files that changed say nothing of what it was started with
-    again = "run this again in a minute, the kubelet may be connecting; if it stays so: systemctl restart kubelet"
+    # Files that have changed do not say what it was started with.
+    is_pending = is_right and not any(changed_files(facts))
+    has_unit = not is_embedded(kubelet.process)
+    restart = "systemctl restart kubelet" if has_unit else f"restart {kubelet.process.name}"
+    again = f"run this again in a minute, the kubelet may be connecting; if it stays so: {restart}"
     yield finding(
         catalog.KUBELET_ELSEWHERE,
         f"the running kubelet (process {kubelet.process.pid}) {whom} is not connected to cri-proxy",
-        again if is_pending else f"{then}{_RESTART}",
+        again if is_pending else f"{then}{_RELOAD * has_unit}{restart}",
     )
 
 

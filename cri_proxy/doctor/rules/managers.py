@@ -42,11 +42,11 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
     for code, what, key, off, state in _MANAGERS:
         coming, now = kubelet.next.get(key), kubelet.now.get(key)
         path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"
-        after = f"drain the node, stop the kubelet, {{}}, delete {path}, start the kubelet"
+        stop, start = "drain the node, stop the kubelet", f"delete {path}, start the kubelet"
         if not is_off(coming.value):
-            yield _static(code, what, coming, after.format(where_to_set(coming, off)))
+            yield _static(code, what, coming, f"{stop}, {where_to_set(coming, off)}, {start}")
         elif kubelet.process is not None and not is_off(now.value):
-            yield _static(code, what, now, after.format("which then takes the policy that its files have by now"))
+            yield _static(code, what, now, f"{stop}, {start}: it takes the policy that its files have by now")
 
 
 def _static(code: FindingCode, what: str, setting: Setting, remedy: str) -> Finding:
@@ -65,7 +65,7 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
         if is_off(policy) or not is_off(kubelet.next.get(key).value) or is_said:
             continue
         path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"
-        runs = f"the running kubelet's {what} manager has pinned by it" if kubelet.process else "it was left behind"
+        runs = f"the running kubelet's {what} manager pins by it" if kubelet.process else "it was left behind"
         yield finding(
             catalog.MANAGER_STATE,
             f"{path} has policy {policy}, and the configuration says {key}: {kubelet.next.get(key).value}: {runs}, and "
@@ -78,7 +78,7 @@ def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     """Its policy has no effect on CPUs and memory once both managers are off."""
     policy = facts.kubelet.next.get(TOPOLOGY_POLICY)
     managers = (facts.kubelet.next.get(CPU_POLICY), facts.kubelet.next.get(MEMORY_POLICY))
-    if policy.value != _OFF and all(is_off(each.value) for each in managers):
+    if not is_off(policy.value) and all(is_off(each.value) for each in managers):
         yield finding(
             catalog.TOPOLOGY_MANAGER,
             f"{policy.where} sets topologyManagerPolicy: {policy.value}: without the CPU and memory managers it aligns "

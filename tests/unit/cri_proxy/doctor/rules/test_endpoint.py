@@ -107,6 +107,13 @@ def test_a_kubelet_inside_another_program_is_noted() -> None:
     assert codes(next_start, healthy(kubelet=inside)) == []
 
 
+def test_a_kubelet_inside_another_program_has_no_unit_to_restart() -> None:
+    inside = healthy(kubelet=kubelet("", process=ProcessFacts(5, "k3s-server"), is_client=False))
+    embedded, elsewhere = running_kubelet(inside)
+    assert (embedded.code, elsewhere.code) == ("kubelet-embedded", "kubelet-elsewhere")
+    assert elsewhere.remedy.endswith(": restart k3s-server")
+
+
 def test_no_kubelet_is_noted() -> None:
     assert codes(running_kubelet, healthy(kubelet=kubelet(process=None, is_client=None))) == ["kubelet-stopped"]
 
