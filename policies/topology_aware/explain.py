@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from policies.base import Grant, Ranked, Reason, Rejected, Threads
+from policies.base import Grant, PoolStrategy, Ranked, Reason, Rejected, Threads
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
 from policies.topology_aware.locality.devices import ANYWHERE, far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
+from policies.topology_aware.packing import strategy_of
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import WHY_WORSE, deciding_field, ranked
 from policies.topology_aware.supply.context import PlacementContext
@@ -57,9 +58,9 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     why += _unmet_wishes(context, ranking, found)
     rest = [i for i in ranking.order if ranking.keys[i] < ranking.keys[found.best]]
     runner_up = pools[rest[0]].name if rest else ""
-    field = deciding_field(ranking.keys[found.best], ranking.keys[rest[0]]) if rest else ""
+    why_next = _why_worse(context, ranking, rest[0], found.best) if rest else ""
     gives = reasons.given_text(offer.sliced, offer.isolated, context.demand.shared_mcpu)
-    why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, field))
+    why.append(reasons.pool_chosen(pools[found.best].name, gives, runner_up, why_next))
     return tuple(why)
 
 
@@ -84,7 +85,15 @@ def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int
     """Return why this pool was not chosen although it is better in one field."""
     if not ranking.keys[pool].fits:
         return f"is {_why_unfit(context, ranking, pool)}"
-    return WHY_WORSE[deciding_field(ranking.keys[chosen], ranking.keys[pool])]
+    return _why_worse(context, ranking, pool, chosen)
+
+
+def _why_worse(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
+    """Return in what the chosen pool is better than this one, as the end of a sentence."""
+    field = deciding_field(ranking.keys[chosen], ranking.keys[pool])
+    if field == "left" and strategy_of(context) is PoolStrategy.PACK:
+        return "lies in a wider pool that has more left"
+    return WHY_WORSE[field]
 
 
 def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:

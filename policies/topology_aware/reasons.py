@@ -6,7 +6,6 @@ from policies.base import CpuDistribution, Grant, Previous, Reason
 from policies.pod_share import PodShare
 from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
-from policies.topology_aware.score import WHY_WORSE
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
 
@@ -73,9 +72,9 @@ def reserved_returned(grants: tuple[Grant, ...]) -> Reason:
     return Reason(ReasonCode.RESERVED_RETURNED, f"{text}: {names}")
 
 
-def pool_chosen(pool: str, gives: str, runner_up: str, field: str) -> Reason:
-    """Why this pool and not the next one; ``gives`` is what it gives, in words."""
-    following = f"; next would be {runner_up}, which {WHY_WORSE[field]}" if runner_up else ""
+def pool_chosen(pool: str, gives: str, runner_up: str, why: str) -> Reason:
+    """Why this pool and not the next one, which ``why`` is about; ``gives`` is what the pool gives, in words."""
+    following = f"; next would be {runner_up}, which {why}" if runner_up else ""
     return Reason(ReasonCode.POOL, f"{pool} gives {gives}{following}")
 
 

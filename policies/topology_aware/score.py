@@ -101,7 +101,10 @@ _FIELDS = {
         "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
         "has more CPU requested for each of its shared CPUs",
     ),
-    "left": ("what is left in it afterwards", "would have less left afterwards"),
+    "left": (
+        "what is left in it afterwards; PoolChoice pack: minus what the wider pool has",
+        "would have less left afterwards",
+    ),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),
 }
 MEANINGS = {name: meaning for name, (meaning, _) in _FIELDS.items()}

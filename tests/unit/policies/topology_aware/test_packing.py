@@ -60,3 +60,11 @@ def test_balanced_weighs_what_is_left_of_cpus_and_of_memory(weights: dict[str, i
     home = {grant.request.pod.name: grant.pool for grant in held.grants}
     assert home["a"] != home["b"]
     assert placed(two.decide(held, request("c/c", 1000))).grant.pool == home[beside]
+
+
+def test_the_explanation_of_packing_does_not_speak_of_the_most_left() -> None:
+    packing = policy(PACK)
+    held = fill(packing, request("a/c", 3000))
+    assert placed(packing.decide(held, request("b/c", 2000))).reasons[-1].text == (
+        "NUMA node #1 gives 2 exclusive CPUs; next would be NUMA node #2, which lies in a wider pool that has more left"
+    )

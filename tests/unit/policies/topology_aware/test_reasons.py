@@ -25,7 +25,7 @@ def test_what_is_wanted_is_said_in_words(demand: Demand, text: str) -> None:
 
 
 def test_a_choice_names_the_next_pool_and_why_it_lost() -> None:
-    text = reasons.pool_chosen("NUMA node #1", "500m shared", "socket #0", "depth").text
+    text = reasons.pool_chosen("NUMA node #1", "500m shared", "socket #0", "is larger").text
     assert text == "NUMA node #1 gives 500m shared; next would be socket #0, which is larger"
     assert reasons.pool_chosen("root", "500m shared", "", "").text == "root gives 500m shared"
 
