@@ -6,6 +6,7 @@ the one of the lowest mask. A branch ends as soon as a bound says that nothing c
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -15,8 +16,11 @@ from policies.hints.model import Amount
 
 MAX_STEPS = 100_000
 """The most nodes that a search decides on, over all its branches: a few tenths of a second of work."""
-MAX_CLOSEST_STEPS = 10_000
-"""The same where distances count: a step takes longer, and the best that was found until then is nearly as good."""
+MAX_CLOSEST_STEPS = 4_000
+"""The same where distances count: a step takes longer, and what was found until then is a result, too."""
+
+MAX_SEARCH_NODES = 256
+"""The most nodes of a search: each is a call within a call. Machines have at most 64 or so."""
 
 Distances = Sequence[Sequence[int]]
 
@@ -76,6 +80,8 @@ def lowest_set(
     if required & ~within or not required.bit_count() <= size <= within.bit_count() or not size:
         return 0
     nodes = members(within & ~required)
+    if len(nodes) > MAX_SEARCH_NODES:
+        raise SearchTooLongError
     missing = tuple(a.request - sum(a.free[node] for node in members(required)) for a in amounts)
     tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
     failed: set[tuple[int, int, tuple[int, ...]]] = set()
@@ -108,8 +114,10 @@ def fewest_nodes(amounts: Sequence[Amount], within: int, required: int = 0) -> i
     """
     if required & ~within or not all(reaches(amount, within) for amount in amounts):
         return 0
-    least = max((_fewest_of_one(amount, within, required) for amount in amounts), default=0)
-    sizes = range(max(1, least, required.bit_count()), within.bit_count() + 1)
+    least = max((1, *(_fewest_of_one(amount, within, required) for amount in amounts)))
+    if len(amounts) == 1:
+        return least
+    sizes = range(max(least, required.bit_count()), within.bit_count() + 1)
     return next((size for size in sizes if lowest_set(amounts, size, within, required)), 0)
 
 
@@ -149,24 +157,22 @@ class ClosestSearch:
             for a in self._nodes
         }
 
-    def best(self, size: int, accept: Callable[[int], bool], amounts: Sequence[Amount] = ()) -> int:
-        """Return the accepted set of this many nodes that is closest, then lowest, and reaches all amounts; 0 = none.
+    def best(self, known: int, accept: Callable[[int], bool], amounts: Sequence[Amount] = ()) -> int:
+        """Return the accepted set of as many nodes as ``known`` that is closest, then lowest, and reaches all amounts.
 
-        After ``MAX_CLOSEST_STEPS`` it is the closest of those seen; SearchTooLongError is raised where none was.
+        ``known`` is the lowest such set. After ``MAX_CLOSEST_STEPS`` the result is the closest of those seen.
         """
-        required, nodes = self._required, self._nodes
-        if required & ~self._within or not required.bit_count() <= size <= self._within.bit_count() or not size:
-            return 0
+        size, required, nodes = known.bit_count(), self._required, self._nodes
         tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
         steps = _Steps(MAX_CLOSEST_STEPS)
-        found: list[tuple[int, int]] = []
+        found = [(distance_within(known, self._distances), known)]
 
         def visit(position: int, mask: int, left: int, missing: tuple[int, ...], costs: dict[int, int]) -> None:
             """``costs``: the distance so far under -1, and what each node below the position would add."""
             steps.take()
             if position < left or any(part > top[position][left] for part, top in zip(missing, tops, strict=True)):
                 return
-            if found and self._bound(position, left, costs) >= 2 * found[0][0]:
+            if self._bound(position, left, costs) >= 2 * found[0][0]:
                 return
             if not left:
                 if accept(mask):
@@ -184,12 +190,9 @@ class ClosestSearch:
         costs = {node: self._distances[node][node] + sum(self._pairs[node][b] for b in fixed) for node in nodes}
         costs[-1] = distance_within(required, self._distances)
         missing = tuple(amount.request - sum(amount.free[node] for node in fixed) for amount in amounts)
-        try:
+        with suppress(SearchTooLongError):
             visit(len(nodes), required, size - len(fixed), missing, costs)
-        except SearchTooLongError:
-            if not found:
-                raise
-        return found[0][1] if found else 0
+        return found[0][1]
 
     def _bound(self, position: int, left: int, costs: dict[int, int]) -> int:
         """Return twice a lower bound on the distance: of two nodes that are left each counts half of their pair."""
@@ -234,6 +237,8 @@ class OverlapSearch:
         """
         if not 0 < size <= len(self._nodes) or any(part < 0 for parts in self._slack for part in parts):
             return None
+        if len(self._nodes) > MAX_SEARCH_NODES:
+            raise SearchTooLongError
         sums = cache(self._sums)
         given = [0] * len(self.givers)
         failed: set[tuple[int, int, tuple[tuple[int, ...], ...]]] = set()

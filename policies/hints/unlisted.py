@@ -17,6 +17,8 @@ from policies.hints.search import ClosestSearch, Giver, OverlapSearch, fewest_no
 
 UNLISTED_POLICIES: Final = ("best-effort", "restricted", "proposed-strict")
 """The policies that need no list; ``single-numa-node`` lists the few hints that it looks at."""
+MAX_BRANCHES: Final = 4096
+"""The most combinations of listed hints and families that are searched; those of memory groups are a few dozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,10 @@ def _common(group: Sequence[Unlisted], order: MaskOrder) -> int:
         return all(is_preferred(family, mask) for family in group)
 
     for size in sorted(sizes):
-        if order.distances is not None:
-            found = ClosestSearch(order.distances, within, required).best(size, accept, amounts)
-        elif all(family.preferred_size == size for family in group):
-            found = lowest_set(amounts, size, within, required)
-        else:
-            found = lowest_set(amounts, size, within, required, accept)
+        is_by_size = all(family.preferred_size == size for family in group)
+        found = lowest_set(amounts, size, within, required, None if is_by_size else accept)
+        if found and order.distances is not None:
+            found = ClosestSearch(order.distances, within, required).best(found, accept, amounts)
         if found:
             return found
     return 0
@@ -171,6 +171,8 @@ def _branches(families: Sequence[Family], full: int) -> Iterator[_Branch]:
             for mask in listed:
                 following.setdefault((within & mask, givers), _Branch(within & mask, (*branch.parts, mask)))
         branches = {key: branch for key, branch in following.items() if branch.within}
+        if len(branches) > MAX_BRANCHES:
+            raise TooManyHintsError
     yield from branches.values()
 
 
@@ -199,11 +201,11 @@ def _search(branch: _Branch, families: Sequence[Family]) -> OverlapSearch:
 
 def _best_overlap(search: OverlapSearch, size: int, order: MaskOrder) -> int:
     """Return the best overlap of this many nodes; 0 = there is none."""
-    if order.distances is not None:
-        closest = ClosestSearch(order.distances, search.within)
-        return closest.best(size, lambda mask: search.lowest(size, mask) is not None)
     found = search.lowest(size)
-    return found[0] if found else 0
+    if found is None or order.distances is None:
+        return found[0] if found else 0
+    closest = ClosestSearch(order.distances, search.within)
+    return closest.best(found[0], lambda mask: search.lowest(size, mask) is not None)
 
 
 def _origins(branch: _Branch, families: Sequence[Family], full: int, given: Sequence[int]) -> Iterator[HintOrigin]:

@@ -1,4 +1,6 @@
 import random
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 
 import pytest
@@ -53,12 +55,15 @@ def test_the_fewest_nodes_that_have_enough() -> None:
     assert fewest_nodes((FREE,), ALL, required=0b1010) == 3
 
 
+def closest(known: int, accept: Callable[[int], bool] = lambda mask: True, required: int = 0) -> int:
+    return ClosestSearch(DISTANCES, ALL, required).best(known, accept)
+
+
 def test_the_closest_set_is_that_of_the_least_distance() -> None:
-    assert ClosestSearch(DISTANCES, ALL).best(2, lambda mask: True) == 0b0101
-    assert ClosestSearch(DISTANCES, ALL).best(2, lambda mask: mask != 0b0101) == 0b1010
-    assert ClosestSearch(DISTANCES, ALL, 0b0010).best(2, lambda mask: True) == 0b1010
-    assert ClosestSearch(DISTANCES, ALL).best(2, lambda mask: True, (Amount((0, 0, 0, 1), 1),)) == 0b1010
-    assert ClosestSearch(DISTANCES, 0b0111).best(5, lambda mask: True) == 0
+    assert closest(0b0011) == 0b0101
+    assert closest(0b0011, lambda mask: mask != 0b0101) == 0b1010
+    assert closest(0b0011, required=0b0010) == 0b1010
+    assert ClosestSearch(DISTANCES, ALL).best(0b1001, lambda mask: True, (Amount((0, 0, 0, 1), 1),)) == 0b1010
 
 
 def test_the_closest_set_is_that_of_trying_all() -> None:
@@ -69,20 +74,21 @@ def test_the_closest_set_is_that_of_trying_all() -> None:
         size = rng.randint(1, nodes)
         sets = [sum(1 << node for node in chosen) for chosen in combinations(range(nodes), size)]
         best = min(sets, key=lambda mask: (distance_within(mask, distances), mask))
-        assert ClosestSearch(distances, (1 << nodes) - 1).best(size, lambda mask: True) == best
+        assert ClosestSearch(distances, (1 << nodes) - 1).best((1 << size) - 1, lambda mask: True) == best
 
 
 def test_a_search_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 3)
+    monkeypatch.setattr(search, "_Steps", partial(search._Steps, 3))
     with pytest.raises(SearchTooLongError, match="too long"):
-        ClosestSearch(DISTANCES, ALL).best(2, lambda mask: True)
+        lowest_set((FREE,), 2, ALL, accept=lambda mask: False)
 
 
 def test_a_search_for_the_closest_that_takes_too_long_ends_with_the_best_until_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 7)
-    assert ClosestSearch(DISTANCES, ALL).best(2, lambda mask: True) == 0b0011
+    assert closest(0b1001) == 0b0101
+    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 3)
+    assert closest(0b1001) == 0b1001
 
 
 def test_an_overlap_leaves_out_what_one_of_the_givers_can_spare() -> None:
