@@ -44,6 +44,15 @@ MOST_NODES: DocumentOption[int | None] = DocumentOption(
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (POLICY, CLOSEST, MOST_NODES)
 
+_NOT_PREFERRED = "no set of nodes is preferred for every resource"
+_REFUSALS = {
+    "restricted": _NOT_PREFERRED,
+    "single-numa-node": "no single node is preferred for every resource",
+    "strict-2019": "a resource has no preferred hint",
+    "proposed-strict": _NOT_PREFERRED,
+    "equal-only": "no set of nodes is preferred for every resource, or for none",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer:
@@ -100,13 +109,10 @@ def json_value(found: MergeAnswer) -> dict[str, object]:
 def render_merged(found: MergeAnswer) -> str:
     """Return the result for people: the verdict, then the hint of each resource that it rests on."""
     merged = found.merged
-    words = [f"{found.policy}: {'admitted' if merged.admit else 'refused'}"]
-    if merged.has_hint:
-        words.append("no affinity" if merged.affinity is None else _nodes_text(merged.affinity))
-        words.append("preferred" if merged.preferred else "not preferred")
-    else:
-        words.append("no set of nodes that every resource offers")
-    return "\n".join([", ".join(words), *_origin_lines(merged.rests_on)])
+    verdict = "admitted" if merged.admit else f"refused: {_REFUSALS[found.policy]}"
+    affinity = "no affinity" if merged.affinity is None else _nodes_text(merged.affinity)
+    hint = [f"{affinity}, {'preferred' if merged.preferred else 'not preferred'}"] if merged.has_hint else []
+    return "\n".join([f"{found.policy}: {verdict}", *hint, *_origin_lines(merged.rests_on)])
 
 
 def _origin_lines(origins: tuple[HintOrigin, ...]) -> Iterator[str]:

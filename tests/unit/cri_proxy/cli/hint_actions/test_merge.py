@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import run_command
+from policies.hints.merge import POLICIES
 
 SPLIT = """\
 nodes: 2
@@ -51,7 +52,8 @@ def test_a_refusal_is_a_no(capsys: pytest.CaptureFixture[str], file: Path) -> No
     status, out, _ = merged(capsys, str(file), "--policy", "restricted")
     assert status == 1
     assert out.splitlines() == [
-        "restricted: refused, nodes {0}, not preferred",
+        "restricted: refused: no set of nodes is preferred for every resource",
+        "nodes {0}, not preferred",
         "  gpu         nodes {0-1}, preferred",
         "  cpu         nodes {0}, preferred",
         "  provider 2  any node, preferred",
@@ -61,11 +63,19 @@ def test_a_refusal_is_a_no(capsys: pytest.CaptureFixture[str], file: Path) -> No
 def test_a_policy_without_a_hint_has_no_affinity(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, out, _ = merged(capsys, str(file), "--policy", "proposed-strict", "-o", "json")
     assert (status, json.loads(out)["affinity"], json.loads(out)["admit"]) == (1, None, False)
-    assert (
-        "refused, no set of nodes that every resource offers"
-        in merged(capsys, str(file), "--policy=proposed-strict")[1]
+    refused = "proposed-strict: refused: no set of nodes is preferred for every resource\n"
+    assert merged(capsys, str(file), "--policy=proposed-strict")[1] == refused
+    assert merged(capsys, str(file), "--policy=none")[1] == "none: admitted\nno affinity, not preferred\n"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_that_can_refuse_says_why(policy: str, capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(
+        "{nodes: 2, providers: [{a: [{nodes: [0], preferred: false}], b: [], c: [{nodes: [1], preferred: true}]}]}"
     )
-    assert "none: admitted, no affinity, not preferred" in merged(capsys, str(file), "--policy=none")[1]
+    status, out, _ = merged(capsys, str(file), "--policy", policy)
+    assert out.startswith(f"{policy}: refused: " if status else f"{policy}: admitted\n")
+    assert (status == 0) is (policy in ("none", "best-effort", "best-effort-2019"))
 
 
 def test_the_empty_set_is_an_affinity_of_2019(capsys: pytest.CaptureFixture[str], file: Path) -> None:
