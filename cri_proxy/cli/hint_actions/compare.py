@@ -94,7 +94,8 @@ def _markdown_lines(pairs: Iterable[ComparedPair]) -> Iterator[str]:
 
 
 def _text_lines(pairs: Iterable[ComparedPair], label_width: int) -> Iterator[str]:
-    widths = [label_width, label_width, *(max(len(policy), len("111 T yes")) for policy in POLICIES)]
+    labels = max(label_width, len("provider 0"))
+    widths = [labels, labels, *(max(len(policy), len("111 T yes")) for policy in POLICIES)]
     yield _columns(("provider 0", "provider 1", *POLICIES), widths)
     admitted: Counter[str] = Counter()
     for pair in pairs:
