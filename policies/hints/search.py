@@ -18,7 +18,6 @@ MAX_STEPS = 100_000
 """The most nodes that a search decides on, over all its branches: a few tenths of a second of work."""
 MAX_CLOSEST_STEPS = 4_000
 """The same where distances count: a step takes longer, and what was found until then is a result, too."""
-
 MAX_SEARCH_NODES = 256
 """The most nodes of a search: each is a call within a call. Machines have at most 64 or so."""
 
@@ -226,8 +225,10 @@ class OverlapSearch:
     _slack: tuple[tuple[int, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out what each giver can give up."""
+        """Work out what each giver can give up. Raises SearchTooLongError for too many nodes."""
         self._nodes = members(self.within)
+        if len(self._nodes) > MAX_SEARCH_NODES:
+            raise SearchTooLongError
         self._slack = tuple(giver.slack() for giver in self.givers)
 
     def lowest(self, size: int, only: int | None = None) -> tuple[int, tuple[int, ...]] | None:
@@ -237,8 +238,6 @@ class OverlapSearch:
         """
         if not 0 < size <= len(self._nodes) or any(part < 0 for parts in self._slack for part in parts):
             return None
-        if len(self._nodes) > MAX_SEARCH_NODES:
-            raise SearchTooLongError
         sums = cache(self._sums)
         given = [0] * len(self.givers)
         failed: set[tuple[int, int, tuple[tuple[int, ...], ...]]] = set()

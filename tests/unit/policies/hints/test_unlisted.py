@@ -1,8 +1,11 @@
 import pytest
 
 from policies.errors import PolicyOptionsError
+from policies.hints import search, unlisted
 from policies.hints.merge import merge
 from policies.hints.model import Amount, Hint, Hints, Merged, MergeOptions, Nodes, Offers, Unlisted
+from policies.hints.reach import TooManyHintsError
+from policies.hints.search import SearchTooLongError
 from policies.hints.unlisted import is_offered, is_preferred, single_node_hints
 
 FOUR = Nodes(0b1111, ((10, 12, 30, 30), (12, 10, 30, 30), (30, 30, 10, 12), (30, 30, 12, 10)))
@@ -81,3 +84,13 @@ def test_single_numa_node_looks_at_sets_of_one_node_only() -> None:
 def test_a_policy_that_needs_every_hint_is_refused() -> None:
     with pytest.raises(PolicyOptionsError, match="policy: cannot use 'strict-2019'"):
         merged(CPU, policy="strict-2019")
+
+
+def test_more_than_a_search_can_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = Unlisted((Amount((1, 1, 1, 1), 4),), preferred_size=1, within=0b1111, listed=(Hint(0b0011, False),))
+    monkeypatch.setattr(unlisted, "MAX_BRANCHES", 1)
+    with pytest.raises(TooManyHintsError):
+        merged(two, CPU)
+    monkeypatch.setattr(search, "MAX_SEARCH_NODES", 3)
+    with pytest.raises(SearchTooLongError):
+        merged(two, CPU)

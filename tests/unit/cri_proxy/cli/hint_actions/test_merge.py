@@ -117,14 +117,3 @@ def test_an_unknown_policy_on_the_command_line_is_wrong_usage(capsys: pytest.Cap
     status, _, err = merged(capsys, str(file), "--policy", "strict")
     assert status == 2
     assert "argument --policy: expected one of none, best-effort, restricted" in err
-
-
-@pytest.mark.parametrize("packages", [2, 20])
-def test_what_generate_prints_is_a_provider(packages: int, capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """With 20 nodes the hints are not listed."""
-    file.write_text(f"{{machine: {{packages: {packages}, cores: 4}}, cpu: {{request: 2, free: '3-7'}}}}")
-    assert run_command(["hints", "generate", str(file), "-o=json"]) == 0
-    provider = json.loads(capsys.readouterr().out)
-    file.write_text(json.dumps({"nodes": packages, "providers": [provider]}))
-    found = json.loads(merged(capsys, str(file), "-o=json")[1])
-    assert (found["affinity"], found["preferred"]) == ([1], True)
