@@ -235,13 +235,13 @@ def _keeps_cpus(context: PlacementContext, grant: Grant) -> bool:
 def _search(context: PlacementContext) -> Decision:
     """Return the first placement of the three passes, or the refusal of the last."""
     lenient = room_of(context.supply, keep_busy=False)
-    pulls = fixed_scores_of(context)
+    fixed = fixed_scores_of(context)
     refused: Rejected | None = None
     for room in (room_of(context.supply, keep_busy=True), lenient):
-        ranking = rank(context, pulls, room, lenient)
+        ranking = rank(context, fixed, room, lenient)
         placement = _first_placement(context, ranking, _choices(context, ranking))
         if isinstance(placement, Placed):
-            return _kept_together(context, pulls, ranking, placement) or placement
+            return _kept_together(context, fixed, ranking, placement) or placement
         refused = placement or refused
     placement = _first_placement(context, ranking, _after_migration(context, ranking))
     return placement or refused or _without_memory(context, ranking) or rejected(context, ranking)
@@ -304,14 +304,14 @@ def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Itera
     return (context.tree.pools[i] for i in reversed(path[: levels + 1]))
 
 
-def _kept_together(context: PlacementContext, pulls: FixedScores, ranking: Ranking, placed: Placed) -> Decision | None:
+def _kept_together(context: PlacementContext, fixed: FixedScores, ranking: Ranking, placed: Placed) -> Decision | None:
     """Return a placement on fewer domains, from which small sharers move; None if there is none or it costs updates."""
     found = better_choice(context, ranking, placed)
     if found is None:
         return None
     after = replace(context, supply=with_moved(context, found.moved))
     room = room_of(after.supply, keep_busy=False)
-    again = rank(after, pulls, room, room)
+    again = rank(after, fixed, room, room)
     worse = (i for i in again.order if again.keys[i] < again.keys[found.best])
     return _first_placement(context, replace(again, order=(found.best, *worse)), (found,))
 

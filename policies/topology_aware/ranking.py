@@ -70,15 +70,15 @@ def fixed_scores_of(context: PlacementContext) -> FixedScores:
     )
 
 
-def rank(context: PlacementContext, pulls: FixedScores, room: Room, lenient: Room) -> Ranking:
+def rank(context: PlacementContext, fixed: FixedScores, room: Room, lenient: Room) -> Ranking:
     """Rank every pool, with its offer and key under the rule of ``room``."""
     offers = offers_of(context, room, lenient)
-    keys = _with_domains(context, room, lenient, offers, _keys(context, pulls, room, offers))
+    keys = _with_domains(context, room, lenient, offers, _keys(context, fixed, room, offers))
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     return Ranking(room, lenient, offers, keys, tuple(order))
 
 
-def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
+def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tuple[Offer, ...]) -> tuple[Key, ...]:
     demand, supply = context.demand, context.supply
     siblings = siblings_costs(context.tree, supply.shared[0] & ~supply.withheld, demand.whole)
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
@@ -89,7 +89,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
     keys = []
     for pool in context.tree.pools:
         i = pool.index
-        offer, memory, scored = offers[i], pulls.memory[i], choice_score(context, pool, offers[i])
+        offer, memory, scored = offers[i], fixed.memory[i], choice_score(context, pool, offers[i])
         left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
         if offer.isolated:
             left = supply.free_isolated(i).bit_count() - offer.isolated
@@ -98,7 +98,7 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 fits=int(offer.fits and _may_be_here(context, memory)),
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
-                affinity=pulls.affinity[i],
+                affinity=fixed.affinity[i],
                 hints=hints[i],
                 hint_depth=pool.depth if hints[i] else 0,
                 hint_distance=far[i],
@@ -107,9 +107,9 @@ def _keys(context: PlacementContext, pulls: FixedScores, room: Room, offers: tup
                 memory_kinds=memory.kinds,
                 memory_limit=memory.holds_limit,
                 burst_mcpu=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu),
-                burst_level=pulls.burst[i],
+                burst_level=fixed.burst[i],
                 crowded=0 if demand.whole or packs else -load.crowding(i),
-                near_memory=0 - pulls.distance[i],  # no -0.0
+                near_memory=0 - fixed.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
                 cpu_nodes=0,

@@ -57,7 +57,8 @@ def plan_huge_pages(account: MemoryAccount, request: Request, zone: int, pool_me
             missing = lacking[0]
             if strict:
                 return HugePagePlan(zone, refused=reasons.strict_huge_pages(missing, found))
-            return HugePagePlan(found, (reasons.huge_pages_short(missing, found),))
+            exist = bool(pages.nodes_with(missing.page_bytes))
+            return HugePagePlan(found, (reasons.huge_pages_short(missing, found, exist=exist),))
         # One more node is enough where it has what is missing; otherwise all at this distance are added.
         alone = (1 << node for node in range(group.bit_length()) if group >> node & 1)
         found |= next((node for node in alone if not layout.lacking(found | node)), group)

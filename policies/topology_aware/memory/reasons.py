@@ -143,9 +143,11 @@ def huge_pages(wanted: Sequence[HugePageLimit], zone: int, added: int) -> Reason
     return Reason(ReasonCode.HUGE_PAGES_WIDENED, f"{text}: {with_it}")
 
 
-def huge_pages_short(missing: HugePageLimit, zone: int) -> Reason:
-    """More huge pages are promised than there are."""
+def huge_pages_short(missing: HugePageLimit, zone: int, *, exist: bool) -> Reason:
+    """More huge pages are promised than there are, or none of that size ``exist``."""
     text = f"this machine does not have {_pages_text(missing)} left that are not promised to others"
+    if not exist:
+        text = f"this machine has no {page_size_text(missing.page_bytes)} huge pages"
     return Reason(ReasonCode.HUGE_PAGES_SHORT, f"{text}: it gets {nodes_text(zone)}")
 
 

@@ -82,3 +82,13 @@ def test_where_there_are_too_few_no_pool_is_better() -> None:
 def test_a_container_without_huge_pages_is_as_before() -> None:
     found = plan_huge_pages(supply_of(TREE).memory, wanting("a", 1), mask("1"), ALL)
     assert (found.zone, found.reasons, found.refused) == (mask("1"), (), None)
+
+
+def test_a_size_that_the_machine_does_not_have_is_said_to_be_missing() -> None:
+    other_size = replace(wanting("a", 1), huge_pages=(HugePageLimit(2 << 20, GIB),))
+    for wanted, text in (
+        (other_size, "this machine has no 2Mi huge pages: it gets memory node 0"),
+        (asking(8), "this machine does not have 8 GiB of 1Gi huge pages left that are not promised to others"),
+    ):
+        (why,) = plan_huge_pages(supply_of(TREE).memory, wanted, mask("0"), ALL).reasons
+        assert why.text.startswith(text)
