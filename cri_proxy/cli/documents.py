@@ -98,7 +98,8 @@ def choice(*known: str) -> Callable[[str], str]:
         if text in known:
             return text
         near = get_close_matches(text, known, 1)
-        raise ValueError(f"expected one of {', '.join(known)}, got {text!r}" + (f"; {near[0]}?" if near else ""))
+        remedy = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"expected one of {', '.join(known)}, got {text!r}{remedy}")
 
     return read
 

@@ -123,7 +123,7 @@ def test_a_dash_is_standard_input(capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 def test_a_word_that_is_not_among_the_known_gets_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"expected one of zero, mirror, got 'miror'; mirror\?"):
+    with pytest.raises(ValueError, match=r"expected one of zero, mirror, got 'miror'; did you mean mirror\?"):
         choice("zero", "mirror")("miror")
 
 
