@@ -12,6 +12,8 @@ from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, Topol
 from policies.base import CpuKind, Decision, Placed, Reason, Rejected
 from policies.hints.merge import merge
 from policies.hints.model import Merged, MergeOptions, Nodes
+from policies.hints.reach import TooManyHintsError
+from policies.hints.search import SearchTooLongError
 from policies.topology_aware.alignment import reasons
 from policies.topology_aware.alignment.offers import (
     Asked,
@@ -76,7 +78,10 @@ def _place_as_before(context: PlacementContext, rules: TopologyOptions, place: P
 
 def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Place) -> Decision:
     """Merge the hints of its resources, and place it within the nodes that they give."""
-    found = _merge_of(context, rules)
+    try:
+        found = _merge_of(context, rules)
+    except (TooManyHintsError, SearchTooLongError) as error:
+        return _with_reasons(place(_within(context, None)), reasons.not_merged(context.request, rules, error))
     if not found.merged.admit:
         return Rejected(reasons.refused(context.request, rules, found.offers))
     why = _reasons(context, rules, found)
@@ -97,7 +102,10 @@ def pod_refused(context: PlacementContext) -> Rejected | None:
     is_merged = context.demand.kind is CpuKind.SHARED and rules.policy in _STRICT and rules.scope is TopologyScope.POD
     if not is_merged or _earlier(context, rules)[0] is not None:
         return None
-    found = _merge_of(context, rules)
+    try:
+        found = _merge_of(context, rules)
+    except (TooManyHintsError, SearchTooLongError):
+        return None  # each container says so
     if found.merged.admit:
         return None
     return Rejected(reasons.refused(context.request, rules, found.offers))

@@ -5,6 +5,7 @@ from typing import Final
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Reason, Request
+from policies.errors import PolicyBaseError
 from policies.hints.model import Hint, Hints, Merged, Unlisted
 from policies.topology_aware.alignment.offers import ResourceHints, nodes_text
 from policies.topology_aware.reason_codes import ReasonCode
@@ -62,6 +63,11 @@ def unmerged(request: Request, rules: TopologyOptions) -> Reason:
     """There is nothing to merge."""
     text = f"{policy_text(request, rules)}: no resource that it asks for has hints"
     return Reason(ReasonCode.TOPOLOGY_MERGED, text)
+
+
+def not_merged(request: Request, rules: TopologyOptions, error: PolicyBaseError) -> Reason:
+    """The hints of a machine with many nodes take too long: no container is refused for that."""
+    return Reason(ReasonCode.TOPOLOGY_BEYOND, f"{policy_text(request, rules)} has no effect: {error}")
 
 
 def kept(alignment: Alignment, *, of_pod: bool) -> Reason:

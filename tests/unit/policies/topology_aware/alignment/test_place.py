@@ -6,8 +6,10 @@ import pytest
 
 from policies.alignment import Alignment, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, CpuKind, DeviceLocality, Placed, Request
+from policies.hints import search
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
 from tests.unit.policies.build import BURSTABLE, fill, four_nodes, placed, rejected, request, topology_aware
 
 GI = 1 << 30
@@ -172,6 +174,16 @@ def test_a_changed_policy_moves_no_container_and_none_is_refused_that_runs() -> 
 
 def at_nic(node: int) -> tuple[DeviceLocality, ...]:
     return (DeviceLocality("/dev/nic0", CpuSet(), NodeSet.of([node])),)
+
+
+def test_hints_that_take_too_long_to_merge_refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 0)
+    rules = TopologyOptions(TopologyPolicy.RESTRICTED, POD, prefers_closest=True)
+    policy = topology_aware(describe({"packages": 2, "nodes": 10, "cores": 2}), topology=rules)
+    wanted = request("a/c", 6000, pod_sums=PodSums(6000))
+    decision = placed(policy.decide(NOTHING, wanted))
+    assert (len(decision.grant.owned), within(decision), codes(decision)[0]) == (6, "", "topology-beyond")
+    assert policy.refused_pod(NOTHING, wanted) is None
 
 
 @pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
