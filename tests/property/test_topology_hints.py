@@ -5,12 +5,12 @@ The kubelet's rule is restated here by its cross product of hints, for nodes who
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import pytest
 
-from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, ContainerKey, DeviceLocality, Grant, Placed, Pod, QosClass, Request
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -137,3 +137,57 @@ def test_containers_lie_within_their_nodes_and_none_is_refused_that_the_kubelet_
         assert all(is_within(machine, grant) for grant in held.grants)
         assert policy.reinstate(held).kept == tuple(grant.container for grant in held.grants)
     assert admitted
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_pods_stay_on_one_set_of_nodes_through_resizes_and_restarts(seed: int) -> None:
+    rng = random.Random(seed)
+    machine, wanted = machine_of(rng), STRICT[seed % 2]
+    rules = TopologyOptions(wanted, TopologyScope.POD)
+    options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=rules)
+    policy, held, grown = build_policy("topology-aware", machine, options), Allocations(), 0
+    for number in range(STEPS):
+        grant = rng.choice(held.grants) if held.grants else None
+        if grant is not None and rng.random() < 0.2:
+            held = held.without(grant.container)
+        elif grant is not None and rng.random() < 0.4:  # resized, or created again
+            mcpu = grant.request.cpu_request_mcpu + rng.choice((-1000, 0, 1000))
+            request = replace(grant.request, cpu_request_mcpu=max(500, mcpu), previous=grant.as_previous)
+            if rng.random() < 0.5:
+                held, request = held.without(grant.container), replace(request, alignment=None)
+            decision = policy.decide(held, request)
+            grown += isinstance(decision, Placed)
+            if isinstance(decision, Placed):
+                held = held.with_grants(*decision.moved, decision.grant)
+        else:
+            for request in pod_of(rng, number, machine):
+                decision = policy.decide(held, request)
+                if isinstance(decision, Placed):
+                    held = held.with_grants(*decision.moved, decision.grant)
+        assert all(is_within(machine, each) for each in held.grants)
+        assert all(len(masks) == 1 for masks in nodes_of_pods(held).values())
+        assert policy.reinstate(held).kept == tuple(each.container for each in held.grants)
+    assert grown
+
+
+def pod_of(rng: random.Random, number: int, machine: Machine) -> Iterator[Request]:
+    """Yield the containers of a Guaranteed pod, with its sums."""
+    sizes = [rng.choice((500, 1000, 2000)) for _ in range(rng.randrange(1, 4))]
+    limit = rng.randrange(1, 3) * GI
+    sums = PodSums(sum(sizes), limit * len(sizes))
+    for i, mcpu in enumerate(sizes):
+        plain = request_of(rng, number, machine, memory_bytes=limit)
+        pod = replace(plain.pod, qos=QosClass.GUARANTEED)
+        key = ContainerKey(pod.uid, f"c{i}")
+        yield replace(
+            plain, container=key, pod=pod, cpu_request_mcpu=mcpu, memory_limit_bytes=limit, pod_sums=sums, hints=()
+        )
+
+
+def nodes_of_pods(held: Allocations) -> dict[str, set[int]]:
+    """The nodes that the containers of each pod are kept within, each set once."""
+    found: dict[str, set[int]] = {}
+    for grant in held.grants:
+        alignment = grant.request.alignment
+        found.setdefault(grant.container.pod_uid, set()).add(0 if alignment is None else alignment.nodes.mask)
+    return found

@@ -43,7 +43,8 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
         return Rebuilt(found.request, _grant(found, parts, owned, machine))
     if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
         return unknown
-    previous = Previous(parts.pool, owned & found.cpus, _held(parts.added, owned & found.cpus))
+    had = owned & found.cpus
+    previous = Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment)
     return Rebuilt(replace(found.request, previous=previous))
 
 

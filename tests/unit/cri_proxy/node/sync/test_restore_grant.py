@@ -6,6 +6,7 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing
 from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild
+from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -51,6 +52,15 @@ def held(rebuilt: Rebuilt) -> tuple[str, list[str]] | None:
 @pytest.mark.parametrize(("created", "cpus"), [(OWNER, "2-3"), (MIXED, "0-5"), (SHARER, "0-5")])
 def test_what_has_not_changed_since_creation_is_as_it_was(created: Grant, cpus: str) -> None:
     assert live(created, cpus).grant == created
+
+
+@pytest.mark.parametrize("cpus", ["2-3", "1-2"])
+def test_the_nodes_that_it_is_kept_within_are_known_again(cpus: str) -> None:
+    alignment = Alignment(NodeSet.of([0]), NodeSet.of([0]), is_strict=True)
+    created = replace(OWNER, request=replace(OWNER.request, alignment=alignment))
+    rebuilt = live(created, cpus)
+    previous = rebuilt.request.previous
+    assert alignment in (rebuilt.grant and rebuilt.grant.request.alignment, previous and previous.alignment)
 
 
 def test_the_live_memory_nodes_win() -> None:

@@ -177,8 +177,8 @@ def at_nic(node: int) -> tuple[DeviceLocality, ...]:
 
 
 def test_hints_that_take_too_long_to_merge_refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 0)
-    rules = TopologyOptions(TopologyPolicy.RESTRICTED, POD, prefers_closest=True)
+    monkeypatch.setattr(search, "MAX_SEARCH_NODES", 1)
+    rules = TopologyOptions(TopologyPolicy.RESTRICTED, POD)
     policy = topology_aware(describe({"packages": 2, "nodes": 10, "cores": 2}), topology=rules)
     wanted = request("a/c", 6000, pod_sums=PodSums(6000))
     decision = placed(policy.decide(NOTHING, wanted))
