@@ -33,7 +33,7 @@ cri-proxy select COSTS.yaml --request example.com/gpu=2 --busy example.com/gpu/g
 cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.svg"""
 
 # The search of a larger request may not end by itself; a person who waits longer says so.
-DEFAULT_BUDGET_MS = 1000
+DEFAULT_BUDGET_MS = 2000
 _KEYS = ("costs", "present", "request", "busy", "must")
 # More instances of a type than any node has; a typing error is told as such.
 _MOST = 1_000_000

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add, mul
 
-from policies.costs.graph import CostGraph, Layer, differ_only_at
+from policies.costs.graph import CostGraph, Layer, Likeness
 from policies.costs.greedy import links_to
 
 # One vertex rated at one node of the search is a step: 1 to 2 microseconds, and 20,000 of them at most 50 ms.
@@ -215,12 +215,13 @@ def _twins(graph: CostGraph) -> list[list[int]]:
     """Return, for each vertex, itself and those that can change places with it in every set at the same cost."""
     found: list[list[int]] = []
     sizes = [len(vertex.members) for vertex in graph.vertices]
+    likeness = Likeness(graph.pair)
     looks = [
         (vertex.layer, len(vertex.members), vertex.must, graph.pair[v][v], sum(map(mul, sizes, graph.pair[v])))
         for v, vertex in enumerate(graph.vertices)
     ]
     for v, look in enumerate(looks):
-        firsts = (w for w in range(v) if looks[w] == look and found[w][0] == w and differ_only_at(graph.pair, v, w))
+        firsts = (w for w in range(v) if looks[w] == look and found[w][0] == w and likeness.differ_only_there(v, w))
         first = next(firsts, v)
         found.append(found[first] if first < v else [])
         found[v].append(v)

@@ -9,8 +9,11 @@ from policies.costs.demand import CannotSelect, SetRequest, refuse
 from policies.costs.model import name_order, type_of
 from policies.costs.table import CostTable, Group
 
-# The graph holds a cost for each pair of vertices. 2,048 of them take 60 MiB; a machine with 1,792 CPUs has 900 cores.
-MAX_VERTICES = 2048
+# Graph and search hold two numbers for each pair of vertices: 1,024 of them take 100 MiB. 1,792 CPUs are 896 cores.
+MAX_VERTICES = 1024
+# Odd, and far apart modulo 2^61: weights of the check sums of rows, by position.
+_WEIGHT = 0x9E3779B97F4A7C15
+_MODULUS = (1 << 61) - 1
 
 
 class Missing(StrEnum):
@@ -63,6 +66,25 @@ class CostGraph:
         return tuple(sorted(chosen, key=lambda name: (type_of(name), name_order(name))))
 
 
+class Likeness:
+    """Tells vertices apart by their rows of costs, most of them by a check sum of the row."""
+
+    def __init__(self, pair: Sequence[Sequence[int]]) -> None:
+        self._pair = pair
+        self._weights = [(i + 1) * _WEIGHT % _MODULUS for i in range(len(pair))]
+        self._sums: list[int] = [sum(map(mul, row, self._weights)) for row in pair]
+
+    def differ_only_there(self, a: int, b: int) -> bool:
+        """Return whether two vertices have the same costs to every third one."""
+        return self._sum_without(a, a, b) == self._sum_without(b, a, b) and all(
+            i in (a, b) for i, (x, y) in enumerate(zip(self._pair[a], self._pair[b], strict=True)) if x != y
+        )
+
+    def _sum_without(self, row: int, a: int, b: int) -> int:
+        costs, weights = self._pair[row], self._weights
+        return self._sums[row] - costs[a] * weights[a] - costs[b] * weights[b]
+
+
 def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing.ZERO) -> CostGraph | CannotSelect:
     """Return the graph of a request over the instances that are free, or why no set meets it."""
     refusal = refuse(table, wanted)
@@ -70,12 +92,12 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
         return refusal
     free = {i: _free(group, wanted) for i, group in enumerate(table.groups) if wanted.counts.get(group.kind)}
     found = [i for i, members in free.items() if members]
+    if len(found) > MAX_VERTICES:
+        return CannotSelect(f"{len(found)} of the free instances stand in different lines; at most {MAX_VERTICES} may")
     sizes = [len(free[i]) for i in found]
     pair = _pair_costs(table, found, missing)
     kinds = [table.groups[i].kind for i in found]
     joined = _joined(kinds, sizes, pair)
-    if len(joined) > MAX_VERTICES:
-        return CannotSelect(f"{len(joined)} of the free instances differ in their costs; at most {MAX_VERTICES} may")
     layers: list[Layer] = []
     vertices: list[Vertex] = []
     at: list[list[int]] = []
@@ -136,12 +158,13 @@ def _joined(kinds: Sequence[str], sizes: Sequence[int], pair: Sequence[Sequence[
     """Return the groups, by position, joined where their instances are interchangeable."""
     # Interchangeable instances cost the same to all others together, a sum that tells nearly all that differ apart.
     totals = [sum(map(mul, sizes, row)) - row[i] for i, row in enumerate(pair)]
+    likeness = Likeness(pair)
     buckets: dict[tuple[str, int], list[list[int]]] = {}
     found: list[list[int]] = []
     for i, kind in enumerate(kinds):
         bucket = buckets.setdefault((kind, totals[i]), [])
         for positions in bucket:
-            if _are_interchangeable(pair, sizes, positions[0], i):
+            if _are_interchangeable(pair, sizes, likeness, positions[0], i):
                 positions.append(i)
                 break
         else:
@@ -150,13 +173,10 @@ def _joined(kinds: Sequence[str], sizes: Sequence[int], pair: Sequence[Sequence[
     return found
 
 
-def _are_interchangeable(pair: Sequence[Sequence[int]], sizes: Sequence[int], a: int, b: int) -> bool:
+def _are_interchangeable(
+    pair: Sequence[Sequence[int]], sizes: Sequence[int], likeness: Likeness, a: int, b: int
+) -> bool:
     between = pair[a][b]
     if any(sizes[i] > 1 and pair[i][i] != between for i in (a, b)):
         return False
-    return differ_only_at(pair, a, b)
-
-
-def differ_only_at(pair: Sequence[Sequence[int]], a: int, b: int) -> bool:
-    """Return whether two vertices have the same costs to every third one."""
-    return all(i in (a, b) for i, (x, y) in enumerate(zip(pair[a], pair[b], strict=True)) if x != y)
+    return likeness.differ_only_there(a, b)

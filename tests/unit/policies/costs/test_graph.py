@@ -2,7 +2,7 @@ import pytest
 
 from policies.costs import graph as module
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.graph import Missing, Vertex, build_graph
+from policies.costs.graph import Likeness, Missing, Vertex, build_graph
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
 from tests.unit.policies.costs.build import graph_of
@@ -61,8 +61,15 @@ def test_a_request_that_cannot_be_met_has_no_graph() -> None:
     assert isinstance(build_graph(compile_costs(LISTING), SetRequest({"gpu": 3})), CannotSelect)
 
 
-def test_more_instances_that_differ_than_the_graph_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_instances_of_different_lines_than_the_graph_may_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_VERTICES", 4)
     refused = build_graph(compile_costs(LISTING), SetRequest({"gpu": 1, "cpu": 1}))
     assert isinstance(refused, CannotSelect)
-    assert refused.problem == "5 of the free instances differ in their costs; at most 4 may"
+    assert refused.problem == "5 of the free instances stand in different lines; at most 4 may"
+
+
+def test_vertices_are_alike_when_every_third_one_costs_both_the_same() -> None:
+    likeness = Likeness(((0, 7, 3, 4), (7, 2, 3, 4), (3, 3, 0, 9), (4, 4, 9, 0)))
+    assert likeness.differ_only_there(0, 1)
+    assert not likeness.differ_only_there(2, 3)
+    assert not likeness.differ_only_there(0, 2)

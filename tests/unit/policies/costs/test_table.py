@@ -2,6 +2,7 @@ from fractions import Fraction
 
 import pytest
 
+from policies.costs import table as module
 from policies.costs.model import CostError, CostLine, CostListing
 from policies.costs.table import Group, Normalize, compile_costs, with_instances
 
@@ -69,3 +70,12 @@ def test_instances_that_the_table_lacks_are_added_without_costs() -> None:
     grown = with_instances(table, "foo", ("foo/1", "foo/10", "foo/9"))
     assert grown.groups == (*table.groups, Group("foo", ("foo/9", "foo/10")))
     assert [dict(row) for row in grown.costs] == [{}, {0: 10}, {}]
+
+
+def test_pairs_of_all_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (CostLine(FOOS[:1], 1, BARS, 4), CostLine(FOOS, 1, (*BARS, *FOOS), 5))
+    monkeypatch.setattr(module, "MAX_PAIRS", 7)
+    assert compile_costs(CostListing(lines)).scale == 1
+    monkeypatch.setattr(module, "MAX_PAIRS", 6)
+    with pytest.raises(CostError, match="line 5: foo/0: more than 6 pairs of instances"):
+        compile_costs(CostListing(lines))
