@@ -29,9 +29,12 @@ _LEVELS = {
     BurstLevel.L3_CACHE: Level.L3,
 }
 _OF_KIND = {kind: level for level, kind in KINDS.items()}
-_DOMAINS = Key._fields.index("cpu_nodes")
+_DOMAINS = Key._fields.index("cpu_domains")
 # Any narrower pool is better than any wider one: there are fewer levels than this.
 _WIDER = len(Level)
+# Fields of the key that say two things have the second one in their decimals; so many of it, never reached, would be 1:
+# levels of the tree (hints), L3 domains (cpu_domains), kinds of siblings (cores).
+_LEVELS_IN_1, _CACHES_IN_1, _KINDS_IN_1 = 10_000, 1000, 10
 # Steps in which the load beside owned CPUs counts: a quarter of each CPU.
 _OWNERS_STEP_MCPU = 250
 
@@ -99,24 +102,20 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 previous=offer.previous,
                 isolated=int(wants_isolated and offer.isolated > 0),
                 affinity=fixed.affinity[i],
-                hints=hints[i],
-                hint_depth=pool.depth if hints[i] else 0,
+                hints=round(hints[i] + pool.depth / _LEVELS_IN_1, 6) if hints[i] else 0.0,
                 hint_distance=far[i],
                 memory=memory.room,
                 hugepages=memory.huge_pages,
-                memory_kinds=memory.kinds,
-                memory_limit=memory.holds_limit,
-                burst_mcpu=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu),
-                burst_level=fixed.burst[i],
+                memory_suits=2 * memory.kinds + memory.holds_limit,
+                # A container has a limit to burst to, or a level, or none of them.
+                width=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu) or fixed.burst[i],
                 crowded=0 if demand.whole or packs else -load.crowding(i),
                 near_memory=0 - fixed.distance[i],  # no -0.0
                 priority=priority[i],
                 depth=pool.depth,
-                cpu_nodes=0,
-                cpu_caches=0,
+                cpu_domains=0,
                 undisturbed=memory.as_is,
-                cores=demand.whole - siblings[i][0] if offer.sliced else 0,
-                siblings=_siblings(context, pool, siblings[i][1]) if offer.sliced else 0,
+                cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
                 choice=scored.choice,
                 squeezed=-supply.squeezed(i, offer.sliced),
                 quiet=-_load_after(load, i, demand, offer),
@@ -142,20 +141,19 @@ def _with_domains(
     for i in tied:
         cost = cost_in(context, context.tree.pools[i], offers[i], (lenient if offers[i].previous else room).give)
         if cost is not None:
-            result[i] = keys[i]._replace(
-                cpu_nodes=-cost.nodes,
-                cpu_caches=-cost.caches,
-                cores=offers[i].sliced - cost.strangers,
-                siblings=_siblings(context, context.tree.pools[i], cost.siblings),
-            )
+            cores = _cores(context, context.tree.pools[i], offers[i].sliced - cost.strangers, cost.siblings)
+            result[i] = keys[i]._replace(cpu_domains=-cost.nodes - cost.caches / _CACHES_IN_1, cores=cores)
     return tuple(result)
 
 
-def _siblings(context: PlacementContext, pool: Pool, cost: int) -> int:
-    """Return ``Key.siblings``. Containers spread over pools without an owner first, as long as there are any."""
-    if strategy_of(context) is PoolStrategy.PACK:
-        return -cost
-    return -cost if context.supply.owned & pool.cpus or cost > 1 else 0
+def _cores(context: PlacementContext, pool: Pool, whole: int, siblings: int) -> float:
+    """Return ``Key.cores`` of so many CPUs on wholly free cores, and of the kind of the others (``Cost.siblings``).
+
+    Containers spread over pools without an owner first, as long as there are any: these may break an idle core.
+    """
+    is_packed = strategy_of(context) is PoolStrategy.PACK
+    counts = is_packed or siblings > 1 or context.supply.owned & pool.cpus
+    return whole - (siblings if counts else 0) / _KINDS_IN_1
 
 
 def _load_after(load: Load, pool: int, demand: Demand, offer: Offer) -> int:

@@ -38,14 +38,12 @@ WORTH_MCPU = 50
 LARGE_MCPU = 1000
 # Fields that tell equal places apart, or say nothing about one for a container that shares.
 _TIES = frozenset(
-    {"previous", "isolated", "priority", "cpu_nodes", "cpu_caches", "undisturbed", "cores", "siblings", "squeezed"}
-    | {"left", "first"}
+    {"previous", "isolated", "priority", "cpu_domains", "undisturbed", "cores", "squeezed", "left", "first"}
 )
 # A move for one of these changes it for no other container or, for those in the new pool, to no worse than it was for
 # the one that moves (quiet). The measure knows what it takes from others in the fields before. No other field decides.
 _STEADY = frozenset(
-    {"hints", "hint_depth", "hint_distance", "memory", "memory_kinds", "memory_limit"}
-    | {"burst_mcpu", "burst_level", "crowded", "near_memory", "depth", "quiet"}
+    {"hints", "hint_distance", "memory", "memory_suits", "width", "crowded", "near_memory", "depth", "quiet"}
 )
 _FROM_CROWDED = frozenset(Key._fields[Key._fields.index("crowded") :])
 _FROM_MEMORY = frozenset(Key._fields[Key._fields.index("near_memory") :])
@@ -181,7 +179,7 @@ class _Search:
         at = at_devices(tree, context.request.hints)
         target, here = tree.named(moved.pool), tree.named(context.own.pool)
         after, before = (at[target.index], target.depth), (at[here.index], here.depth)
-        return after > before if field in ("hints", "hint_depth") else after[0] >= before[0]
+        return after > before if field == "hints" else after[0] >= before[0]
 
     def _crowding_lost(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:
         """Yield the other sharers that are crowded more or less afterwards, with how much less."""

@@ -9,28 +9,30 @@ from policies.base import Ranked
 class Key(NamedTuple):
     """How good a pool is for a request, field by field; larger is better (docs/placement.md, Choosing the pool)."""
 
+    # Is it possible and asked for?
     fits: int  # 1: the pool can give what is asked and every pool keeps what it owes
     previous: int  # the container's earlier pool (deepest), or one above it with the earlier CPUs free
     isolated: int  # 1: has the kernel-isolated CPUs that are preferred
+    # Is it near what it should be near?
     affinity: float  # weights of containers that attract, minus those that repel
-    hints: float  # nearness to the container's devices, 0 to 1
-    hint_depth: int  # among pools at the devices, the deeper one
+    hints: float  # nearness to the container's devices, 0 to 1; the deeper of equals: 1/10000 a level
     hint_distance: int  # minus the NUMA distance from the devices that it is not near
+    # Is the memory there?
     memory: int  # 2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there
     hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
-    memory_kinds: int  # 1: its memory is of exactly the wanted kinds
-    memory_limit: int  # 1: it could hold the memory limit
-    burst_mcpu: int  # how much of the CPU limit the shared set is wide enough for
-    burst_level: int  # 0: as wide as suits a container without a CPU limit; less the farther from that
+    memory_suits: int  # 2: its memory is of exactly the wanted kinds; 1 more: it could hold the memory limit
+    # Is there room to share?
+    width: int  # wide enough for this much of the CPU limit; without a limit minus the levels from what suits it
     crowded: int  # minus how much busier than the machine's average, from a fifth of a CPU per CPU on, in tenths
+    # Is everything close together?
     near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
     priority: int  # 1: can give all CPUs to be owned from those of the preferred priority
     depth: int  # deeper pools are smaller and closer
-    cpu_nodes: int  # minus the NUMA nodes of the CPUs to be owned, where all before is equal
-    cpu_caches: int  # minus their L3 domains, likewise
+    cpu_domains: float  # minus the NUMA nodes, and 1/1000 of the L3 domains, of the CPUs to be owned; 0: not compared
+    # What does it take from others?
     undisturbed: int  # 1: no other container has to get more memory nodes
-    cores: int  # CPUs to be owned that can be on wholly free cores
-    siblings: int  # of those that cannot: 0: beside owned ones; -1: a core that was idle is broken; -2: beside reserved
+    cores: float  # CPUs to be owned on wholly free cores; others: -0.1 breaks an idle core, -0.2 beside reserved ones
+    # How does the machine fill up?
     choice: int  # pack: minus what is left; balanced: what is left of CPUs and memory, in 1/1000; spread: 0
     squeezed: int  # minus the CPUs that containers with a limit lose below it, where CPUs are to be owned
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
@@ -44,8 +46,10 @@ _FIELDS = {
     "previous": ("the container's earlier place", "is not where the container was before"),
     "isolated": ("1: has the kernel-isolated CPUs that are wanted", "has too few isolated CPUs free"),
     "affinity": ("pull of other containers, minus push", "attracts less by affinity"),
-    "hints": ("nearness to the container's devices, 0 to 1", "is farther from the devices"),
-    "hint_depth": ("depth, among pools at the devices", "is larger, at the same devices"),
+    "hints": (
+        "nearness to the container's devices, 0 to 1; of equal pools the deeper, 1/10000 a level",
+        "is farther from the devices, or larger",
+    ),
     "hint_distance": ("minus the distance from devices that it is not near", "is on a node farther from the devices"),
     "memory": (
         "2: its nodes have the requested memory; 1: only with more nodes; 0: it is not there",
@@ -55,15 +59,13 @@ _FIELDS = {
         "2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there",
         "has fewer of the huge pages on its nodes",
     ),
-    "memory_kinds": ("1: its memory is of the wanted kinds", "has other kinds of memory"),
-    "memory_limit": ("1: its memory can hold the memory limit", "cannot hold the memory limit"),
-    "burst_mcpu": (
-        "how much of the CPU limit it is wide enough for, in 1/1000 CPU",
-        "is narrower than the CPU limit",
+    "memory_suits": (
+        "2: its memory is of the wanted kinds; 1 more: it can hold the memory limit",
+        "has memory of other kinds, or less than the memory limit",
     ),
-    "burst_level": (
-        "0: as wide as unlimited burst should be; minus the levels from there",
-        "is farther from the level for unlimited burst",
+    "width": (
+        "how much of the CPU limit it is wide enough for, in 1/1000 CPU; without one minus the levels from what suits",
+        "is not as wide as suits its bursts",
     ),
     "crowded": (
         "minus how much busier its CPUs are than the machine's on average, beyond 0.2, in tenths",
@@ -72,22 +74,18 @@ _FIELDS = {
     "near_memory": ("minus how much farther its memory is than the nearest", "has its memory farther away"),
     "priority": ("1: has enough CPUs of the preferred priority", "has fewer CPUs of the preferred priority free"),
     "depth": ("deeper pools are smaller and closer", "is larger"),
-    "cpu_nodes": (
-        "minus the NUMA nodes of its own CPUs; 0: not compared",
-        "has its own CPUs only on more NUMA nodes",
-    ),
-    "cpu_caches": (
-        "minus the L3 domains of its own CPUs; 0: not compared",
-        "has its own CPUs only in more L3 domains",
+    "cpu_domains": (
+        "minus the NUMA nodes of its own CPUs, and their L3 domains in 1/1000; 0: not compared",
+        "has its own CPUs only on more NUMA nodes or L3 domains",
     ),
     "undisturbed": (
         "1: no other container has to get more memory nodes",
         "has memory only when others get more memory nodes",
     ),
-    "cores": ("how many of its own CPUs can be on wholly free cores", "has fewer whole cores free"),
-    "siblings": (
-        "of CPUs not on whole cores: 0: beside owned CPUs; -1: on a core that was idle; -2: beside a reserved CPU",
-        "has no core with an owner for the odd thread",
+    "cores": (
+        "how many of its own CPUs can be on wholly free cores; for others -0.1: on a core that was idle, -0.2: beside "
+        "a reserved CPU",
+        "would share more cores with others",
     ),
     "choice": (
         "PoolChoice pack: minus what is left in it; balanced: what is left of CPUs and memory, in 1/1000",

@@ -77,7 +77,7 @@ def unevenness(node: Node, sharers: list[Grant]) -> Fraction:
 
 
 SOME = ("2 sockets, 4 nodes each", "4 sockets in a row", "8 sockets in a row", "1 socket, 8 caches")
-BEFORE = ("fits", "memory", "memory_limit", "burst_mcpu", "burst_level")
+BEFORE = ("fits", "memory", "memory_suits", "width")
 FROM_CROWDED = ("crowded", "near_memory", "depth")
 
 

@@ -57,7 +57,7 @@ def test_a_whole_core_goes_before_two_halves() -> None:
     held = fill(policy, *halves, request("o/c", 2000, previous=before("NUMA node #3", "12-13")))
     decision = placed(policy.decide(held, request("a/c", 2000)))
     assert str(decision.grant.owned) == "14-15"
-    assert decision.reasons[-1].text.endswith("next would be NUMA node #2, which has fewer whole cores free")
+    assert decision.reasons[-1].text.endswith("next would be NUMA node #2, which would share more cores with others")
 
 
 def test_what_no_node_holds_goes_to_a_package_and_what_no_package_holds_to_the_root() -> None:

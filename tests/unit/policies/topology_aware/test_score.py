@@ -1,14 +1,17 @@
 from policies.topology_aware.score import WHY_WORSE, Key, deciding_field, ranked
 
-EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 0, 2, 2, 1, 1, 0, 0, 0, -1, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 3000, -3)
+EQUAL = Key(1, 0, 0, 0.0, 0.0, 0, 2, 2, 3, 0, 0, -1, 1, 2, 0, 1, 0, 0, 0, 0, 3000, -3)
 
 
 def test_fields_are_compared_in_the_documented_order() -> None:
     assert Key._fields == (
-        "fits", "previous", "isolated", "affinity", "hints", "hint_depth", "hint_distance", "memory",
-        "hugepages", "memory_kinds", "memory_limit", "burst_mcpu", "burst_level", "crowded", "near_memory", "priority",
-        "depth", "cpu_nodes", "cpu_caches", "undisturbed", "cores", "siblings", "choice", "squeezed", "quiet",
-        "left", "first",
+        "fits", "previous", "isolated",
+        "affinity", "hints", "hint_distance",
+        "memory", "hugepages", "memory_suits",
+        "width", "crowded",
+        "near_memory", "priority", "depth", "cpu_domains",
+        "undisturbed", "cores",
+        "choice", "squeezed", "quiet", "left", "first",
     )  # fmt: skip
 
 
