@@ -114,11 +114,11 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
     demand, supply, near = context.demand, context.supply, cpus & pool.hardware
     if demand.strict_hints or not near:
         return True
+    if near == pool.hardware:
+        return _is_wide(context, load, pool.index, near)
     around = max((p for p in context.tree.pools if not near & ~p.hardware), key=lambda p: p.depth).index
     if not _is_wide(context, load, around, near):
         return False
-    if near == pool.hardware:
-        return True
     if demand.is_zero:
         return bool(supply.shared[0] & near)
     count = (context.tree.root.sharable & near).bit_count()
