@@ -15,6 +15,7 @@ from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import (
     Affinity,
     Allocations,
@@ -59,6 +60,7 @@ class Load:
     affinities: bool = False
     hints: bool = False  # two devices each, mostly on different nodes
     promised: float = 0.5  # of the machine's memory
+    merged: TopologyPolicy = TopologyPolicy.NONE  # what is done with topology hints
     full: bool = False  # the last CPUs are asked for, so that every pass of the decision runs
 
 
@@ -73,16 +75,15 @@ LOADS = (
         "the same with PMEM, 250 containers, of all kinds of memory", MEDIUM | {"memory_nodes": PMEM}, 250, promised=0.9
     ),
     Load("the same, 250 containers, asking for all that is left", dict(MEDIUM), 250, full=True),
+    Load("the same, 250 containers, hints merged", dict(MEDIUM), 250, merged=TopologyPolicy.BEST_EFFORT),
     Load("1792 CPUs, 32 nodes, 1000 containers", dict(LARGE), 1000, 10.0, None),
     Load(
         "the same, with affinities, devices, and nearly all memory promised",
         dict(LARGE),
         1000,
-        None,
-        None,
-        True,
-        True,
-        0.97,
+        affinities=True,
+        hints=True,
+        promised=0.97,
     ),
 )
 
@@ -159,7 +160,8 @@ def measure(load: Load, rounds: int) -> bool:
     """Print the figures of one load; whether its bars are kept."""
     rng = random.Random(1)
     machine = describe(load.machine)
-    options = TopologyAwareOptions(machine.online, choose_reserved(machine, machine.online, 2000))
+    reserved = choose_reserved(machine, machine.online, 2000)
+    options = TopologyAwareOptions(machine.online, reserved, topology=TopologyOptions(load.merged))
     policy = build_policy("topology-aware", machine, options)
     held = filled(policy, load, rng)
     times, references = [], []

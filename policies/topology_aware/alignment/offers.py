@@ -87,21 +87,27 @@ def mems_of(machine: Machine, nodes: int) -> int:
 def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints]:
     """Yield the hints for CPUs to own, first for the kind that is preferred, then for others that would do.
 
-    A container that only shares CPUs has none, as in the kubelet.
+    Of each kind, first where no share has to move for them. A container that only shares CPUs has none, as in the
+    kubelet.
     """
     if not asked.whole:
         return
-    ideal = with_shares_in_root(context)
-    room = room_of(ideal.supply, keep_busy=False)
-    for free, capacity, most, kind in _kinds(context, room):
-        nodes = cpu_nodes(context.tree.machine)
-        gives = [_given(context, room, node, free) for node in nodes]
+    nodes = cpu_nodes(context.tree.machine)
+    moved = room_of(with_shares_in_root(context).supply, keep_busy=False)
+    rooms = (room_of(context.supply, keep_busy=True), moved)
+    words = f"{asked.whole} CPU{'' if asked.whole == 1 else 's'} to own"
+    for free, capacity, kind in _kinds(context):
         has = [(node.cpus.mask & capacity).bit_count() for node in nodes]
-        found = _with_enough(context.tree.machine, [(gives, asked.whole)], [(has, asked.whole)])
-        words = f"{asked.whole} CPU{'' if asked.whole == 1 else 's'} to own{kind}"
-        yield ResourceHints(
-            "cpu", found if most >= asked.whole else (), words, _by_node(nodes, gives), "cpu_request_mcpu"
-        )
+        known: list[tuple[list[int], bool]] = []
+        for room in rooms:
+            gives = [_given(context, room, node, free) for node in nodes]
+            most = room.give[0] if free & context.tree.root.sharable else sum(gives)
+            if (gives, most >= asked.whole) in known:
+                continue
+            known.append((gives, most >= asked.whole))
+            found = _with_enough(context.tree.machine, [(gives, asked.whole)], [(has, asked.whole)])
+            hints = found if most >= asked.whole else ()
+            yield ResourceHints("cpu", hints, words + kind, _by_node(nodes, gives), "cpu_request_mcpu")
 
 
 def share_hints(context: PlacementContext) -> ResourceHints:
@@ -118,21 +124,19 @@ def share_hints(context: PlacementContext) -> ResourceHints:
     return ResourceHints("cpu", found, words, _by_node(nodes, [f"{mcpu}m" for mcpu in free]), "cpu_request_mcpu")
 
 
-def _kinds(context: PlacementContext, room: Room) -> Iterator[tuple[int, int, int, str]]:
-    """Yield (free CPUs, all such CPUs, how many can be given, its name) of each kind that would do, best first."""
+def _kinds(context: PlacementContext) -> Iterator[tuple[int, int, str]]:
+    """Yield (free CPUs, all such CPUs, what they are) of each kind that would do, best first."""
     supply, root, demand = context.supply, context.tree.root, context.demand
-    ordinary, isolated = supply.shared[0] & ~supply.withheld, supply.free_isolated(0)
-    of_isolated = (isolated, root.isolated, isolated.bit_count(), ", isolated")
+    ordinary = supply.shared[0] & ~supply.withheld
     if demand.isolation is not Isolation.NO and root.isolated:
-        yield of_isolated
+        yield supply.free_isolated(0), root.isolated, ", isolated"
     if demand.isolation is Isolation.REQUIRE:
         return
     if demand.threads is not Threads.ANY:
-        cores = on_free_cores(context.tree, ordinary)
-        yield cores, root.sharable, min(room.give[0], cores.bit_count()), " on whole cores"
+        yield on_free_cores(context.tree, ordinary), root.sharable, " on whole cores"
         if demand.strict_threads:
             return
-    yield ordinary, root.sharable, room.give[0], ""
+    yield ordinary, root.sharable, ""
 
 
 def _given(context: PlacementContext, room: Room, node: NumaNode, free: int) -> int:

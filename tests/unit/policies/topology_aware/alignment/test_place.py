@@ -196,3 +196,20 @@ def test_for_want_of_cpu_time_a_container_that_shares_is_still_let_in(policy: To
     decision = placed(policy.overcommitted(held, wanted, refused))
     assert (decision.grant.is_overcommitted, str(decision.grant.mems)) == (True, "1")
     assert isinstance(decision.grant.request.alignment, Alignment)
+
+
+def test_shared_cpus_come_back_to_the_nodes_when_there_is_room() -> None:
+    held = fill(SINGLE, request("b/c", 4000, hints=at(1)))
+    held = fill(SINGLE, request("a/c", 500, memory_limit_bytes=GI, hints=at(1)), held=held)
+    beyond = held.grants[0]
+    held = held.without(held.grants[1].container)
+    (home,) = SINGLE.better_places(held).grants
+    assert (beyond.pool != home.pool, home.pool, str(home.mems)) == (True, "NUMA node #1", "1")
+
+
+def test_of_nodes_that_all_prefer_one_is_taken_that_no_share_has_to_leave() -> None:
+    held = fill(PLAIN, request("s/c", 900, BURSTABLE, hints=at(1)))
+    decision = placed(SINGLE.decide(held, request("a/c", 4000)))
+    assert (within(decision), decision.moved) == ("2", ())
+    full = fill(SINGLE, *(request(f"{n}/c", 1000, hints=at(n)) for n in (2, 3)), held=held)
+    assert within(placed(SINGLE.decide(full, request("a/c", 4000)))) == "1"
