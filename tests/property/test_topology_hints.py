@@ -17,6 +17,9 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, NumaNode
+from tests.property.invariants import check
+from tests.property.policy_events import on
+from tests.property.policy_history import play, random_options
 
 GI = 1 << 30
 STEPS = 30
@@ -191,3 +194,15 @@ def nodes_of_pods(held: Allocations) -> dict[str, set[int]]:
         alignment = grant.request.alignment
         found.setdefault(grant.container.pod_uid, set()).add(0 if alignment is None else alignment.nodes.mask)
     return found
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_what_always_holds_also_holds_for_any_wishes_under_any_topology_policy(seed: int) -> None:
+    rng = random.Random(seed)
+    machine = machine_of(rng)
+    plain = random_options(machine, rng, machine.online)
+    policies, scopes = list(TopologyPolicy)[1:], list(TopologyScope)
+    rules = TopologyOptions(policies[seed % len(policies)], rng.choice(scopes), prefers_closest=rng.random() < 0.5)
+    world = on(machine, replace(plain, topology=rules))
+    for step in play(world, rng, 3 * STEPS, reconfigure=False):
+        check(step)

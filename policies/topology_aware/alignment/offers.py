@@ -128,9 +128,10 @@ def _kinds(context: PlacementContext) -> Iterator[tuple[int, int, str]]:
     """Yield (free CPUs, all such CPUs, what they are) of each kind that would do, best first."""
     supply, root, demand = context.supply, context.tree.root, context.demand
     ordinary = supply.shared[0] & ~supply.withheld
-    if demand.isolation is not Isolation.NO and root.isolated:
+    must_be_isolated = demand.isolation is Isolation.REQUIRE
+    if must_be_isolated or (demand.isolation is not Isolation.NO and root.isolated):
         yield supply.free_isolated(0), root.isolated, ", isolated"
-    if demand.isolation is Isolation.REQUIRE:
+    if must_be_isolated:
         return
     if demand.threads is not Threads.ANY:
         yield on_free_cores(context.tree, ordinary), root.sharable, " on whole cores"

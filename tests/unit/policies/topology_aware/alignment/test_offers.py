@@ -76,6 +76,8 @@ def test_each_kind_of_cpus_that_would_do_is_offered_the_wanted_one_first() -> No
     assert [offer.wanted for offer in cpu_hints(wanted, asked(wanted))] == ["1 CPU to own, isolated", "1 CPU to own"]
     strict = context(request("a/c", 1000, require_isolated=True), machine=machine)
     assert sets(only(cpu_hints(strict, asked(strict)))) == [0b10]
+    none = context(request("a/c", 1000, require_isolated=True))
+    assert only(cpu_hints(none, asked(none))).hints == ()
     cores = context(request("a/c", 2000, threads=Threads.OWN_CORE))
     wishes = [offer.wanted for offer in cpu_hints(cores, asked(cores))]
     assert wishes == ["2 CPUs to own on whole cores", "2 CPUs to own"]
