@@ -45,12 +45,17 @@ class _Merge:
 
 
 def rules_of(context: PlacementContext) -> TopologyOptions:
-    """Return the policy and scope that apply to this container: annotations beat options."""
-    options, wanted = context.options.topology, context.request.preferences
+    """Return the policy and scope that apply to this container: annotations beat options.
+
+    Where no NUMA node is known to have CPUs, there is nothing to merge.
+    """
+    rules, wanted = context.options.topology, context.request.preferences
     policy, scope = wanted.topology_policy, wanted.topology_scope
-    if policy is None and scope is None:
-        return options
-    return replace(options, policy=policy or options.policy, scope=scope or options.scope)
+    if policy is not None or scope is not None:
+        rules = replace(rules, policy=policy or rules.policy, scope=scope or rules.scope)
+    if rules.policy is TopologyPolicy.NONE or cpu_nodes(context.tree.machine):
+        return rules
+    return replace(rules, policy=TopologyPolicy.NONE)
 
 
 def place_aligned(context: PlacementContext, place: Place) -> Decision:

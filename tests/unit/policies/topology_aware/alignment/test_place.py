@@ -92,6 +92,11 @@ def test_of_equally_many_nodes_the_closest_are_taken_where_the_operator_asks() -
     assert within(placed(policy_of("restricted", prefers_closest=True).decide(held, wanted))) == "2-3"
 
 
+def test_without_numa_nodes_there_is_nothing_to_merge() -> None:
+    policy = topology_aware(replace(four_nodes(), nodes=()), topology=TopologyOptions(TopologyPolicy.RESTRICTED))
+    assert within(placed(policy.decide(NOTHING, request("a/c", 2000)))) == ""
+
+
 def test_an_annotation_beats_the_options() -> None:
     strict = request("a/c", 5000, topology_policy=TopologyPolicy.SINGLE_NUMA_NODE)
     origin = ("topology_policy", "cri-proxy.io/topology-policy")
