@@ -20,12 +20,12 @@ SHOWS = {
     "ConfirmsBeforeTheReply": "CreateContainer: reply seen",
     "DoesNotHoldStarts": "StartContainer: reply seen",
     "TakesUnknownForRefused": "start: own ListPodSandbox: sent",
-    "ReleasesBeforeTheReply": "nothing under way",
+    "ReleasesBeforeTheReply": "RunPodSandbox: sent",
     "LosesTheIdOfACreated": "start: own ListPodSandbox: sent",
 }
 
 
-SEEDS = range(1, 21)
+SEEDS = range(1, 41)
 
 
 def losses(seed: int, point: str, parts: Parts) -> list[str]:
