@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from cri_proxy.cli.main import add_output, help_of, load_command
+from cri_proxy.cli.main import add_actions
 
 HELP = "topology hints: merge them, generate them for a request, or compare the policies"
 EXAMPLE = """\
@@ -17,13 +17,7 @@ ACTIONS: Final = ("merge", "generate", "compare")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the actions, each with its own options."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name in ACTIONS:
-        command = load_command(f"hint_actions.{name}")
-        action = actions.add_parser(name, help=command.HELP, **help_of(command))
-        command.register(action)
-        add_output(action)
-        action.set_defaults(run=command.run)
+    add_actions(parser, "hint_actions", ACTIONS)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("capture", True),
     ("simulate", True),
     ("select", True),
+    ("costs", False),
     ("check-config", True),
     ("hints", False),
     ("doctor", True),
@@ -93,6 +94,17 @@ def help_of(command: Command) -> CommandHelp:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add -o/--output, which every command has that prints a result."""
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data")
+
+
+def add_actions(parser: argparse.ArgumentParser, folder: str, names: Sequence[str]) -> None:
+    """Add the actions of a command; each has a module in this folder, which sets ``args.run``."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name in names:
+        command = load_command(f"{folder}.{name}")
+        action = actions.add_parser(name, help=command.HELP, **help_of(command))
+        command.register(action)
+        add_output(action)
+        action.set_defaults(run=command.run)
 
 
 def _indented(text: str) -> str:

@@ -128,13 +128,17 @@ def with_colons(text: str) -> str:
 def cost_text(listing: CostListing) -> str:
     """Return the listing in the cost format, sources and targets joined to ranges. Raises CostError.
 
-    The error names an instance whose name would be read as another one.
+    Instances that no line has are sources without costs. The error names an instance whose name would be read as
+    another one.
     """
     blocks: dict[str, list[str]] = {}
     for line in listing.lines:
         under = [f"  - {_written_cost(line.cost)}:", *(f"    - {token}" for token in ranges_of(line.targets))]
         for source in ranges_of(line.sources):
             blocks.setdefault(source, []).extend(under)
+    named = {name for line in listing.lines for name in (*line.sources, *line.targets)}
+    for source in ranges_of(name for name in listing.present if name not in named):
+        blocks[source] = []
     return "".join(f"{source}:\n" + "".join(f"{row}\n" for row in rows) for source, rows in blocks.items())
 
 

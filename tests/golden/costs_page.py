@@ -21,10 +21,14 @@ _TIME = re.compile(r"[0-9.]+ ms")
 
 def answer(command: str, directory: Path) -> str:
     """What a command, given without the program's name, prints; what it writes goes to ``directory``."""
+    command, _, file = command.partition(" > ")
     words = [str(ROOT / word) if word.startswith("configs/") else word for word in shlex.split(command)]
     shown = io.StringIO()
     with contextlib.chdir(directory), contextlib.redirect_stdout(shown):
         run_command(words)
+    if file:
+        (directory / file).write_text(shown.getvalue())
+        return ""
     return shown.getvalue()
 
 

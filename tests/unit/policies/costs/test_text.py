@@ -127,3 +127,8 @@ def test_a_listing_is_written_source_by_source() -> None:
 def test_a_name_that_would_be_read_as_another_is_not_written(name: str) -> None:
     with pytest.raises(CostError):
         cost_text(CostListing((CostLine((name,), 1, ("b/y",)),)))
+
+
+def test_instances_that_no_line_has_are_sources_without_costs() -> None:
+    listing = CostListing((CostLine(("a/x0",), 5, ("b/y0",)),), ("a/x0", "b/y0", "b/y1", "b/y2"))
+    assert cost_text(listing) == "a/x0:\n  - 5:\n    - b/y0\nb/y1-2:\n"

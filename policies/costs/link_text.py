@@ -1,0 +1,114 @@
+"""Read the matrix of links that ``nvidia-smi topo -m`` prints: GPUs, NICs, and how each reaches each."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from policies.costs.model import CostError
+from sysfs.cpuset import CpuSetError, NodeSet
+
+SELF = "X"
+# The words of the tool's legend, from the nearest path over PCIe to the farthest; NV1 and so on are NVLinks.
+PCI_WORDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+_OLD_WORDS = {"SOC": "SYS"}
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_GPU = re.compile(r"GPU\d+\Z")
+_NVLINKS = re.compile(r"NV(\d{1,3})\Z")
+_COLUMNS_OF_PLACE = ("CPU", "NUMA", "GPU")
+_NIC_NAME = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*\Z")
+_NONE = ("", "N/A")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMatrix:
+    """The devices in the order of the matrix, the words between each two, and the NUMA nodes of a GPU that has them.
+
+    A NIC has its name of the legend, where there is one.
+    """
+
+    gpus: tuple[str, ...]
+    nics: tuple[str, ...]
+    words: Mapping[tuple[str, str], str]
+    nodes: Mapping[str, NodeSet] = field(default_factory=dict)
+
+
+def nvlinks(word: str) -> int:
+    """Return the number of NVLinks that a word stands for; 0 for a path over PCIe.
+
+    >>> nvlinks("NV12"), nvlinks("PIX")
+    (12, 0)
+    """
+    found = _NVLINKS.match(word)
+    return int(found[1]) if found else 0
+
+
+def read_links(text: str) -> LinkMatrix:
+    """Return the matrix of a text with anything around it. Raises CostError for one that cannot be used."""
+    rows = [(number, _ESCAPE.sub("", row).replace("\r", "")) for number, row in enumerate(text.split("\n"), 1)]
+    at, names = _header(rows)
+    found: dict[str, tuple[int, Sequence[str]]] = {}
+    for number, row in rows[at:]:
+        cells = row.split()
+        if cells and cells[0] in names:
+            if cells[0] in found:
+                raise CostError(number, cells[0], f"it has a row on line {found[cells[0]][0]} already; keep one matrix")
+            found[cells[0]] = (number, cells[1:])
+    label = _labels(row for _, row in rows[at:])
+    shown = {name: label.get(name, name) for name in names}
+    words = {(shown[one], shown[other]): word for one, other, word in _words(names, found)}
+    gpus = tuple(name for name in names if _GPU.match(name))
+    nodes = {name: nodes for name in gpus if (nodes := _nodes(found[name], len(names), rows[at - 1][1]))}
+    return LinkMatrix(gpus, tuple(shown[name] for name in names if name not in gpus), words, nodes)
+
+
+def _header(rows: Sequence[tuple[int, str]]) -> tuple[int, Sequence[str]]:
+    """Return the index below the line with the columns, and the devices on it."""
+    for i, (number, row) in enumerate(rows):
+        cells = row.split()
+        if cells and _GPU.match(cells[0]) and (SELF not in cells):
+            end = next((at for at, cell in enumerate(cells) if cell in _COLUMNS_OF_PLACE), len(cells))
+            names = cells[:end]
+            if len(set(names)) < len(names):
+                raise CostError(number, row.split()[0], "a device stands twice in the columns; keep one matrix")
+            return i + 1, names
+    raise CostError(0, "GPU0", "no such column; expected the text that nvidia-smi topo -m prints")
+
+
+def _words(names: Sequence[str], found: Mapping[str, tuple[int, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
+    known: dict[tuple[str, str], str] = {}
+    for one in names:
+        if one not in found:
+            raise CostError(0, one, "the matrix has a column and no row of this name; save the whole text")
+        number, cells = found[one]
+        if len(cells) < len(names):
+            raise CostError(number, one, f"{len(cells)} words, expected one for each of {len(names)} columns")
+        for other, cell in zip(names, cells, strict=False):
+            word = _OLD_WORDS.get(cell, cell)
+            if (word == SELF) != (one == other) or (word != SELF and word not in PCI_WORDS and not nvlinks(word)):
+                expected = SELF if one == other else f"one of {', '.join(PCI_WORDS)}, or NV and a number"
+                raise CostError(number, cell[:20], f"{one} to {other}: expected {expected}")
+            if known.get((other, one), word) != word:
+                raise CostError(number, cell, f"{one} to {other}, and {known[other, one]} back; expected the same word")
+            known[one, other] = word
+            if one != other:
+                yield one, other, word
+
+
+def _nodes(row: tuple[int, Sequence[str]], devices: int, header: str) -> NodeSet:
+    """Return the nodes of the NUMA Affinity column; none where the text has none."""
+    columns = [name for name in ("CPU Affinity", "NUMA Affinity") if name in " ".join(header.split())]
+    number, cells = row
+    place = cells[devices:]
+    if "NUMA Affinity" not in columns or len(place) < len(columns) or place[len(columns) - 1] in _NONE:
+        return NodeSet()
+    text = place[len(columns) - 1]
+    try:
+        return NodeSet.parse(text)
+    except CpuSetError:
+        raise CostError(number, text[:20], "expected NUMA nodes like 0 or 0-1, or N/A") from None
+
+
+def _labels(rows: Iterator[str]) -> dict[str, str]:
+    """Return the names of the NIC legend."""
+    return {found[1]: found[2] for row in rows if (found := _NIC_NAME.match(row))}
