@@ -39,10 +39,15 @@ _KEYS = ("costs", "present", "request", "busy", "must")
 _MOST = 1_000_000
 
 
+def _parts(text: str) -> list[str]:
+    """Return what a list of the command line names; a space after a comma is no part of a name."""
+    return [part for part in map(str.strip, text.split(",")) if part]
+
+
 def _request(text: str) -> Mapping[str, int]:
     counts: dict[str, int] = {}
-    for part in filter(None, text.split(",")):
-        kind, equals, count = part.rpartition("=")
+    for part in _parts(text):
+        kind, equals, count = map(str.strip, part.rpartition("="))
         if not equals or not kind:
             raise ValueError(f"expected TYPE=COUNT, got {part!r}")
         if kind in counts:
@@ -56,11 +61,11 @@ def _request(text: str) -> Mapping[str, int]:
 
 def _names(text: str) -> frozenset[str]:
     """Return the instances of a list of names, in which ranges may overlap."""
-    return _unless_wrong(lambda: frozenset(name for token in filter(None, text.split(",")) for name in names_of(token)))
+    return _unless_wrong(lambda: frozenset(name for token in _parts(text) for name in names_of(token)))
 
 
 def _names_once(text: str) -> frozenset[str]:
-    return _unless_wrong(lambda: frozenset(unique_names([(token, 0) for token in filter(None, text.split(","))])))
+    return _unless_wrong(lambda: frozenset(unique_names([(token, 0) for token in _parts(text)])))
 
 
 def _unless_wrong(read: Callable[[], frozenset[str]]) -> frozenset[str]:
@@ -179,9 +184,10 @@ def _table(question: _Question) -> CostTable:
 def _warnings(question: _Question, selection: Selection, table: CostTable) -> tuple[str, ...]:
     found = []
     if selection.silent:
+        say, their = ("says", "its") if len(selection.silent) == 1 else ("say", "their")
         found.append(
-            f"{', '.join(selection.silent)}: says nothing about costs, which counts as 0, while other free instances "
-            "of its type do: list its costs, or count one-way costs both ways with --missing mirror"
+            f"{', '.join(selection.silent)}: {say} nothing about costs, which counts as 0, while other free instances "
+            f"of {their} type do: list {their} costs, or count one-way costs both ways with --missing mirror"
         )
     present = {name for group in table.groups for name in group.members}
     unknown = sorted(question.wanted.busy - present)

@@ -1,6 +1,6 @@
 """What is asked of the cost graph, and whether the instances that are present can give it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -40,13 +40,19 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
         yield "nothing is requested: name a type and how many of it"
     for kind, count in wanted.counts.items():
         if kind not in present:
-            near = get_close_matches(kind, present, 1) or sorted(present)[:SHOWN_TYPES]
-            yield f"{kind}: no instance of this type is present; known types: {', '.join(near) or 'none'}"
+            yield f"{kind}: no instance of this type is present; {_known_types(kind, present)}"
         else:
             yield from _shortages(kind, count, present[kind], wanted)
     for name in sorted(wanted.must, key=name_order):
         if type_of(name) not in wanted.counts:
             yield f"{name} must be in the set, but no {type_of(name)} is requested"
+
+
+def _known_types(kind: str, present: Iterable[str]) -> str:
+    near = get_close_matches(kind, present, 1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"known types: {', '.join(sorted(present)[:SHOWN_TYPES]) or 'none'}"
 
 
 def _shortages(kind: str, count: int, present: set[str], wanted: SetRequest) -> Iterator[str]:

@@ -15,7 +15,7 @@ from cri_proxy.cli.documents import (
     whole_number,
 )
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request
-from policies.hints.merge import POLICIES, merge
+from policies.hints.merge import KUBELET_NODES, POLICIES, merge
 from policies.hints.model import HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
 
@@ -35,9 +35,18 @@ CLOSEST = DocumentOption(
     "of node sets of the same size take the closest; needs distances in the document",
     is_flag=True,
 )
+
+
+def _most_nodes(text: str) -> int:
+    number = whole_number(text)
+    if number < KUBELET_NODES:
+        raise ValueError(f"cannot use {text!r}: give a number from {KUBELET_NODES}")
+    return number
+
+
 MOST_NODES: DocumentOption[int | None] = DocumentOption(
     "max-allowable-numa-nodes",
-    whole_number,
+    _most_nodes,
     None,
     "refuse machines of more nodes, from 8; default no limit: merging takes milliseconds on large ones too",
     "N",

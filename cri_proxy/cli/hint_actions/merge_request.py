@@ -1,6 +1,7 @@
 """Read the document of ``hints merge``: the machine's nodes, and what each provider offers."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ _FAMILY_KEYS: Final = (
 )
 # The firmware's table (ACPI SLIT) has a byte for each pair.
 _MAX_DISTANCE: Final = 255
+# A longer number is cut off in a message.
+_SHOWN_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,17 @@ def read_merge_request(root: YamlField) -> MergeRequest:
     for key in ("nodes", "providers"):
         if key not in fields or fields[key].is_null:
             raise root.refuse(f"{key}: missing; give the number of NUMA nodes and a list of providers")
-    count = fields["nodes"].parsed("nodes", whole)
-    if not 0 < count <= MAX_NODE + 1:
-        raise fields["nodes"].refuse(f"nodes: expected a number from 1 to {MAX_NODE + 1}, got {count}")
+    count = fields["nodes"].parsed("nodes", _node_count)
     nodes = Nodes((1 << count) - 1, _distances(fields.get("distances"), count))
     return MergeRequest(nodes, tuple(_offers(item, count) for item in fields["providers"].items("providers")))
+
+
+def _node_count(text: str) -> int:
+    with suppress(ValueError):
+        count = whole(text)
+        if 0 < count <= MAX_NODE + 1:
+            return count
+    raise ValueError(f"expected a number from 1 to {MAX_NODE + 1}, got {text[:_SHOWN_DIGITS]!r}")
 
 
 def _distances(field: YamlField | None, count: int) -> tuple[tuple[int, ...], ...] | None:

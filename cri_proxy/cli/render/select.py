@@ -79,7 +79,8 @@ def _found(answer: SelectAnswer) -> list[str]:
     """Return how the set was found. Not wrapped, so that times of other lengths break no line elsewhere."""
     selection = answer.selection
     more = selection.greedy_cost - selection.cost
-    steps = f"{selection.steps} steps of the exact search, " if selection.steps else ""
+    count = selection.steps
+    steps = f"{count} {'step' if count == 1 else 'steps'} of the exact search, " if count else ""
     return [
         f"greedy walk alone: {cost_number(selection.greedy_cost)}" + (f", {cost_number(more)} more" if more else ""),
         f"found by: {selection.method}, {steps}{answer.elapsed_ms:.1f} ms",

@@ -87,6 +87,30 @@ def test_the_command_line_beats_the_file(capsys: pytest.CaptureFixture[str]) -> 
     assert found["set"] == ["example.com/gpu/gpu0"]
 
 
+def test_spaces_after_commas_are_no_part_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(
+        capsys,
+        GPUS,
+        "--request",
+        "example.com/gpu=2, example.com/nic = 1",
+        "--busy",
+        "example.com/gpu/gpu1, example.com/gpu/gpu2",
+        "--must",
+        "example.com/nic/nic0 , example.com/gpu/gpu3",
+    )
+    assert found["set"] == ["example.com/gpu/gpu0", "example.com/gpu/gpu3", "example.com/nic/nic0"]
+
+
+def test_several_members_that_say_nothing_are_spoken_of_as_several(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "{costs: {a/x0: {5: [a/x1, a/x2]}}, request: {a: 2}}"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    (warning,) = answer(capsys, "-")["warnings"]
+    assert warning.startswith("a/x1, a/x2: say nothing about costs, which counts as 0")
+    assert "of their type do: list their costs" in warning
+
+
 def test_options_stand_in_the_file_by_their_long_names(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ def test_a_request_that_can_be_met_is_not_refused() -> None:
     [
         (SetRequest({}), "nothing is requested"),
         (SetRequest({"gpu": 0}), "nothing is requested"),
-        (SetRequest({"gpus": 1}), "gpus: no instance of this type is present; known types: gpu"),
+        (SetRequest({"gpus": 1}), "gpus: no instance of this type is present; did you mean gpu?"),
         (SetRequest({"xyz": 1}), "xyz: no instance of this type is present; known types: gpu, nic"),
         (SetRequest({"gpu": 4}), "gpu: 4 requested, 3 free (3 present, 0 busy)"),
         (SetRequest({"gpu": 3}, frozenset({"gpu/0"})), "gpu: 3 requested, 2 free (3 present, 1 busy)"),

@@ -99,7 +99,7 @@ def test_several_documents_have_options_of_their_own_and_a_broken_one_its_place(
     assert said[0].startswith("13: policy: expected one of none, best-effort,")
     assert said[1:] == [
         "15: prefer-closest-numa-nodes: cannot use 'true': the distances between nodes are not known",
-        "22: max-allowable-numa-nodes: cannot use '4': give a number from 8",
+        "27: max-allowable-numa-nodes: cannot use '4': give a number from 8",
     ]
 
 
@@ -117,3 +117,10 @@ def test_an_unknown_policy_on_the_command_line_is_wrong_usage(capsys: pytest.Cap
     status, _, err = merged(capsys, str(file), "--policy", "strict")
     assert status == 2
     assert "argument --policy: expected one of none, best-effort, restricted" in err
+
+
+def test_a_limit_of_nodes_below_the_kubelets_is_wrong_usage(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(SPLIT)
+    status, out, err = merged(capsys, str(file), "--max-allowable-numa-nodes=4")
+    assert (status, out) == (2, "")
+    assert "--max-allowable-numa-nodes: cannot use '4': give a number from 8" in err

@@ -30,6 +30,10 @@ def test_the_set_by_type_its_terms_and_the_greedy_walk_are_shown() -> None:
     ]
 
 
+def test_a_single_step_is_a_step() -> None:
+    assert "found by: exact, 1 step of the exact search, 1.2 ms" in select_text(answer(steps=1)).splitlines()
+
+
 @pytest.mark.parametrize(
     ("shown", "proof"),
     [
