@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypedDict, cast
@@ -190,8 +189,9 @@ def main() -> None:
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) is gone. Python flushes standard output at exit: give it one that works.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from cri_proxy.cli.output import discard
+
+        discard(sys.stdout)  # the reader (head, less) is gone
         status = 0
     sys.exit(status)
 

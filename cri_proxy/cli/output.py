@@ -16,6 +16,7 @@ from typing import TextIO, TypeVar, cast
 
 from cri_proxy.cli.render.columns import STYLE_CODES
 from cri_proxy.codec import encode
+from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible, visible_json, visible_lines
 
 V = TypeVar("V")
@@ -92,8 +93,19 @@ def redraw(text: str, height: int) -> None:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    stream.write(text)
-    stream.flush()
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        discard(stream)
+        raise CommandFailed(f"the output cannot be written: {error.strerror}") from None
+
+
+def discard(stream: TextIO) -> None:
+    """Lead a stream that cannot be written to nowhere: Python flushes what it still holds at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def redrawn(text: str, height: int) -> str:

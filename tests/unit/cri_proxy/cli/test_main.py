@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,13 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     line = f"{sys.executable} -m cri_proxy.cli.main --help | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=30)
     assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
+
+
+def test_a_full_disk_is_said_in_one_line() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        line = [sys.executable, "-m", "cri_proxy.cli.main", "hints", "compare", "--nodes", "1"]
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "cri-proxy hints: the output cannot be written: No space left on device\n",
+    )
