@@ -94,13 +94,16 @@ class MachineCosts:
 
         A device without nodes says nothing. Source: TopologyInfo of the device plugin API.
         """
-        lines: list[CostLine] = []
+        by_nodes: dict[NodeSet, list[str]] = {}
         for name, listed in nodes.items():
             if unknown := listed - self.scale.nodes:
                 raise CostError(
                     0, name, f"the machine has no NUMA node {unknown}, only {self.scale.nodes}; is it its own?"
                 )
-            lines += _lines((name,), self._to_nodes(listed, LISTED_NODE) if listed else ())
+            by_nodes.setdefault(listed, []).append(name)
+        lines: list[CostLine] = []
+        for listed, names in by_nodes.items():
+            lines += _lines(tuple(names), self._to_nodes(listed, LISTED_NODE) if listed else ())
         return CostListing(tuple(lines), tuple(nodes))
 
     def _to_nodes(self, home: NodeSet, own: int | None = None) -> Iterator[tuple[str, int]]:

@@ -8,6 +8,8 @@ from policies.costs.model import CostError
 from sysfs.cpuset import CpuSetError, NodeSet
 
 SELF = "X"
+# A host has 16 GPUs today and as many NICs; virtual functions are not in the matrix.
+MAX_DEVICES = 256
 # The words of the tool's legend, from the nearest path over PCIe to the farthest; NV1 and so on are NVLinks.
 PCI_WORDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -47,15 +49,18 @@ def read_links(text: str) -> LinkMatrix:
     """Return the matrix of a text with anything around it. Raises CostError for one that cannot be used."""
     rows = [(number, _ESCAPE.sub("", row).replace("\r", "")) for number, row in enumerate(text.split("\n"), 1)]
     at, names = _header(rows)
+    known = frozenset(names)
     found: dict[str, tuple[int, Sequence[str]]] = {}
     for number, row in rows[at:]:
-        cells = row.split()
-        if cells and cells[0] in names:
+        cells = row.split(maxsplit=MAX_DEVICES + 4)
+        if cells and cells[0] in known:
             if cells[0] in found:
                 raise CostError(number, cells[0], f"it has a row on line {found[cells[0]][0]} already; keep one matrix")
             found[cells[0]] = (number, cells[1:])
     label = _labels(row for _, row in rows[at:])
     shown = {name: label.get(name, name) for name in names}
+    if twice := [name for name in names if list(shown.values()).count(shown[name]) > 1]:
+        raise CostError(0, twice[-1], f"the legend calls {twice[0]} {shown[twice[0]]}, too; correct one")
     words = {(shown[one], shown[other]): word for one, other, word in _words(names, found)}
     gpus = tuple(name for name in names if _GPU.match(name))
     nodes = {name: nodes for name in gpus if (nodes := _nodes(found[name], len(names), rows[at - 1][1]))}
@@ -66,10 +71,12 @@ def _header(rows: Sequence[tuple[int, str]]) -> tuple[int, Sequence[str]]:
     """Return the index below the line with the columns, and the devices on it."""
     for i, (number, row) in enumerate(rows):
         cells = row.split()
-        if cells and _GPU.match(cells[0]) and (SELF not in cells):
+        if cells and _GPU.match(cells[0]) and SELF not in cells:
             end = next((at for at, cell in enumerate(cells) if cell in _COLUMNS_OF_PLACE), len(cells))
             names = cells[:end]
-            if len(set(names)) < len(names):
+            if end > MAX_DEVICES:
+                raise CostError(number, names[-1][:20], f"{end} devices; at most {MAX_DEVICES} are read")
+            if len(set(names)) < end:
                 raise CostError(number, row.split()[0], "a device stands twice in the columns; keep one matrix")
             return i + 1, names
     raise CostError(0, "GPU0", "no such column; expected the text that nvidia-smi topo -m prints")

@@ -35,6 +35,8 @@ from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from policies.costs.link_text import read_links
+from policies.costs.model import CostError
 from sysfs.archives.tar import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
@@ -131,6 +133,17 @@ def cpu_list(data: bytes) -> None:
         assert CpuSet.parse(str(CpuSet.parse(text))) == CpuSet.parse(text)
     except CpuSetError as error:
         assert str(error)
+
+
+def gpu_links(data: bytes) -> None:
+    """The text of nvidia-smi topo -m; what is understood has a word for each two devices, there and back."""
+    try:
+        matrix = read_links(text_of(data))
+    except CostError as error:
+        assert error.problem
+    else:
+        devices = len(matrix.gpus) + len(matrix.nics)
+        assert len(matrix.words) == devices * (devices - 1)
 
 
 def held(method: str) -> Interest:
@@ -271,6 +284,12 @@ TARGETS: Final = (
         (CDI_SEED,),
         Budget(rounds=500_000),  # a directory is made, and read
         grown=(b'{"name":"a"},', b'{"path":"/dev/a"},'),
+    ),
+    Target(
+        "gpu-links",
+        gpu_links,
+        (b"\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tPIX\t0-3\t0\nNIC0\tPIX\tX\n\n  NIC0: mlx5_0\n",),
+        grown=(b"GPU0 X PIX\n", b"NIC0: a\n"),
     ),
     Target("quantity", quantity, (b"2Gi", b"750m", b"0.5", b"1e3", b"100n"), grown=(b"1e9", b"0.0")),
     Target(

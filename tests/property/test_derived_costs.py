@@ -1,5 +1,6 @@
 """What holds for the costs of every machine: random ones, and those captured from real hardware."""
 
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def check(machine: Machine) -> None:
                 without = [cost for other, cost in row.items() if other not in cache.cpus]
                 assert max(within, default=0) <= min(without, default=100)
     _check_nodes(machine, costs)
+    _check_devices(machine, costs)
 
 
 def has_cpus(file: Path, root: str) -> bool:
@@ -61,6 +63,21 @@ def _check_nodes(machine: Machine, costs: dict[tuple[str, str], int]) -> None:
             in_order = [cost for _, cost in sorted(reached)]
             assert in_order == sorted(in_order)
             break
+
+
+def _check_devices(machine: Machine, costs: dict[tuple[str, str], int]) -> None:
+    """Devices below one port are never farther than those below one host bridge, and so on outwards."""
+    names = {one for one, _ in costs}
+    devices = {f"pci/{d.address}": d for d in machine.devices if f"pci/{d.address}" in names}
+    by_level: dict[int, set[int]] = {}
+    for (one, a), (other, b) in permutations(devices.items(), 2):
+        if costs[one, other] == 0:  # functions of one device
+            continue
+        shared = sum(mine == theirs for mine, theirs in zip(a.bridges, b.bridges, strict=False))
+        level = 0 if shared > 1 else 1 if shared else 2 if a.node == b.node >= 0 else 3
+        by_level.setdefault(level, set()).add(costs[one, other])
+    levels = [by_level[level] for level in sorted(by_level)]
+    assert all(max(near) <= min(far) for near, far in pairwise(levels))
 
 
 def _at(machine: Machine, node: int) -> int:

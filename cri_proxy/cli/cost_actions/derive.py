@@ -96,7 +96,9 @@ def _listed_nodes(numa: Sequence[tuple[tuple[str, ...], NodeSet]]) -> dict[str, 
 
 
 def _root(machine: str) -> Path:
-    return Path("/" if machine == "host" else machine)
+    """Return the directory that holds ``sys``."""
+    path = Path("/" if machine == "host" else machine)
+    return path.parent if path.name == "sys" else path
 
 
 def _addresses(devices: Sequence[str], root: Path) -> dict[str, str]:

@@ -79,6 +79,8 @@ def test_a_word_tells_the_number_of_nvlinks() -> None:
         (PLAIN.replace("SYS      X", "SYS"), "line 4: NIC0: 2 words, expected one for each of 3 columns"),
         (PLAIN.replace("16-31           1 ", "16-31           x "), "line 3: x: expected NUMA nodes like 0 or 0-1"),
         (PLAIN.replace("GPU1    NIC0    CPU", "GPU0    NIC0    CPU"), "line 1: GPU0: a device stands twice"),
+        (" ".join(f"GPU{n}" for n in range(257)), "line 1: GPU256: 257 devices; at most 256 are read"),
+        (PLAIN.replace("mlx5_0", "GPU0"), "NIC0: the legend calls GPU0 GPU0, too; correct one"),
         (PLAIN + PLAIN, "line 14: GPU0: it has a row on line 2 already"),
     ],
 )

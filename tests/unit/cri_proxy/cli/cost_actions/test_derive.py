@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cli.cost_actions.derive import MAX_MATRIX_BYTES
 from cri_proxy.cli.main import run_command
 
 MACHINE = (
@@ -109,6 +110,14 @@ def test_a_matrix_that_cannot_be_used_is_named_with_its_line(
     path.write_text(MATRIX)
     assert refusal(capsys, "--topo", str(path)) == (
         f"{path}: NIC0: the matrix has a column and no row of this name; save the whole text"
+    )
+
+
+def test_a_matrix_beyond_any_size_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topo.txt"
+    path.write_bytes(b" " * (MAX_MATRIX_BYTES + 1))
+    assert refusal(capsys, "--topo", str(path)) == (
+        f"{path}: larger than {MAX_MATRIX_BYTES} bytes; cut it into several files"
     )
 
 
