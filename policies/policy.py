@@ -1,7 +1,7 @@
 """The ``Policy`` interface: decide, pinnings, reinstate and fallback are abstract, everything else has defaults."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,6 +90,15 @@ class Policy(ABC):
     @abstractmethod
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
+
+    def at_live(
+        self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
+    ) -> tuple[Allocations, tuple[Request, ...]]:
+        """Return grants and requests that were rebuilt from annotations, changed to where ``live`` cpusets show them.
+
+        An annotation does not follow a container that moves. By default nothing moves but by a new annotation.
+        """
+        return held, tuple(requests)
 
     @abstractmethod
     def fallback(self, held: Allocations) -> Pinning:

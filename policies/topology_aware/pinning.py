@@ -1,10 +1,14 @@
-"""Derive the pinning of every container from all grants, and the pinnings that a change of grants changes."""
+"""Derive the pinning of every container from all grants, what a change of grants changes, and pools from cpusets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
 
-from policies.base import ContainerKey, CpuKind, Grant, Pinning, Threads, Update
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Request, Threads, Update
 from policies.hardware.siblings import one_thread_per_core, siblings_of
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.supply.demand import has_overflowed
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -100,3 +104,62 @@ def _is_touched(grant: Grant, touched: set[str], *, reserved_moves: bool) -> boo
     if kind is CpuKind.SHARED or kind is CpuKind.MIXED:
         return grant.pool in touched
     return kind is CpuKind.RESERVED and reserved_moves
+
+
+def at_live_pools(
+    options: TopologyAwareOptions,
+    supply: Supply,
+    held: Allocations,
+    requests: Sequence[Request],
+    live: Mapping[ContainerKey, CpuSet],
+) -> tuple[Allocations, tuple[Request, ...]]:
+    """Return the grants, and the requests with their earlier pools, where the live cpusets show the containers to be.
+
+    They come from annotations, which stay as they were at creation. Since then a container may have come home or gone
+    to a wider pool, or have left the reserved CPUs or come back (docs/placement.md, Restart and faults).
+
+    ``supply`` is that of ``held``. What the requests owned counts as owned: no container shares it. A cpuset that no
+    pool explains leaves the pool as it is.
+    """
+    before = reduce(or_, (r.previous.owned.mask for r in requests if r.previous is not None), 0)
+    search = _LivePools(options, supply.owning(before))
+    moved = (search.where(g, live[g.container]) for g in held.grants if g.container in live)
+    return held.with_grants(*moved), tuple(search.requested(r, live.get(r.container)) for r in requests)
+
+
+class _LivePools:
+    """The shared sets of all pools, which every container is compared with; never leaves this module."""
+
+    def __init__(self, options: TopologyAwareOptions, supply: Supply) -> None:
+        self._options = options
+        self._supply = supply
+        self._effective = supply.effective()
+
+    def where(self, grant: Grant, cpus: CpuSet) -> Grant:
+        """Return the grant in the pool that gives it these CPUs: its own if that does, else the narrowest."""
+        return next((there for there in self._places(grant) if self._cpus_of(there) == cpus), grant)
+
+    def requested(self, request: Request, cpus: CpuSet | None) -> Request:
+        """Return the request with the pool in which it shares these CPUs as the previous one."""
+        previous = request.previous
+        if previous is None or previous.owned or cpus is None:
+            return request
+        there = self.where(Grant(request, previous.pool, CpuKind.SHARED), cpus)
+        return replace(request, previous=replace(previous, pool=there.pool))
+
+    def _cpus_of(self, grant: Grant) -> CpuSet | None:
+        return pinning_of(grant, self._supply, self._effective, self._options).cpus
+
+    def _places(self, grant: Grant) -> Iterator[Grant]:
+        """Yield the grant as it is, then as it would be in other places."""
+        yield grant
+        tree = self._supply.tree
+        if has_overflowed(grant):
+            yield replace(grant, pool=tree.root.name, kind=CpuKind.RESERVED, shared_mcpu=0)
+        elif grant.kind is CpuKind.RESERVED and grant.reserved_mcpu:
+            grant = replace(grant, kind=CpuKind.SHARED, shared_mcpu=grant.reserved_mcpu)
+        if grant.kind not in (CpuKind.SHARED, CpuKind.MIXED):
+            return
+        for pool in sorted(tree.pools, key=lambda pool: (-pool.depth, pool.index)):
+            if self._supply.shared[pool.index] and not grant.owned.mask & ~(pool.sharable | pool.isolated):
+                yield replace(grant, pool=pool.name)

@@ -1,6 +1,6 @@
 """``PodSharing``: the topology-aware policy for pods with resources of their own, whose containers share one grant."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from policies.base import (
@@ -27,6 +27,7 @@ from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.supply.context import aligned
 from policies.topology_aware.supply.memory_account import promised_bytes
+from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
 _Decide = Callable[[Allocations, Request], Decision]
@@ -228,6 +229,19 @@ class PodSharing(Policy):
         one_by_one = any(request.pod_totals is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
         return self._added(done, requests) if one_by_one else done
+
+    def at_live(
+        self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
+    ) -> tuple[Allocations, tuple[Request, ...]]:
+        """Return grants and requests with the pools in which these containers share CPUs by their live cpusets.
+
+        Containers that share a grant are where the one is that stands for them.
+        """
+        view = self._view(held)
+        owners, asked = self._inner.at_live(view.owners, requests, live)
+        if not view.members:
+            return owners, asked
+        return replace(owners, grants=tuple(sorted(view.each(owners.grants), key=lambda g: g.container))), asked
 
     def _each_of(self, held: Allocations, requests: Sequence[Request]) -> Reinstated:
         view = self._view(held)

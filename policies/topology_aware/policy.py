@@ -1,6 +1,6 @@
 """``TopologyAware``: the ``Policy`` that delegates each step to modules, caches a supply, lists the pools."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -30,7 +30,7 @@ from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
 from policies.topology_aware.memory.spill import respilled, spilling
 from policies.topology_aware.narrow_pool import in_narrower_pools
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pinning import all_pinnings, changed_pinnings, pinning_of
+from policies.topology_aware.pinning import all_pinnings, at_live_pools, changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.placement_rebalance import with_rebalanced
 from policies.topology_aware.rebalance import better_places
@@ -160,6 +160,12 @@ class TopologyAware(Policy):
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
         return reinstate(self._tree, self._options, held, requests)
+
+    def at_live(
+        self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
+    ) -> tuple[Allocations, tuple[Request, ...]]:
+        """Return grants and requests with the pools in which these containers share CPUs by their live cpusets."""
+        return at_live_pools(self._options, self._supply(held), held, requests, live)
 
     def fallback(self, held: Allocations) -> Pinning:
         """Return the root's shared set, else the reserved CPUs (None if every CPU is owned), and its nodes but HBM."""

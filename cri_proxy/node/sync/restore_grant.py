@@ -39,7 +39,7 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
         now = _owner_now(asked, owned, found.cpus, machine)
         if now is not None:
             return Rebuilt(found.request, _grant(found, parts, now, machine))
-    elif owned <= found.cpus and _is_as_created(asked, parts, machine):
+    elif _is_on(owned, found.cpus, machine) and _is_as_created(asked, parts, machine):
         return Rebuilt(found.request, _grant(found, parts, owned, machine))
     if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
         return unknown
@@ -91,6 +91,11 @@ def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) 
     return (
         cpus if is_resized and len(cpus) in _counts(request, machine) and not request.cpu_request_mcpu % 1000 else None
     )
+
+
+def _is_on(owned: CpuSet, cpus: CpuSet, machine: Machine) -> bool:
+    """Return whether a container that shares others runs on what it owns: on all of it, or one thread of each core."""
+    return owned <= cpus or _hides_siblings(owned, owned & cpus, machine)
 
 
 def _hides_siblings(owned: CpuSet, cpus: CpuSet, machine: Machine) -> bool:

@@ -358,7 +358,8 @@ class Resync:
             rebuilt = {key: grant for key, grant in read.items() if _is_free(held, grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
             held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
-            return lambda: (adopted, policy.reinstate(held, requests), admitted.why)
+            live = {a.request.container: a.pinning.cpus for a in adopted if a.pinning.cpus is not None}
+            return lambda: (adopted, policy.reinstate(*policy.at_live(held, requests, live)), admitted.why)
 
         adopted, result, refused = await off_loop(lambda: self._ledger.version, prepare)
         before = self._ledger.allocations

@@ -1,9 +1,11 @@
 from dataclasses import replace
 
-from policies.base import CpuKind, Grant, Pinning, Preferences, Threads, Update
-from policies.topology_aware.pinning import all_pinnings, changed_pinnings
+import pytest
+
+from policies.base import Allocations, CpuKind, Grant, Pinning, Preferences, Threads, Update
+from policies.topology_aware.pinning import all_pinnings, at_live_pools, changed_pinnings
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import four_nodes, options, request, supply_of, tree_of
+from tests.unit.policies.build import before, four_nodes, options, request, supply_of, tree_of
 
 MACHINE = four_nodes(isolated="3")
 TREE = tree_of(MACHINE, "0")
@@ -122,3 +124,58 @@ def test_whoever_hides_threads_is_updated_only_if_its_own_set_changes() -> None:
     wished = replace(SHARED, request=request("t/c", threads=Threads.HIDE))
     assert changes((wished, wished), come=(OWNER,)) == {}
     assert changes((wished, wished), come=(replace(OWNER, exclusive=CpuSet.parse("4")),)) == {"t": "5-6"}
+
+
+def found_at(grant: Grant, cpus: str, *others: Grant) -> Grant:
+    """The grant of an annotation, where its live cpuset shows it to be beside these."""
+    held = Allocations().with_grants(grant, *others)
+    live = {grant.container: CpuSet.parse(cpus)}
+    found, requests = at_live_pools(OPTIONS, supply_of(TREE, *held.grants), held, (), live)
+    assert requests == () and [found.get(other.container) for other in others] == list(others)
+    return next(g for g in found.grants if g.container == grant.container)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "pool"),
+    [
+        ("4,6-7", NODE1),
+        ("8-11", "NUMA node #2"),
+        ("8-15", "socket #1"),
+        ("1-2,4,6-15", "root"),
+        ("9", NODE1),  # no pool explains it: its update was lost, or others wrote it
+    ],
+)
+def test_a_sharer_without_a_saved_grant_is_in_the_pool_that_gives_it_its_live_cpus(cpus: str, pool: str) -> None:
+    sharer = replace(SHARED, shared_mcpu=500)
+    assert found_at(sharer, cpus, OWNER) == replace(sharer, pool=pool)
+
+
+def test_of_pools_that_give_the_same_cpus_the_one_of_the_annotation_counts() -> None:
+    rest = replace(OWNER, exclusive=CpuSet.parse("12-15"))
+    in_socket = replace(SHARED, pool="socket #1")
+    assert found_at(in_socket, "8-11", rest) == in_socket
+    assert found_at(SHARED, "8-11", rest).pool == "NUMA node #2"
+
+
+def test_a_mixed_container_is_found_by_its_own_cpus_and_those_it_shares() -> None:
+    assert found_at(MIXED, "1-2,4-7").pool == "socket #0"
+    assert found_at(MIXED, "4,8-11") == MIXED  # its own are not there
+
+
+def test_one_that_left_the_reserved_cpus_or_came_back_is_found_there() -> None:
+    on_reserved = replace(SYSTEM, reserved_mcpu=500)
+    away = replace(on_reserved, pool="NUMA node #2", kind=CpuKind.SHARED, shared_mcpu=500)
+    assert found_at(on_reserved, "8-11") == away
+    assert found_at(away, "0") == on_reserved
+    assert found_at(SYSTEM, "8-11") == SYSTEM  # it asks for no CPU time
+
+
+def test_a_resized_sharer_asks_for_the_pool_in_which_it_runs() -> None:
+    resized = request("r/c", 700, previous=before(NODE1))
+    grown = request("g/c", 3000, previous=before(NODE1, "5"))
+    live = {resized.container: CpuSet.parse("4,6-7"), grown.container: CpuSet.parse("5,8")}
+    _, (there, own) = at_live_pools(OPTIONS, supply_of(TREE), Allocations(), (resized, grown), live)
+    assert (there, own) == (resized, grown)  # without what the other one owned
+    live |= {resized.container: CpuSet.parse("8-11")}
+    _, (there, _) = at_live_pools(OPTIONS, supply_of(TREE), Allocations(), (resized, grown), live)
+    assert there.previous == before("NUMA node #2")

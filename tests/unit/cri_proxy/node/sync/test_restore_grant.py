@@ -63,6 +63,11 @@ def test_the_nodes_that_it_is_kept_within_are_known_again(cpus: str) -> None:
     assert alignment in (rebuilt.grant and rebuilt.grant.request.alignment, previous and previous.alignment)
 
 
+def test_a_container_that_hides_siblings_and_shares_owns_the_hidden_ones_too() -> None:
+    assert live(MIXED, "0,2,4").grant == MIXED
+    assert live(MIXED, "0,4").grant is None
+
+
 def test_the_live_memory_nodes_win() -> None:
     grant = live(OWNER, "2-3", mems="0-1").grant
     assert grant is not None
