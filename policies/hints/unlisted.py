@@ -17,6 +17,9 @@ from policies.hints.search import ClosestSearch, Giver, OverlapSearch, fewest_no
 
 UNLISTED_POLICIES: Final = ("best-effort", "restricted", "proposed-strict")
 """The policies that need no list; ``single-numa-node`` lists the few hints that it looks at."""
+_LISTS_NEEDED: Final = (
+    "hints that are not listed can be merged by none, best-effort, restricted, single-numa-node and proposed-strict"
+)
 MAX_BRANCHES: Final = 4096
 """The most combinations of listed hints and families that are searched; those of memory groups are a few dozen."""
 
@@ -68,7 +71,7 @@ def single_node_hints(hints: Sequence[Hint] | Unlisted) -> Sequence[Hint]:
 def merge_families(offered: Sequence[Offered], order: MaskOrder, policy: str) -> Merged:
     """Return what one of ``UNLISTED_POLICIES`` makes of these hints. Raises what ``merge`` does."""
     if policy not in UNLISTED_POLICIES:
-        raise PolicyOptionsError("policy", policy, f"without a list of hints, use {', '.join(UNLISTED_POLICIES)}")
+        raise PolicyOptionsError("policy", policy, _LISTS_NEEDED)
     families = [_family(found) for found in offered]
     agreed = _agreed(families, order)
     if agreed:

@@ -61,6 +61,8 @@ _REFUSALS = {
     "proposed-strict": _NOT_PREFERRED,
     "equal-only": "no set of nodes is preferred for every resource, or for none",
 }
+# These fall back on all nodes, or on no affinity, where no combination of hints shares a node.
+_OVERLAPPING = ("best-effort", "restricted", "best-effort-2019", "strict-2019")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,10 @@ def render_merged(found: MergeAnswer) -> str:
     verdict = "admitted" if merged.admit else f"refused: {_REFUSALS[found.policy]}"
     affinity = "no affinity" if merged.affinity is None else _nodes_text(merged.affinity)
     hint = [f"{affinity}, {'preferred' if merged.preferred else 'not preferred'}"] if merged.has_hint else []
-    return "\n".join([f"{found.policy}: {verdict}", *hint, *_origin_lines(merged.rests_on)])
+    lines = list(_origin_lines(merged.rests_on))
+    if found.policy in _OVERLAPPING and not lines and not merged.preferred:
+        lines = ["  no hints of all resources have a node in common"]
+    return "\n".join([f"{found.policy}: {verdict}", *hint, *lines])
 
 
 def _origin_lines(origins: tuple[HintOrigin, ...]) -> Iterator[str]:

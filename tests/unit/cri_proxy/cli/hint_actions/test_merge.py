@@ -85,6 +85,21 @@ def test_the_empty_set_is_an_affinity_of_2019(capsys: pytest.CaptureFixture[str]
     assert json.loads(merged(capsys, str(file), "--policy=strict-2019", "-o=json")[1])["affinity"] == []
 
 
+def test_hints_without_a_common_node_are_named_as_the_reason(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    reason = "  no hints of all resources have a node in common"
+    file.write_text(
+        "{nodes: 2, providers: [{a: [{nodes: [0], preferred: true}]}, {b: [{nodes: [1], preferred: false}]}]}"
+    )
+    assert merged(capsys, str(file))[1].splitlines() == ["best-effort: admitted", "nodes {0-1}, not preferred", reason]
+    assert merged(capsys, str(file), "--policy=best-effort-2019")[1].splitlines()[1:] == [
+        "no affinity, not preferred",
+        reason,
+    ]
+    assert reason not in merged(capsys, str(file), "--policy=single-numa-node")[1]
+    file.write_text("{nodes: 2, providers: []}")
+    assert merged(capsys, str(file))[1].splitlines() == ["best-effort: admitted", "nodes {0-1}, preferred"]
+
+
 def test_several_documents_have_options_of_their_own_and_a_broken_one_its_place(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
