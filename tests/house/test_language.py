@@ -12,7 +12,6 @@ from tests.house.language import Findings, phrases_in, spoken
 ALLOWED_PHRASES: dict[tuple[str, str], str] = {}
 # Small modules that stay apart from their only importer, with the reason.
 ALLOWED_TINY: dict[str, str] = {
-    "policies/costs/anneal.py": "one of the three ways to a set; greedy.py and exact.py are the others",
     "cri_proxy/daemon/relay_probe.py": "it speaks HTTP/2; app.py holds the start and stop order",
     "cri_proxy/runtime/embedded/images.py": "the image service, beside a module for each part of the runtime service",
 }

@@ -1,4 +1,7 @@
+from itertools import combinations, product
 from random import Random
+
+import pytest
 
 from policies.costs.anneal import anneal
 from policies.costs.demand import SetRequest
@@ -40,3 +43,20 @@ def test_what_must_be_in_the_set_stays() -> None:
 def test_no_step_is_no_change() -> None:
     graph = graph_of(LISTING, SetRequest({"x": 2}))
     assert anneal(graph, take_greedily(graph), Random(1), steps=0) == take_greedily(graph)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_single_replacement_makes_the_result_cheaper(seed: int) -> None:
+    random = Random(seed)
+    names = tuple(f"x/{i}" for i in range(40))
+    lines = [CostLine((name,), random.randint(1, 1000), (other,)) for name, other in combinations(names, 2)]
+    graph = graph_of(CostListing(tuple(lines)), SetRequest({"x": 20}))
+    found = anneal(graph, take_greedily(graph), random)
+    inside = [v for v, count in enumerate(found) if count]
+    outside = [v for v, count in enumerate(found) if not count]
+    replaced = []
+    for old, new in product(inside, outside):
+        counts = list(found)
+        counts[old], counts[new] = 0, 1
+        replaced.append(graph.cost(counts))
+    assert graph.cost(found) <= min(replaced)

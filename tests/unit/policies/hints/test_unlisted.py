@@ -82,7 +82,9 @@ def test_single_numa_node_looks_at_sets_of_one_node_only() -> None:
 
 
 def test_a_policy_that_needs_every_hint_is_refused() -> None:
-    with pytest.raises(PolicyOptionsError, match="policy: cannot use 'strict-2019': .* single-numa-node and proposed-strict"):
+    with pytest.raises(
+        PolicyOptionsError, match=r"policy: cannot use 'strict-2019': .* single-numa-node and proposed-strict"
+    ):
         merged(CPU, policy="strict-2019")
 
 
