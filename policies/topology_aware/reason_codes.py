@@ -27,6 +27,7 @@ class ReasonCode(StrEnum):
     LIFTED = "lifted"
     KEPT_TOGETHER = "kept-together"
     REBALANCED = "rebalanced"
+    OTHERS_TOO_FEW_CORES = "others-too-few-cores"
     DISPLACED = "displaced"
     CPU_FULL = "cpu-full"
     OVERCOMMITTED = "overcommitted"

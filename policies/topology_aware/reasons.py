@@ -225,6 +225,13 @@ def rebalanced(moved: tuple[Grant, ...]) -> Reason:
     return Reason(ReasonCode.REBALANCED, f"{text}: {names}")
 
 
+def others_too_few_cores(short: tuple[Grant, ...]) -> Reason:
+    """Others that run on one thread of each core no longer have a core for each CPU that they ask for."""
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name} ({g.shared_mcpu}m)" for g in short)
+    text = f"{_plural(len(short), 'container')} on one thread of each core now shares fewer cores than it asks for"
+    return Reason(ReasonCode.OTHERS_TOO_FEW_CORES, f"{text}: {names}")
+
+
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
     most = "" if best == "root" or best_mcpu <= 0 else f"; most in {best}: {best_mcpu}m"

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, BurstLevel, CpuKind, Grant, Placed, Request
+from policies.base import Allocations, BurstLevel, ContainerKey, CpuKind, Grant, Placed, Request, Threads
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, before, four_nodes, placed, request, topology_aware
 from tests.unit.policies.memory.build import GIB
 
+RIVALS = [(node, ContainerKey(f"t{node}", "c")) for node in (1, 2, 3)]
 POLICY = topology_aware(four_nodes())  # four nodes of four CPUs and 2 GiB
 
 
@@ -92,3 +93,23 @@ def test_its_memory_is_where_it_goes_too() -> None:
     full = [sharer(f"f{node}", 100, 100, node, memory_request_bytes=2 * GIB) for node in (1, 2)]
     held = Allocations((sharer("s", 500, 3000, memory_request_bytes=GIB), *full))
     assert moved(placed(POLICY.decide(held, owner(2000)))) == {"s": ("NUMA node #3", "0,3")}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_one_on_a_thread_of_each_core_moves_where_it_has_the_cores_that_it_asks_for(strict: bool) -> None:
+    hider = sharer("s", 2000, 2000, threads=Threads.HIDE, strict_threads=strict)
+    decision = placed(POLICY.decide(Allocations((hider,)), owner(2000)))
+    assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "4,6")]
+    assert "others-too-few-cores" not in {reason.code for reason in decision.reasons}
+
+
+def test_one_on_a_thread_of_each_core_that_has_too_few_is_named_where_no_place_has_them() -> None:
+    hider = sharer("s", 2000, 2000, threads=Threads.HIDE)
+    taken = [placed(POLICY.decide(Allocations(), replace(owner(4000, n), container=key))).grant for n, key in RIVALS]
+    decision = placed(POLICY.decide(Allocations((hider, *taken)), owner(2000)))
+    assert decision.reasons[-2].text == (
+        "1 container on one thread of each core now shares fewer cores than it asks for: s/c (2000m)"
+    )
+    again = replace(owner(1000), container=RIVALS[0][1])
+    after = Allocations((hider, decision.grant))
+    assert "others-too-few-cores" not in {reason.code for reason in placed(POLICY.decide(after, again)).reasons}
