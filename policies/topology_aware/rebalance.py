@@ -172,13 +172,15 @@ class _Search:
         return not changes or min(changes)[1] > 0
 
     def _stays_at_devices(self, context: PlacementContext, moved: Grant, field: str) -> bool:
-        """Return whether it stays as near its devices, nearer where that decides: not by room that others may take."""
+        """Return whether it stays as near its devices, nearer where that decides: not by room that others may take.
+
+        A pool that owners have left few CPUs is not near (``devices.at_devices``). Moves of sharers change no width.
+        """
         if not context.request.hints or context.own is None:
             return True
         tree = context.tree
-        at = at_devices(tree, context.request.hints)
         target, here = tree.named(moved.pool), tree.named(context.own.pool)
-        after, before = (at[target.index], target.depth), (at[here.index], here.depth)
+        after, before = (at_devices(context, target), target.depth), (at_devices(context, here), here.depth)
         return after > before if field == "hints" else after[0] >= before[0]
 
     def _crowding_lost(self, context: PlacementContext, moved: Grant) -> Iterator[tuple[Grant, int]]:

@@ -100,10 +100,15 @@ def _mean(scores: list[float]) -> float:
     return round(sum(scores) / len(scores), 6) if scores else 0.0
 
 
-def at_devices(tree: PoolTree, hints: tuple[DeviceLocality, ...]) -> tuple[float, ...]:
-    """Return per pool the mean over the devices of 1 where all of the pool is near, else 0: whatever has room."""
-    near = [local_cpus(tree.machine, hint) or 0 for hint in hints]
-    return tuple(sum(not p.hardware & ~cpus for cpus in near) / max(1, len(near)) for p in tree.pools)
+def at_devices(context: PlacementContext, pool: Pool) -> float:
+    """Return the mean over the devices of 1 where all of the pool is near and it has width for a sharer, else 0.
+
+    It follows from the request and from what others own alone, not from where those are that share.
+    """
+    near = [local_cpus(context.tree.machine, hint) or 0 for hint in context.request.hints]
+    if not _has_width(context, pool.hardware):
+        return 0.0
+    return sum(not pool.hardware & ~cpus for cpus in near) / max(1, len(near))
 
 
 def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, cpus: int, places: int) -> bool:
@@ -133,16 +138,18 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
 def _is_wide(context: PlacementContext, load: Load, pool: int, cpus: int) -> bool:
     """Return whether a container that shares these CPUs, which the pool holds, would not be much worse off than others.
 
-    As many of them are shared as its limit, or half as many in proportion as in the whole machine. One without a
-    request has nothing that is kept for it: for it the pool must not be crowded, either.
+    One without a request has nothing that is kept for it: for it the pool must not be crowded, either.
     """
-    demand, shared, sharable = context.demand, context.supply.shared[0], context.tree.root.sharable
-    if demand.whole:
-        return True
+    demand = context.demand
+    return bool(demand.whole) or (_has_width(context, cpus) and not (demand.is_zero and load.crowding(pool)))
+
+
+def _has_width(context: PlacementContext, cpus: int) -> bool:
+    """Return whether as many of these are shared as its limit, or half as many in proportion as of the machine."""
+    shared, sharable = context.supply.shared[0], context.tree.root.sharable
     here, limit_mcpu = (shared & cpus).bit_count(), context.request.cpu_limit_mcpu
     in_proportion = 2 * here * sharable.bit_count() >= shared.bit_count() * (sharable & cpus).bit_count()
-    has_limit = limit_mcpu is not None and 1000 * here >= limit_mcpu
-    return (in_proportion or has_limit) and not (demand.is_zero and load.crowding(pool))
+    return in_proportion or (limit_mcpu is not None and 1000 * here >= limit_mcpu)
 
 
 def local_cpus(machine: Machine, hint: DeviceLocality) -> int | None:

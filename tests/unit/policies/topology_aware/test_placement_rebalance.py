@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, BurstLevel, ContainerKey, CpuKind, Grant, Placed, Request, Threads
-from sysfs.cpuset import NodeSet
+from policies.base import (
+    Allocations,
+    BurstLevel,
+    ContainerKey,
+    CpuKind,
+    DeviceLocality,
+    Grant,
+    Placed,
+    Request,
+    Threads,
+)
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, before, four_nodes, placed, request, topology_aware
 from tests.unit.policies.memory.build import GIB
 
@@ -113,3 +123,15 @@ def test_one_on_a_thread_of_each_core_that_has_too_few_is_named_where_no_place_h
     again = replace(owner(1000), container=RIVALS[0][1])
     after = Allocations((hider, decision.grant))
     assert "others-too-few-cores" not in {reason.code for reason in placed(POLICY.decide(after, again)).reasons}
+
+
+@pytest.mark.parametrize(
+    ("limit_mcpu", "owned_mcpu", "moves"), [(None, 3000, True), (None, 1000, False), (1000, 3000, False)]
+)
+def test_one_leaves_its_device_where_an_owner_leaves_it_few_cpus(
+    limit_mcpu: int | None, owned_mcpu: int, moves: bool
+) -> None:
+    """By the rule of placement: its limit, or half as many as elsewhere."""
+    near = (DeviceLocality("/dev/nic0", CpuSet.parse("0-3"), NodeSet.of([0])),)
+    held = Allocations((sharer("s", 500, limit_mcpu, hints=near),))
+    assert bool(placed(POLICY.decide(held, owner(owned_mcpu))).moved) is moves
