@@ -177,6 +177,10 @@ class Place:
         """Wait until this process has the lock and makes decisions."""
 
         async def it_does() -> bool:
+            # A lock that is tried too early is in the way of the process that is to get it.
+            noted = await asyncio.to_thread(noted_holder, self.directory / "state")
+            if noted != pid:
+                return False
             try:
                 DeciderLock.acquire(self.directory / "state").release()
             except LockHeld as held:
@@ -184,6 +188,15 @@ class Place:
             return False
 
         await until(f"process {pid} decides", it_does, seconds=SECONDS)
+
+
+def noted_holder(state_dir: Path) -> int:
+    """Return the process that has noted itself in the decider's lock, as it does when it has the lock; 0 = none."""
+    try:
+        words = (state_dir / "decider.lock").read_text().split()
+    except OSError:
+        return 0
+    return int(words[0]) if words else 0
 
 
 def not_there(status: StatusView) -> list[str]:
