@@ -1,8 +1,6 @@
 """For authors of device plugins: what a PCI device costs to reach, from sysfs (docs/costs.md, "For device plugins").
 
->>> from cri_proxy.device_costs import device_costs  # doctest: +SKIP
->>> device_costs("0000:3b:00.0").memory_nodes  # doctest: +SKIP
-{0: 15, 1: 100}
+``device_costs("0000:3b:00.0").memory_nodes`` is ``{0: 15, 1: 100}`` for a device at node 0 of a machine with two.
 """
 
 from pathlib import Path
