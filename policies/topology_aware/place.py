@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
-from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Reason, Rejected, Threads
+from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Previous, Reason, Rejected, Threads
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
@@ -167,8 +167,7 @@ def _place_in_pool(context: PlacementContext) -> Decision:
     """Place as asked, else without what is only preferred. A container that runs keeps its CPUs before it gets more."""
     previous = context.request.previous
     plain = without_whole_cores(context.demand)
-    if previous is not None and len(previous.owned) == plain.whole != context.demand.whole:
-        # It had no whole cores so far: it keeps exactly what it had.
+    if previous is not None and _did_without_cores(context, previous, plain):
         again = _search(replace(context, demand=plain))
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
@@ -183,6 +182,16 @@ def _place_in_pool(context: PlacementContext) -> Decision:
         moving = moving or placement
     # The last refusal is of the least that would do.
     return moving or _placed_elsewhere(context) or placement
+
+
+def _did_without_cores(context: PlacementContext, previous: Previous, plain: Demand) -> bool:
+    """Return whether it had as many CPUs as it asks for without the preferred whole cores, so that it keeps these.
+
+    Not one that lost the rest of a core, nor one that comes back and may no longer do without.
+    """
+    if previous.only_there or (context.own is None and context.demand.strict_threads):
+        return False
+    return len(previous.owned) == plain.whole != context.demand.whole
 
 
 def _placed_elsewhere(context: PlacementContext) -> Placed | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from policies.base import Previous, Threads
 from policies.hardware.pools import Pool
+from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, within_limits
 from policies.topology_aware.locality.devices import ANYWHERE, near_devices
 from policies.topology_aware.supply.context import PlacementContext
@@ -22,16 +23,29 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
     home = context.tree.by_name.get(previous.pool)
     if home is not None and pool.index not in context.tree.pools[home].path:
         return 0, 0
-    if (home is None and not previous.owned) or (previous.only_there and home not in (None, pool.index)):
+    owned = _worth_keeping(context, previous)
+    if (home is None and not owned) or (previous.only_there and home not in (None, pool.index)):
         return 0, 0
     rank = pool.depth + 1
-    if not context.demand.whole or not previous.owned:
+    if not context.demand.whole or not owned:
         return rank, 0
-    keep = _keepable(context, pool, previous.owned.mask, reach)
+    keep = _keepable(context, pool, owned, reach)
     below = keep & context.supply.shared[pool.index]
     if not keep or keep & ~reach or not within_limits(context.tree, pool, below, room.give):
         return 0, 0
     return rank, keep
+
+
+def _worth_keeping(context: PlacementContext, previous: Previous) -> int:
+    """Return the earlier CPUs; of a container that lost some, and prefers whole cores, those of cores that are whole.
+
+    It moves anyway: the thread of a core that it cannot have whole any more must not keep it from another core.
+    """
+    if not previous.only_there or context.demand.threads is Threads.ANY:
+        return previous.owned.mask
+    tree, supply = context.tree, context.supply
+    ordinary = on_free_cores(tree, supply.shared[0] & ~supply.withheld)
+    return previous.owned.mask & (ordinary | on_free_cores(tree, supply.free_isolated(0)))
 
 
 def _keepable(context: PlacementContext, pool: Pool, owned: int, reach: int) -> int:

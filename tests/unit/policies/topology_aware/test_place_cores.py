@@ -2,8 +2,21 @@
 
 from dataclasses import replace
 
-from policies.base import Allocations, CpuDistribution, Placed, Request, Threads
-from tests.unit.policies.build import BURSTABLE, before, fill, four_nodes, placed, rejected, request, topology_aware
+import pytest
+
+from policies.base import Allocations, CpuDistribution, CpuKind, Grant, Placed, Request, Threads
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import (
+    BURSTABLE,
+    before,
+    fill,
+    four_nodes,
+    placed,
+    rejected,
+    request,
+    topology_aware,
+    wish_for,
+)
 
 OPEN = topology_aware(four_nodes())
 NOTHING = Allocations()
@@ -111,3 +124,39 @@ def test_what_a_single_node_cannot_give_is_refused_with_the_best_node() -> None:
         "wanted 5 exclusive CPUs in one NUMA node and no more; most free in NUMA node #0: 4 CPUs to own"
     )
     assert {r.outcome for r in decision.ranking if r.pool == "root"} == {"spans several NUMA nodes"}
+
+
+@pytest.mark.parametrize("threads", [Threads.OWN_CORE, Threads.HIDE])
+@pytest.mark.parametrize("strict", [True, False])
+def test_who_lost_the_sibling_of_its_cpu_gets_a_whole_core_beside_it(*, threads: Threads, strict: bool) -> None:
+    own = request("own/c", 1000, threads=threads, strict_threads=strict, previous=before("NUMA node #1", "4-5"))
+    held = fill(OPEN, own)
+    found = topology_aware(four_nodes(), "5").reinstate(held)
+    assert [(str(g.owned), g.pool) for g in found.allocations.grants] == [("6-7", "NUMA node #1")]
+
+
+def test_who_lost_the_sibling_of_its_cpu_keeps_it_where_no_core_is_whole_unless_that_is_refused() -> None:
+    others = [request(f"{n}/c", 1000, previous=before("root", str(n))) for n in (0, 2, 6, 8, 10, 12, 14)]
+    for strict, owned in ((False, "4"), (True, "")):
+        own = request("own/c", 1000, threads=Threads.OWN_CORE, strict_threads=strict, previous=before("root", "4-5"))
+        found = topology_aware(four_nodes(), "5").reinstate(fill(OPEN, *others, own))
+        assert {g.container.pod_uid: str(g.owned) for g in found.allocations.grants}["own"] == owned
+        assert [reason.code for _, reason in found.unplaced] == ["strict-cores"] * strict
+
+
+def test_who_has_nothing_left_to_keep_of_a_pool_that_is_gone_is_placed_as_a_new_one() -> None:
+    db = request("own/db", 500, BURSTABLE, previous=before("socket #1"))
+    own = request("own/c", 1000, threads=Threads.OWN_CORE, affinities=wish_for("db"))
+    gone = Grant(own, "die #7", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("4-5"))
+    found = topology_aware(four_nodes(), "5").reinstate(fill(OPEN, db).with_grants(gone))
+    assert {g.container.name: g.pool for g in found.allocations.grants}["c"] == "socket #1"
+
+
+def test_strictness_that_came_later_counts_for_the_next_attempt() -> None:
+    """It has done without: it keeps its thread while it runs, and gets a whole core or nothing once it comes back."""
+    held = fill(OPEN, request("other/c", 1000, previous=before("NUMA node #1", "5")))
+    own = request("own/c", 1000, threads=Threads.OWN_CORE, previous=before("NUMA node #1", "4"))
+    running = fill(OPEN, own, held=held)
+    by_option = topology_aware(four_nodes(), strict_threads=True)
+    assert str(placed(by_option.decide(running, own)).grant.owned) == "4"
+    assert len(placed(by_option.decide(held, own)).grant.owned) == 2
