@@ -82,9 +82,11 @@ def _unmet_wishes(context: PlacementContext, ranking: Ranking, found: PoolChoice
 
 
 def _why_not(context: PlacementContext, ranking: Ranking, pool: int, chosen: int) -> str:
-    """Return why this pool was not chosen although it is better in one field."""
+    """Return why this pool was not chosen although it is better in one field, as the end of a sentence."""
     if not ranking.keys[pool].fits:
         return f"is {_why_unfit(context, ranking, pool)}"
+    if ranking.keys[pool] > ranking.keys[chosen]:
+        return "could not give what is asked after all"
     return _why_worse(context, ranking, pool, chosen)
 
 
@@ -123,9 +125,10 @@ def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice 
 
 
 def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
+    """Return what the pool is that cannot give what is asked: words that may follow "is"."""
     if ranking.offers[pool].fits:
         lacks_pages = context.request.preferences.strict_huge_pages and ranking.keys[pool].hugepages < ON_ITS_NODES
-        return "does not have the huge pages" if lacks_pages else "does not have the memory that is strictly wanted"
+        return "without the huge pages" if lacks_pages else "without the memory that is strictly wanted"
     free_isolated = context.supply.free_isolated(pool).bit_count()
     if context.demand.isolation is Isolation.REQUIRE and free_isolated < context.demand.whole:
         return f"too few isolated CPUs: {free_isolated} free"
@@ -207,19 +210,21 @@ def _cores_unmet(context: PlacementContext, room: Room) -> Reason | None:
 
 
 def why_not_near(context: PlacementContext, pool: Pool) -> str:
-    """Return why the devices, or a single NUMA node, rule this pool out, or ''."""
+    """Return why the devices, the nodes of topology hints, or a single NUMA node rule this pool out, or ''."""
     if context.demand.single_node and not in_one_node(context.tree.machine, pool):
-        return "spans several NUMA nodes"
+        return "wider than one NUMA node"
     reach = reach_in(context, pool)
     if reach == ANYWHERE:
         return ""
+    by_devices = context.demand.strict_hints
     if not reach:
-        return "not near each of its devices"
+        return "not near each of its devices" if by_devices else "not within the NUMA nodes of its topology hints"
     ownable = context.supply.free_isolated(pool.index)
     if context.demand.isolation is not Isolation.REQUIRE:
         ownable |= context.supply.shared[pool.index] & ~context.supply.withheld
     free = (ownable & reach).bit_count()
-    return f"too few CPUs near its devices: {free} free" if free < context.demand.whole else ""
+    where = "near its devices" if by_devices else "within the NUMA nodes of its topology hints"
+    return f"too few CPUs {where}: {free} free" if free < context.demand.whole else ""
 
 
 def _gives_near(context: PlacementContext, room: Room, cpus: int) -> int:

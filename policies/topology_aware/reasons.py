@@ -68,7 +68,7 @@ def reserved_full(cpus: CpuSet, wanted_mcpu: int, booked_mcpu: int) -> Reason:
 def reserved_returned(grants: tuple[Grant, ...]) -> Reason:
     """Others that had overflowed give their shared CPUs back, and run on the reserved CPUs beyond what these have."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name}" for g in grants)
-    text = f"{_plural(len(grants), 'container')} moved to the reserved CPUs, which have no room, to make some here"
+    text = f"{_plural(len(grants), 'container')} moved to the reserved CPUs, beyond what these have, to make room here"
     return Reason(ReasonCode.RESERVED_RETURNED, f"{text}: {names}")
 
 
@@ -228,7 +228,8 @@ def rebalanced(moved: tuple[Grant, ...]) -> Reason:
 def others_too_few_cores(short: tuple[Grant, ...]) -> Reason:
     """Others that run on one thread of each core no longer have a core for each CPU that they ask for."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} ({g.shared_mcpu}m)" for g in short)
-    text = f"{_plural(len(short), 'container')} on one thread of each core now shares fewer cores than it asks for"
+    what = "shares fewer cores than it asks for" if len(short) == 1 else "share fewer cores than they ask for"
+    text = f"{_plural(len(short), 'container')} on one thread of each core now {what}"
     return Reason(ReasonCode.OTHERS_TOO_FEW_CORES, f"{text}: {names}")
 
 

@@ -110,6 +110,14 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
             yield ResourceHints("cpu", hints, words + kind, _by_node(nodes, gives), "cpu_request_mcpu")
 
 
+def free_in(context: PlacementContext, within: int) -> str:
+    """Return how many CPUs each of these nodes can give of those that would do, once shares have moved, in words."""
+    *_, (free, _, kind) = _kinds(context)
+    room = room_of(with_shares_in_root(context).supply, keep_busy=False)
+    nodes = [node for node in cpu_nodes(context.tree.machine) if within >> node.id & 1]
+    return _by_node(nodes, [f"{_given(context, room, node, free)}{kind}" for node in nodes])
+
+
 def share_hints(context: PlacementContext) -> ResourceHints:
     """Return the hints for CPUs to share, which count only where they leave any nodes: the kubelet has none."""
     supply, wanted = context.supply, context.demand.shared_mcpu

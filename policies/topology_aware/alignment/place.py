@@ -22,11 +22,13 @@ from policies.topology_aware.alignment.offers import (
     cpu_hints,
     cpu_nodes,
     device_hints,
+    free_in,
     memory_hints,
     mems_of,
     share_hints,
 )
 from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware.reasons import wanted_text
 from policies.topology_aware.supply.context import PlacementContext, aligned
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -139,9 +141,13 @@ def _with_reasons(decision: Decision, *why: Reason) -> Decision:
 
 
 def _outside(context: PlacementContext, rules: TopologyOptions, alignment: Alignment, refused: Rejected) -> Rejected:
+    """Return the refusal of a container that may own CPUs of these nodes alone, with what is free there."""
     if refused.reason.code == ReasonCode.STRICT_TOPOLOGY or not context.demand.whole:
         return refused
-    return replace(refused, reason=reasons.outside(context.request, rules, alignment, refused.reason))
+    why = refused.reason.text
+    if refused.reason.code == ReasonCode.CPU_FULL:  # which names what is free in the whole machine
+        why = f"wanted {wanted_text(context.demand)}, free {free_in(context, alignment.nodes.mask)}"
+    return replace(refused, reason=reasons.outside(context.request, rules, alignment, why))
 
 
 def _earlier(context: PlacementContext, rules: TopologyOptions) -> tuple[Alignment | None, bool]:

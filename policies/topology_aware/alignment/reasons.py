@@ -110,7 +110,7 @@ def _has_good(policy: TopologyPolicy, offered: Hints) -> bool:
     return any(hint.preferred and _size(hint) <= most for hint in offered)
 
 
-def outside(request: Request, rules: TopologyOptions, alignment: Alignment, why: Reason) -> Reason:
-    """There is no place within the nodes."""
-    text = f"{policy_text(request, rules)} keeps it within {nodes_text(alignment.nodes.mask)}: {why.text}"
+def outside(request: Request, rules: TopologyOptions, alignment: Alignment, why: str) -> Reason:
+    """There is no place within the nodes; ``why`` is a sentence."""
+    text = f"{policy_text(request, rules)} keeps it within {nodes_text(alignment.nodes.mask)}: {why}"
     return Reason(ReasonCode.STRICT_TOPOLOGY, text)

@@ -123,7 +123,7 @@ def test_what_a_single_node_cannot_give_is_refused_with_the_best_node() -> None:
     assert decision.reason.text == (
         "wanted 5 exclusive CPUs in one NUMA node and no more; most free in NUMA node #0: 4 CPUs to own"
     )
-    assert {r.outcome for r in decision.ranking if r.pool == "root"} == {"spans several NUMA nodes"}
+    assert {r.outcome for r in decision.ranking if r.pool == "root"} == {"wider than one NUMA node"}
 
 
 @pytest.mark.parametrize("threads", [Threads.OWN_CORE, Threads.HIDE])

@@ -100,7 +100,7 @@ def test_a_strict_wish_for_a_kind_of_memory_refuses_and_says_what_is_missing() -
     refusal = rejected(POLICY.decide(NOTHING, wish))
     assert refusal.reason.code == "strict-memory"
     assert refusal.reason.text == "wanted memory of kind HBM and no other; this machine has no HBM"
-    assert {r.outcome for r in refusal.ranking} == {"does not have the memory that is strictly wanted"}
+    assert {r.outcome for r in refusal.ranking} == {"without the memory that is strictly wanted"}
 
 
 def test_where_only_moving_others_makes_room_a_strict_wish_for_memory_refuses_as_well() -> None:

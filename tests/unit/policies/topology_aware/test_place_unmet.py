@@ -5,18 +5,25 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Preferences, QosClass, Request
+from policies.topology_aware.cpus.allocate import take
+from policies.topology_aware.explain import PoolChoice, choice_reasons
+from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import (
     BURSTABLE,
     before,
+    context_of,
     fill,
     four_nodes,
     placed,
     rejected,
     request,
     topology_aware,
+    tree_of,
     wish_for,
 )
 
@@ -157,3 +164,28 @@ def test_the_explanation_says_why_affinity_is_not_followed() -> None:
         "affinity draws it most to NUMA node #0, which is too small: 2500m free, of which 2 CPUs can be owned"
     ]
     assert why(held, replace(near, cpu_request_mcpu=2000), ReasonCode.AFFINITY_UNMET) == []
+
+
+def test_the_explanation_is_a_sentence_where_the_pool_is_ruled_out_and_not_full() -> None:
+    def told(policy: TopologyAware, **strict: object) -> list[str]:
+        held = fill(policy, request("p/db", 500, BURSTABLE, previous=before("socket #0")))
+        decision = placed(policy.decide(held, request("p/web", 2000, affinities=wish_for("db", 5), **strict)))
+        return [reason.text for reason in decision.reasons if reason.code == ReasonCode.AFFINITY_UNMET]
+
+    assert told(POLICY, single_node=True) == ["affinity draws it most to socket #0, which is wider than one NUMA node"]
+
+
+def test_a_pool_that_ranks_higher_and_could_not_give_its_cpus_is_not_said_to_attract_less() -> None:
+    wanted = context_of(
+        tree_of(four_nodes()), request("p/web", 1000, affinities=wish_for("db", 5)), *neighbour(Allocations()).grants
+    )
+    room = room_of(wanted.supply, keep_busy=True)
+    ranking = rank(wanted, fixed_scores_of(wanted), room, room)
+    second = ranking.order[1]
+    pool, offer = wanted.tree.pools[second], ranking.offers[second]
+    taken = take(wanted, pool, offer, room.give)
+    assert taken is not None
+    found = choice_reasons(wanted, ranking, PoolChoice(pool, second, offer, taken, (), ()))
+    assert [reason.text for reason in found if reason.code == ReasonCode.AFFINITY_UNMET] == [
+        "affinity draws it most to NUMA node #0, which could not give what is asked after all"
+    ]

@@ -171,3 +171,10 @@ def test_a_refusal_for_want_of_whole_cores_names_what_was_asked_for_and_what_was
     assert reasons.cores_missing(shares, 2, "root", 2).text == (
         "wanted 3000m shared on one thread of each core; cores to share in root: 2"
     )
+
+
+def test_two_containers_share_fewer_cores_than_they_ask_for() -> None:
+    short = tuple(Grant(request(f"{pod}/c", 2000), "root", CpuKind.SHARED, shared_mcpu=2000) for pod in "ab")
+    assert reasons.others_too_few_cores(short).text == (
+        "2 containers on one thread of each core now share fewer cores than they ask for: a/c (2000m), b/c (2000m)"
+    )

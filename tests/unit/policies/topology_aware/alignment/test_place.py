@@ -169,6 +169,19 @@ def test_a_size_that_its_nodes_cannot_give_is_refused_under_a_strict_policy_alon
         assert isinstance(decision, Placed) is fits
 
 
+def test_a_resize_beyond_its_nodes_is_refused_with_what_is_free_in_these() -> None:
+    held = fill(SINGLE, request("a/c", 2000, hints=at(2)), request("o/c", 1000, hints=at(2)))
+    own = held.grants[0]
+    refusal = rejected(SINGLE.decide(held, request("a/c", 4000, hints=at(2), previous=own.as_previous)))
+    assert refusal.reason.text == (
+        "topology policy single-numa-node (topologyManager.policy) keeps it within NUMA node 2: "
+        "wanted 4 exclusive CPUs, free 3 on node 2"
+    )
+    outcomes = {ranked.pool: ranked.outcome for ranked in refusal.ranking}
+    assert outcomes["NUMA node #0"] == "not within the NUMA nodes of its topology hints"
+    assert outcomes["root"] == "too few CPUs within the NUMA nodes of its topology hints: 3 free"
+
+
 def test_a_changed_policy_moves_no_container_and_none_is_refused_that_runs() -> None:
     held = fill(SINGLE, request("a/c", 3000, hints=at(0), memory_limit_bytes=GI))
     assert RESTRICTED.reinstate(held).kept == PLAIN.reinstate(held).kept == (held.grants[0].container,)
