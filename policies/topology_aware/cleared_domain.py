@@ -25,8 +25,8 @@ from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import Room, Supply, room_of
 
 SMALL_MCPU: Final = 1000
-"""Shares that leave a domain are small below this together: what they run on elsewhere is then farther from their
-memory, and the container has at least a whole CPU more in its domain for it."""
+"""Shares that leave are small below this, together, for each domain that the container gets: what they run on elsewhere
+is farther from their memory, and more of it would cost more than CPUs on fewer domains gain."""
 MOST_TRIED: Final = 8
 """Pools of one level that are tried, those with the smallest shares: each costs a tenth of a decision or more."""
 _DEPTH: Final = Key._fields.index("depth")

@@ -73,7 +73,8 @@ class TopologyAwareOptions(PolicyOptions):
         bool,
         Option(
             "PreferIsolatedCPUs",
-            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free",
+            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free, and a "
+            "container of several CPUs kernel-isolated ones where too few others are left",
             flag="--topology-aware-prefer-isolated-cpus",
         ),
     ] = True
