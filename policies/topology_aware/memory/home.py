@@ -227,9 +227,9 @@ class Homes:
         return home_zone(self._supply, grant, self._home(grant, pool))
 
     def _home(self, grant: Grant, pool: str) -> Home:
-        if grant.request.hints or grant.owned:
+        if grant.request.hints or grant.owned or grant.request.alignment is not None:
             return home_of_grant(self._supply, replace(grant, pool=pool))
-        # Without devices or CPUs of its own the home follows from this key, the same for most of a pool.
+        # Without devices, merged nodes or CPUs of its own the home follows from this key, the same for most of a pool.
         wanted = grant.request.preferences
         key = (pool, wanted.memory_kinds, wanted.strict_memory, wanted.cold_start_seconds)
         if key not in self._known:

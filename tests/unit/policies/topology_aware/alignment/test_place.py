@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.alignment import Alignment, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
-from policies.base import Allocations, CpuKind, DeviceLocality, Placed, Request
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Placed, Request
 from policies.hints import search
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
@@ -231,3 +231,19 @@ def test_of_nodes_that_all_prefer_one_is_taken_that_no_share_has_to_leave() -> N
     assert (within(decision), decision.moved) == ("2", ())
     full = fill(SINGLE, *(request(f"{n}/c", 1000, hints=at(n)) for n in (2, 3)), held=held)
     assert within(placed(SINGLE.decide(full, request("a/c", 4000)))) == "1"
+
+
+def test_memory_comes_back_to_the_nodes_of_each_container_of_a_pool() -> None:
+    """Both share the CPUs of the socket, as after a lift; their memory had hints for different nodes of it."""
+    grants = [
+        Grant(
+            request(f"{pod}/c", 500, memory_limit_bytes=GI, alignment=Alignment(nodes, nodes, is_strict=True)),
+            "socket #0",
+            CpuKind.SHARED,
+            shared_mcpu=500,
+            mems=NodeSet.parse("0-1"),
+        )
+        for pod, nodes in (("a", NodeSet.of([0])), ("b", NodeSet.of([1])))
+    ]
+    narrowed = SINGLE.narrowed(Allocations(tuple(grants)))
+    assert {g.container.pod_uid: str(g.mems) for g in narrowed} == {"a": "0", "b": "1"}
