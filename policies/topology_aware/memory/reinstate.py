@@ -37,7 +37,9 @@ def plan_leniently(
     supply: Supply, others: Sequence[Grant], request: Request, local: LocalMemory, *, held: NodeSet = NodeSet()
 ) -> MemoryPlan:
     """Plan for a container that runs already. A strict preference that would refuse it is dropped."""
-    lenient = replace(request, preferences=replace(request.preferences, strict_memory=False, strict_huge_pages=False))
+    alignment = request.alignment and replace(request.alignment, is_strict=False)
+    preferences = replace(request.preferences, strict_memory=False, strict_huge_pages=False)
+    lenient = replace(request, preferences=preferences, alignment=alignment)
     plans = (plan_memory(supply, others, one, local, held=held) for one in (request, lenient))
     every = MemoryPlan(NodeSet(supply.memory.nodes.every))
     return next((plan for plan in plans if isinstance(plan, MemoryPlan)), every)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.alignment import Alignment
 from policies.base import Allocations, CpuKind, Grant
 from policies.topology_aware.memory.home import LocalMemory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
@@ -15,7 +16,7 @@ from policies.topology_aware.memory.reinstate import (
     widened_for_promises,
 )
 from sysfs.cpuset import NodeSet
-from tests.unit.policies.build import four_nodes, supply_of, tree_of
+from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of
 from tests.unit.policies.memory.build import (
     FEW,
     HBM,
@@ -55,6 +56,11 @@ def test_what_is_left_of_a_zone_is_kept_and_its_home_added() -> None:
     assert again(at(NODE0, wanting("a", 1), "0,7")) == ["0"]
     assert again(at(NODE0, wanting("a", 1), "1,7")) == ["0-1"]
     assert again(at(NODE0, wanting("a", 1), "7")) == ["0"]
+
+
+def test_memory_that_topology_hints_kept_on_nodes_too_small_now_goes_to_the_nearest_others() -> None:
+    kept = wanting("a", 3, GUARANTEED, alignment=Alignment(NodeSet.of([0]), NodeSet.of([0]), is_strict=True))
+    assert again(at(NODE0, kept, "0,7")) == ["0-1"]
 
 
 def test_others_make_room_for_it_as_for_a_new_one() -> None:
