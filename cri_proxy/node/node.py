@@ -184,8 +184,9 @@ class Node:
 
     async def refuse_pod(self, request: Request) -> Refusal | None:
         """Return why a pod with these sums is refused before it has a container; None where it may run."""
-        rejected = self.refusals.get(request) or self.coordinator.refused_pod(request)
-        if rejected is not None and self.refusals.get(request) is None:
+        known = self.refusals.get(request)
+        rejected = known or self.coordinator.refused_pod(request)
+        if rejected is not None and known is None:
             await self.resync.check_all("before a refusal")
             rejected = self.coordinator.refused_pod(request)
         if rejected is None:

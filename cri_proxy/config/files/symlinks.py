@@ -6,7 +6,7 @@ from typing import TypeVar
 
 # The link that the kubelet renames over the old one when it has written a ConfigMap's new directory.
 DATA_LINK = "..data"
-# Attempts to read a volume that is swapped during the read: on a busy machine a swap for each of several is likely.
+# Attempts to read a volume that is swapped during the read: where swaps come fast, several in a row may meet one.
 _ATTEMPTS = 20
 # As the kernel's own limit, path_resolution(7).
 _LINKS = 40

@@ -42,7 +42,7 @@ class Spread:
         leaves: list[Leaf] = []
         self._all = self._held_in(leaves, top, lowest, (), (top.index, top.index, -1))
         self.leaves = tuple(leaves)
-        self.is_exact = True  # the last search; it was ended early otherwise
+        self.is_exact = True  # False: the last search was ended early
 
     def _held_in(
         self, leaves: list[Leaf], domain: Domain, lowest: Level, path: tuple[int, ...], homes: tuple[int, int, int]
