@@ -41,7 +41,7 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
     if whole_mcpu >= 1000 and says_nothing:
         value = "whole CPUs are exclusive" if demand.whole else "preferred"
         yield _default("prefer_shared", value, "PreferSharedCPUs", options.prefer_shared)
-    if preferences.threads is None and demand.whole:
+    if preferences.threads is None and (demand.whole or demand.hides):
         yield _default("threads", options.threads.value, "Hyperthreads", options.threads.value)
     if preferences.distribution is None and demand.distribution is not CpuDistribution.PACK:
         yield _default("distribution", demand.distribution.value, "CPUDistribution", demand.distribution.value)

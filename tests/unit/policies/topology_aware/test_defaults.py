@@ -93,6 +93,13 @@ def test_colocation_is_a_default_of_containers_without_affinities_only() -> None
     assert "affinities" not in said(wished, options)
 
 
+def test_an_option_hides_siblings_from_containers_that_share_too() -> None:
+    shares = request(500, QosClass.BURSTABLE)
+    assert said(shares, replace(OPTIONS, threads=Threads.HIDE))["threads"] == "hide"
+    assert "threads" not in said(shares, replace(OPTIONS, threads=Threads.OWN_CORE))
+    assert "threads" not in said(shares)
+
+
 def test_an_option_says_that_whole_cores_are_required_where_such_are_wanted() -> None:
     strict = replace(OPTIONS, strict_threads=True)
     assert "strict_threads" not in said(request(2000), strict)
