@@ -7,7 +7,6 @@ import pytest
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Preferences, QosClass, Request
 from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.explain import PoolChoice, choice_reasons
-from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.supply import room_of
@@ -167,12 +166,11 @@ def test_the_explanation_says_why_affinity_is_not_followed() -> None:
 
 
 def test_the_explanation_is_a_sentence_where_the_pool_is_ruled_out_and_not_full() -> None:
-    def told(policy: TopologyAware, **strict: object) -> list[str]:
-        held = fill(policy, request("p/db", 500, BURSTABLE, previous=before("socket #0")))
-        decision = placed(policy.decide(held, request("p/web", 2000, affinities=wish_for("db", 5), **strict)))
-        return [reason.text for reason in decision.reasons if reason.code == ReasonCode.AFFINITY_UNMET]
-
-    assert told(POLICY, single_node=True) == ["affinity draws it most to socket #0, which is wider than one NUMA node"]
+    held = fill(POLICY, request("p/db", 500, BURSTABLE, previous=before("socket #0")))
+    wanted = request("p/web", 2000, affinities=wish_for("db", 5), single_node=True)
+    assert why(held, wanted, ReasonCode.AFFINITY_UNMET) == [
+        "affinity draws it most to socket #0, which is wider than one NUMA node"
+    ]
 
 
 def test_a_pool_that_ranks_higher_and_could_not_give_its_cpus_is_not_said_to_attract_less() -> None:
