@@ -127,37 +127,58 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def answer_documents(  # noqa: PLR0913 # size: what the commands of this shape differ in
-    args: argparse.Namespace,
-    options: Sequence[DocumentOption[object]],
-    answer: Callable[[Document], A],
-    text: Callable[[A], str],
-    *,
-    is_no: Callable[[A], bool],
-    plain: Callable[[A], object] = encode,
-    repaired: Callable[[str], str] = str,
-) -> int:
-    """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: str
 
-    A single document gives a single answer; several give a list. ``repaired`` gets the text before it is parsed. Raises
-    CommandFailed, for a single document that cannot be answered too.
+
+@dataclass(frozen=True, slots=True)
+class DocumentCommand(Generic[A]):
+    """What a command answers to a document of its file, and how its answers are printed.
+
+    ``is_no``: the answer is a no, which the exit status tells. ``plain`` makes of an answer what JSON and YAML
+    show. ``repaired`` gets the text of the file before it is parsed.
     """
-    answers = [_answered(found, answer) for found in read_documents(args, options, repaired)]
-    if not answers:
-        raise CommandFailed(f"{args.file}: no document in it")
-    if len(answers) == 1:
-        only = answers[0]
-        if isinstance(only, _Failure):
+
+    options: Sequence[DocumentOption[object]]
+    answer: Callable[[Document], A]
+    text: Callable[[A], str]
+    is_no: Callable[[A], bool]
+    plain: Callable[[A], object] = encode
+    repaired: Callable[[str], str] = str
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
+
+        A single document gives a single answer; several give a list. Raises CommandFailed, for a single document that
+        cannot be answered too.
+        """
+        answers = [self._answered(found) for found in read_documents(args, self.options, self.repaired)]
+        if not answers:
+            raise CommandFailed(f"{args.file}: no document in it")
+        if len(answers) > 1:
+            emit(tuple(answers), args.output, self._texts, plain=self._plains)
+        elif isinstance(only := answers[0], _Failure):
             raise CommandFailed(only.error)
-        emit(only, args.output, text, plain=plain)
-    else:
-        emit(
-            tuple(answers),
-            args.output,
-            lambda shown: "\n\n".join(f"error: {a.error}" if isinstance(a, _Failure) else text(a) for a in shown),
-            plain=lambda found: [{"error": a.error} if isinstance(a, _Failure) else plain(a) for a in found],
-        )
-    return int(any(isinstance(a, _Failure) or is_no(a) for a in answers))
+        else:
+            emit(only, args.output, self.text, plain=self.plain)
+        return int(any(isinstance(found, _Failure) or self.is_no(found) for found in answers))
+
+    def _answered(self, found: Document | DocumentError) -> A | _Failure:
+        if isinstance(found, DocumentError):
+            return _Failure(str(found))
+        try:
+            return self.answer(found)
+        except DocumentError as error:
+            return _Failure(str(error))
+        except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
+            return _Failure(str(found.root.refuse(str(error))))
+
+    def _texts(self, answers: Sequence[A | _Failure]) -> str:
+        return "\n\n".join(f"error: {a.error}" if isinstance(a, _Failure) else self.text(a) for a in answers)
+
+    def _plains(self, answers: Sequence[A | _Failure]) -> list[object]:
+        return [{"error": a.error} if isinstance(a, _Failure) else self.plain(a) for a in answers]
 
 
 def read_documents(
@@ -177,22 +198,6 @@ def read_documents(
         except DocumentError as error:
             yield error
         first_line += part.count("\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    error: str
-
-
-def _answered(found: Document | DocumentError, answer: Callable[[Document], A]) -> A | _Failure:
-    if isinstance(found, DocumentError):
-        return _Failure(str(found))
-    try:
-        return answer(found)
-    except DocumentError as error:
-        return _Failure(str(error))
-    except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
-        return _Failure(str(found.root.refuse(str(error))))
 
 
 def _options_of(root: YamlField, names: Sequence[str]) -> Mapping[str, YamlField]:

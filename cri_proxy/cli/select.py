@@ -9,9 +9,9 @@ from time import monotonic, perf_counter
 from cri_proxy.cli.documents import (
     OPTIONS_KEY,
     Document,
+    DocumentCommand,
     DocumentOption,
     add_document_options,
-    answer_documents,
     choice,
     whole_number,
 )
@@ -131,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
             _draw(args.picture, question, found)
         return found
 
-    return answer_documents(
-        args, OPTIONS, answer, select_text, is_no=lambda _: False, plain=_plain, repaired=with_colons
+    return DocumentCommand(OPTIONS, answer, select_text, is_no=lambda _: False, plain=_plain, repaired=with_colons).run(
+        args
     )
 
 

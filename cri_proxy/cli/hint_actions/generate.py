@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.cli.documents import Document, DocumentOption, add_document_options, answer_documents, truth
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, add_document_options, truth
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
@@ -55,7 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the hints of every document of the file. Raises CommandFailed."""
-    return answer_documents(args, OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain)
+    return DocumentCommand(OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain).run(args)
 
 
 def _answer(document: Document) -> tuple[OfferedHints, ...]:

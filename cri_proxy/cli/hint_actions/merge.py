@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from cri_proxy.cli.documents import (
     Document,
+    DocumentCommand,
     DocumentOption,
     add_document_options,
-    answer_documents,
     choice,
     truth,
     whole_number,
@@ -81,9 +81,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merge the hints of every document of the file; return 1 when any is refused. Raises CommandFailed."""
-    return answer_documents(
-        args, OPTIONS, answer, render_merged, is_no=lambda found: not found.merged.admit, plain=json_value
-    )
+    return DocumentCommand(
+        OPTIONS, answer, render_merged, is_no=lambda found: not found.merged.admit, plain=json_value
+    ).run(args)
 
 
 def answer(document: Document) -> MergeAnswer:

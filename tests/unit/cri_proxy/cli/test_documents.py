@@ -31,9 +31,10 @@ def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     documents.add_document_options(parser, OPTIONS)
     parser.add_argument("-o", dest="output", default="json")
     args = parser.parse_args(words)
-    status = documents.answer_documents(
-        args, OPTIONS, answer, lambda a: f"size {a['size']}", is_no=lambda a: not a["size"]
+    command = documents.DocumentCommand(
+        OPTIONS, answer, lambda found: f"size {found['size']}", is_no=lambda found: not found["size"]
     )
+    status = command.run(args)
     return status, capsys.readouterr().out
 
 
@@ -133,8 +134,8 @@ def test_a_text_can_be_repaired_before_it_is_parsed(capsys: pytest.CaptureFixtur
     documents.add_document_options(parser, OPTIONS)
     parser.add_argument("-o", dest="output", default="json")
     args = parser.parse_args([str(tmp_path / "it.yaml")])
-    status = documents.answer_documents(
-        args, OPTIONS, answer, str, is_no=lambda _: False, repaired=lambda text: text.replace("size 3", "size: 3")
+    command = documents.DocumentCommand(
+        OPTIONS, answer, str, is_no=lambda _: False, repaired=lambda text: text.replace("size 3", "size: 3")
     )
-    assert status == 0
+    assert command.run(args) == 0
     assert json.loads(capsys.readouterr().out)["size"] == 3
