@@ -298,7 +298,7 @@ class Measure:
     title: str
     bound: str
     keeps: Callable[[float], bool]
-    form: str = "share"  # share of occasions, or a ratio above the least
+    form: str = "share"  # share of occasions, "excess" above the least, or "mean" over occasions
 
 
 MEASURES = (
@@ -316,12 +316,16 @@ MEASURES = (
     Measure("best effort on two", "best effort on two CPUs or fewer beside six idle", "< 1 %", lambda x: x < 0.01),
     Measure("best effort on two unchecked", "... without any slow check", "< 3 %", lambda x: x < 0.03),
     Measure(
-        "spread of load", "load of the fullest node less the emptiest, above the least", "< 0.2", lambda x: x < 0.2
+        "spread of load",
+        "load of the fullest node less the emptiest, above the least",
+        "< 0.2",
+        lambda x: x < 0.2,
+        "mean",
     ),
     Measure("away", "sharers that a fresh decision places better when churn stops", "any", lambda x: x >= 0),
     Measure("away after checks", "... after as many slow checks as there are sharers", "0", lambda x: x == 0),
     Measure("packed span", "pack: owners that span domains", "<= 0.5 %", lambda x: x <= 0.005),
-    Measure("packed fits", "pack: largest container that fits a domain, of 16 CPUs", ">= 12", lambda x: x >= 12),
+    Measure("packed fits", "pack: largest container that fits 16 CPUs, on average", ">= 12", lambda x: x >= 12, "mean"),
     Measure("reserve", "placed on reserved CPUs that are full, though others are free", "0", lambda x: x == 0),
     Measure("reserve after checks", "... likewise after slow checks", "0", lambda x: x == 0),
     Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
@@ -335,6 +339,19 @@ def value_of(measure: Measure, tally: Tally) -> float:
         return tally.worst[measure.name]
     happened, of = tally.counts[measure.name], tally.occasions[measure.name]
     return (happened - of) / max(1, of) if measure.form == "excess" else happened / max(1, of)
+
+
+def basis_of(measure: Measure, tally: Tally) -> str:
+    """What the figure of one line is made of, in words."""
+    if measure.name in tally.worst:
+        return "the worst"
+    happened, of = tally.counts[measure.name], tally.occasions[measure.name]
+    words = {
+        "share": f"{happened:.0f} of {of:.0f}",
+        "excess": f"{happened:.0f} for {of:.0f}",
+        "mean": f"mean of {of:.0f}",
+    }
+    return words[measure.form]
 
 
 def main(seeds: int) -> int:
@@ -355,8 +372,7 @@ def main(seeds: int) -> int:
     kept = True
     for measure in MEASURES:
         value = value_of(measure, tally)
-        happened, of = tally.counts[measure.name], tally.occasions[measure.name]
-        print(f"{measure.title:<66} {value:8.3f}  {happened:8.0f} of {of:<7} bound {measure.bound}", flush=True)
+        print(f"{measure.title:<66} {value:8.4f}  {basis_of(measure, tally):>16}  bound {measure.bound}", flush=True)
         kept = kept and measure.keeps(value)
     return int(not kept)
 
