@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.base import CpuDistribution, Grant, Previous, Reason
+from policies.base import CpuDistribution, CpuKind, Grant, Previous, Reason
 from policies.pod_share import PodShare
 from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
@@ -220,7 +220,8 @@ def kept_together(pool: str, instead: tuple[int, int, int], updates: int, otherw
 
 def rebalanced(moved: tuple[Grant, ...]) -> Reason:
     """Others that lose CPUs to this container go where a fresh decision would place them."""
-    names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
+    places = ("the reserved CPUs" if grant.kind is CpuKind.RESERVED else grant.pool for grant in moved)
+    names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {to}" for g, to in zip(moved, places, strict=True))
     text = f"{_plural(len(moved), 'container')} with too few of the CPUs left here moved with the same update"
     return Reason(ReasonCode.REBALANCED, f"{text}: {names}")
 

@@ -178,3 +178,11 @@ def test_two_containers_share_fewer_cores_than_they_ask_for() -> None:
     assert reasons.others_too_few_cores(short).text == (
         "2 containers on one thread of each core now share fewer cores than they ask for: a/c (2000m), b/c (2000m)"
     )
+
+
+def test_one_that_moves_back_to_the_reserved_cpus_is_said_to_go_there() -> None:
+    grants = (
+        Grant(request("a/c"), "root", CpuKind.RESERVED),
+        Grant(request("b/c"), "root", CpuKind.SHARED),
+    )
+    assert reasons.rebalanced(grants).text.endswith(": a/c to the reserved CPUs, b/c to root")
