@@ -24,13 +24,13 @@ from policies.base import (
     Expression,
     Placed,
     Pod,
-    Preferences,
     QosClass,
     Request,
 )
 from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
+from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe

@@ -18,7 +18,8 @@ from benchmarks.placement_node import FULL, GIBIBYTE, STEPS, Node, container, hi
 from benchmarks.placement_oracle import Oracle, Promise
 from cri_proxy.cri.read_request import read_create
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request
-from policies.base import CpuKind, Grant, Placed, PoolStrategy, QosClass, Request
+from policies.base import CpuKind, Grant, Placed, QosClass, Request
+from policies.preferences import PoolStrategy
 from sysfs.cpuset import CpuSet
 
 

@@ -34,12 +34,21 @@ class TopologyOptions:
     prefers_closest: bool = False
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class DeviceAmount:
+    """How many devices of a type that cost files list, such as ``example.com/gpu``."""
+
+    kind: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class PodSums:
-    """What the containers of a pod ask for together, as its sandbox says; 0 = not known."""
+    """What the containers of a pod ask for together, as its sandbox says; 0, and no devices = not known."""
 
     cpu_mcpu: int = 0
     memory_bytes: int = 0
+    devices: tuple[DeviceAmount, ...] = ()  # of the annotation, for all containers that it names
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
 
-from policies.alignment import Alignment, PodSums, TopologyPolicy, TopologyScope
+from policies.alignment import Alignment, PodSums
 from policies.pod_share import PodShare, PodTotals
-from policies.thread_counts import ThreadCounts
+from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import MemoryKind
 
 Labels = tuple[tuple[str, str], ...]  # sorted by key
 
@@ -35,62 +34,12 @@ class CpuKind(StrEnum):
     MIXED = "mixed"  # owned CPUs and the pool's shared set
 
 
-class Threads(StrEnum):
-    """How the thread siblings of a container's CPUs are used."""
-
-    ANY = "any"  # any container may have them
-    OWN_CORE = "own-core"  # whole cores are owned, siblings included
-    HIDE = "hide"  # as own-core, and one thread of each core is run on
-
-
-class CpuDistribution(StrEnum):
-    """How the CPUs that a container owns lie to each other."""
-
-    PACK = "pack"  # as close together as they can be
-    ACROSS_NUMA = "across-numa"  # in even parts, where no NUMA node has all of them
-    ACROSS_CORES = "across-cores"  # one thread of each core
-
-
-class CpuPriority(StrEnum):
-    """Which CPUs to prefer where base frequency, energy preference or core kind tell them apart."""
-
-    HIGH = "high"
-    NORMAL = "normal"
-    LOW = "low"
-    NONE = "none"  # no preference
-
-
-class BurstLevel(StrEnum):
-    """How wide a pool a container gets that may use all the CPU time it finds (nri-plugins' names)."""
-
-    SYSTEM = "system"
-    PACKAGE = "package"
-    DIE = "die"
-    NUMA = "numa"
-    L3_CACHE = "l3cache"
-
-
-class HugePageNodes(StrEnum):
-    """Which NUMA nodes a container's huge pages should be on."""
-
-    LOCAL = "local"  # those of its pool, and the nearest others where these have too few
-    SPREAD = "spread"  # any that have some
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class HugePageLimit:
     """How many bytes of huge pages of one size a container may use. Kubernetes requests what it limits."""
 
     page_bytes: int
     limit_bytes: int
-
-
-class PoolStrategy(StrEnum):
-    """Which of the pools that suit a container equally well it gets."""
-
-    SPREAD = "spread"  # with the most left
-    PACK = "pack"  # with the least left
-    BALANCED = "balanced"  # by what is left of CPUs and memory, weighted
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,38 +90,6 @@ class DeviceLocality:
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
-    """What annotations ask for. None = the annotations leave it open, and the policy's options decide."""
-
-    prefer_isolated: bool | None = None
-    require_isolated: bool = False
-    prefer_shared: bool | None = None
-    levels_up: int = 0  # N of a prefer-shared-cpus: -N
-    prefer_reserved: bool | None = None
-    preserve_cpu: bool = False
-    preserve_memory: bool = False
-    threads: Threads | None = None
-    strict_threads: bool | None = None  # refuse rather than do without the cores that ``threads`` asks for
-    distribution: CpuDistribution | None = None
-    single_node: bool | None = None  # refuse rather than use CPUs of several NUMA nodes
-    priority: CpuPriority | None = None
-    burst_level: BurstLevel | None = None
-    pool_choice: PoolStrategy | None = None
-    memory_kinds: tuple[MemoryKind, ...] = ()  # sorted; () = every kind but HBM
-    strict_memory: bool = False  # refuse rather than use other kinds of memory, or more than there is
-    huge_pages: HugePageNodes | None = None  # None = local
-    strict_huge_pages: bool = False  # refuse rather than have them outside the pool, or more than there are
-    strict_hints: bool = False  # refuse rather than run far from a device
-    spread_by_hints: bool | None = None  # owned CPUs near each device; False = anywhere in the pool
-    cold_start_seconds: int = 0  # PMEM only for this time, then DRAM too; 0 = no cold start
-    resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
-    thread_counts: ThreadCounts | None = None  # variables such as GOMAXPROCS, set when it is created
-    notify: tuple[str, ...] = ()  # command run in the container when they change
-    topology_policy: TopologyPolicy | None = None
-    topology_scope: TopologyScope | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Previous:
     """What the container held before (at an earlier attempt, or before a resize) and should get again."""
 
@@ -181,6 +98,7 @@ class Previous:
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
     alignment: Alignment | None = None  # as in ``Request``
+    devices: tuple[str, ...] = ()  # as in ``Grant``
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +139,7 @@ class Grant:
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
     share: PodShare | None = None  # its CPUs, its memory or both are its pod's: the same grant is with other containers
     spill: NodeSet = NodeSet()  # written beside its zone: nodes that it may use, where it is promised nothing
+    devices: tuple[str, ...] = ()  # of the inventory, held alone: ``TYPE/INSTANCE`` by type, then name
 
     @property
     def container(self) -> ContainerKey:
@@ -258,7 +177,7 @@ class Grant:
         """What a new attempt or size of this container should get again; None for kinds without a place."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return None
-        return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment)
+        return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment, devices=self.devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""Build a policy from its name, a machine and options; importing this module imports every policy class."""
+"""Build a policy from its name, a machine, options and devices; importing this module imports every policy class."""
 
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from policies.registry import POLICIES, registered
@@ -9,9 +10,9 @@ from sysfs.model import Machine
 _CLASSES = {policy.name: policy.load() for policy in POLICIES}
 
 
-def build_policy(name: str, machine: Machine, options: PolicyOptions) -> Policy:
-    """Bind the policy of this name to a machine and options.
+def build_policy(name: str, machine: Machine, options: PolicyOptions, inventory: Inventory = NO_DEVICES) -> Policy:
+    """Bind the policy of this name to a machine, options and the devices that it may give to containers.
 
     Raises UnknownPolicyError, and PolicyOptionsError where the options leave nothing to place on.
     """
-    return _CLASSES[registered(name).name](machine, options)
+    return _CLASSES[registered(name).name](machine, options, inventory)

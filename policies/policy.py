@@ -19,6 +19,7 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -45,7 +46,7 @@ class BetterPlaces:
 
 
 class Policy(ABC):
-    """A placement policy, bound to one machine and one set of options.
+    """A placement policy, bound to one machine, one set of options and one inventory of devices.
 
     Its methods are pure: no file, clock, random number or log, and the same result for the same arguments. A subclass
     sets ``name``, implements the abstract methods and may override the others.
@@ -54,9 +55,10 @@ class Policy(ABC):
     name: str
     """The name in the configuration, as in ``policies/registry.py``."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
-        """Bind to a machine and to options."""
+    def __init__(self, machine: Machine, options: PolicyOptions, inventory: Inventory = NO_DEVICES) -> None:
+        """Bind to a machine, to options, and to the devices that may be given to containers."""
         self.machine: Final = machine
+        self.inventory: Final = inventory
         self.available: Final = options.available & machine.online
         self.reserved: Final = options.reserved & self.available
 

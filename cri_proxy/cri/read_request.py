@@ -24,7 +24,8 @@ from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
-from policies.base import ContainerKey, DeviceLocality, Labels, Pod, Preferences, QosClass, Request
+from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
+from policies.preferences import Preferences
 
 Origins = tuple[tuple[str, str], ...]
 # Kubernetes bounds a pod's labels by its whole size only, 1.5 MiB; sorting 30 000 of them takes 30 ms at each create.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from types import MappingProxyType
 
-from policies.base import CpuPriority
+from policies.preferences import CpuPriority
 from sysfs.model import CoreKind, Machine
 
 # From performance to power saving, with the numbers that intel_pstate writes for the words. A word without a number

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from policies.base import Grant, PoolStrategy, Ranked, Reason, Rejected, Threads
+from policies.base import Grant, Ranked, Reason, Rejected
 from policies.hardware.pools import Pool
+from policies.preferences import PoolStrategy, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores

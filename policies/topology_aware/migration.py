@@ -8,8 +8,9 @@ clear given CPUs.
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from policies.base import ContainerKey, Grant, Threads
+from policies.base import ContainerKey, Grant
 from policies.hardware.pools import Pool
+from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.locality.devices import reach_in
 from policies.topology_aware.memory.home import in_pool

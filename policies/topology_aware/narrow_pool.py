@@ -6,8 +6,9 @@ The pool decides which memory nodes are home (docs/placement.md, Memory). Their 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from policies.base import Allocations, CpuKind, CpuPriority, Grant
+from policies.base import Allocations, CpuKind, Grant
 from policies.hardware.pools import Pool
+from policies.preferences import CpuPriority
 from policies.topology_aware.memory.home import home_zone
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.ranking import fixed_scores_of, rank

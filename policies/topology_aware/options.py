@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from policies.base import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Threads
 from policies.options import Option, PolicyOptions
+from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Threads
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
 SYSTEM_NAMESPACE = "kube-system"

@@ -6,8 +6,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from policies.base import PoolStrategy
 from policies.hardware.pools import Pool
+from policies.preferences import PoolStrategy
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.memory_account import promised_bytes

@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Request, Threads, Update
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Request, Update
 from policies.hardware.siblings import one_thread_per_core, siblings_of
+from policies.preferences import Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import has_overflowed
 from policies.topology_aware.supply.supply import Supply

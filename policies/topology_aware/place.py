@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
-from policies.base import CpuDistribution, CpuKind, Decision, Grant, Placed, Previous, Reason, Rejected, Threads
+from policies.base import CpuKind, Decision, Grant, Placed, Previous, Reason, Rejected
 from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
+from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import place_aligned
 from policies.topology_aware.cleared_domain import (

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from policies.base import Allocations, CpuKind, Grant, Placed, Threads
+from policies.base import Allocations, CpuKind, Grant, Placed
+from policies.preferences import Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.cleared_domain import with_moved
 from policies.topology_aware.pinning import pinning_of

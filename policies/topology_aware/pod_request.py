@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Preferences, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
 from policies.pod_share import PodShare, PodTotals
+from policies.preferences import Preferences
 from policies.topology_aware.supply.memory_account import promised_bytes
 
 

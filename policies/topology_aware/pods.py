@@ -18,6 +18,7 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.pod_share import PodShare
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
@@ -41,10 +42,10 @@ class PodSharing(Policy):
 
     name = TopologyAware.name
 
-    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
+    def __init__(self, machine: Machine, options: TopologyAwareOptions, inventory: Inventory = NO_DEVICES) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options)
-        self._inner = TopologyAware(machine, options)
+        super().__init__(machine, options, inventory)
+        self._inner = TopologyAware(machine, options, inventory)
         empty = Allocations()
         self._last = PodView(empty, empty)
 

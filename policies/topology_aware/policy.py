@@ -19,6 +19,7 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
@@ -49,9 +50,9 @@ class TopologyAware(Policy):
 
     name = "topology-aware"
 
-    def __init__(self, machine: Machine, options: TopologyAwareOptions) -> None:
+    def __init__(self, machine: Machine, options: TopologyAwareOptions, inventory: Inventory = NO_DEVICES) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options)
+        super().__init__(machine, options, inventory)
         self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
         empty = Allocations()

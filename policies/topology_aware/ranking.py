@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from policies.base import BurstLevel, PoolStrategy
 from policies.hardware.domains import Level
 from policies.hardware.pools import KINDS, Pool, PoolTree
+from policies.preferences import BurstLevel, PoolStrategy
 from policies.topology_aware.cpus.allocate import cost_in
 from policies.topology_aware.cpus.cores import siblings_costs
 from policies.topology_aware.cpus.offer import Offer, offers_of

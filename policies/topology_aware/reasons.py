@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from policies.base import CpuDistribution, CpuKind, Grant, Previous, Reason
+from policies.base import CpuKind, Grant, Previous, Reason
 from policies.pod_share import PodShare
+from policies.preferences import CpuDistribution
 from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.demand import Demand, Isolation

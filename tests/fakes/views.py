@@ -19,20 +19,9 @@ from cri_proxy.node.status.model import (
 )
 from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool, name_of
 from cri_proxy.steps import Steps
-from policies.base import (
-    Affinity,
-    ContainerKey,
-    CpuKind,
-    Expression,
-    Pinning,
-    Pod,
-    PoolView,
-    Preferences,
-    QosClass,
-    Reason,
-    Request,
-)
+from policies.base import Affinity, ContainerKey, CpuKind, Expression, Pinning, Pod, PoolView, QosClass, Reason, Request
 from policies.policy import Default
+from policies.preferences import Preferences
 from policies.topology_aware.score import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

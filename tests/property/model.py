@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from policies.base import Allocations, ContainerKey, CpuDistribution, CpuKind, Grant, QosClass, Request, Threads
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Request
+from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine

@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from policies.base import BurstLevel, CpuPriority, QosClass, Threads
+from policies.base import QosClass
 from policies.hardware.reserve import choose_reserved
+from policies.preferences import BurstLevel, CpuPriority, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

@@ -5,21 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from policies.base import (
-    Affinity,
-    BurstLevel,
-    ContainerKey,
-    CpuDistribution,
-    CpuPriority,
-    DeviceLocality,
-    Expression,
-    Pod,
-    PoolStrategy,
-    Preferences,
-    QosClass,
-    Request,
-    Threads,
-)
+from policies.base import Affinity, ContainerKey, DeviceLocality, Expression, Pod, QosClass, Request
+from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Preferences, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 

@@ -29,8 +29,9 @@ from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, ReadText, by_contain
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import merge_update, read_create
 from cri_proxy.errors import ConfigError
-from policies.base import Allocations, Placed, Preferences, Rejected, Request
+from policies.base import Allocations, Placed, Rejected, Request
 from policies.builder import build_policy
+from policies.preferences import Preferences
 from tests.fakes.machines import small_machine
 from tests.fakes.reference import reference_seconds
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml

@@ -7,20 +7,10 @@ from itertools import combinations
 
 import pytest
 
-from policies.base import (
-    Allocations,
-    ContainerKey,
-    Grant,
-    HugePageLimit,
-    HugePageNodes,
-    Placed,
-    Pod,
-    Preferences,
-    QosClass,
-    Request,
-)
+from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Placed, Pod, QosClass, Request
 from policies.builder import build_policy
 from policies.policy import Policy
+from policies.preferences import HugePageNodes, Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -2,7 +2,8 @@
 
 import random
 
-from policies.base import Allocations, PoolStrategy
+from policies.base import Allocations
+from policies.preferences import PoolStrategy
 from policies.topology_aware.policy import TopologyAware
 from sysfs.descriptions.machine import describe
 from tests.unit.policies.build import options, placed, request

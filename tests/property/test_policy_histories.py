@@ -11,8 +11,9 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from policies.base import Allocations, DeviceLocality, Grant, Preferences, Previous, Request
+from policies.base import Allocations, DeviceLocality, Grant, Previous, Request
 from policies.builder import build_policy
+from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines, renumber

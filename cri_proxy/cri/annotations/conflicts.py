@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, FoundValue
-from policies.base import CpuDistribution, Threads
+from policies.preferences import CpuDistribution, Threads
 from sysfs.model import MemoryKind
 
 _OF_MEMORY = (

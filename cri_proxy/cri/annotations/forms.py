@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 
 from cri_proxy.cri.annotations.values import ReadText, by_container
 from cri_proxy.foreign_text import admit
-from policies.base import Preferences
+from policies.preferences import Preferences
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PROBLEM_BYTES = 512  # a key has 317 characters at most, of the value 80 are shown

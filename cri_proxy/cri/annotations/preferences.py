@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
 from policies.alignment import TopologyPolicy, TopologyScope
-from policies.base import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, Threads
+from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, Threads
 from policies.thread_counts import ThreadCounts
 from sysfs.model import MemoryKind
 

@@ -14,7 +14,8 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValu
 from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText
-from policies.base import Affinity, Preferences, Request
+from policies.base import Affinity, Request
+from policies.preferences import Preferences
 
 T = TypeVar("T")
 

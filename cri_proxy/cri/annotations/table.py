@@ -6,7 +6,7 @@ from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
-from policies.base import Preferences
+from policies.preferences import Preferences
 
 
 def _chosen(value: bool | None, if_true: str, if_false: str) -> str:

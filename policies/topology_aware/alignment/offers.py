@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policies.base import DeviceLocality, HugePageLimit, Threads
+from policies.base import DeviceLocality, HugePageLimit
 from policies.hardware.pools import memory_at
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.model import Amount, Hint, Hints, Unlisted
 from policies.hints.node_sets import by_size, offered, sums, unions
 from policies.hints.search import fewest_nodes
+from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.migration import with_shares_in_root

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from policies.base import CpuDistribution, Threads
 from policies.hardware.pools import Pool
+from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.cpus.cores import completing
 from policies.topology_aware.cpus.distribution import on_other_cores, pick_evenly
 from policies.topology_aware.cpus.offer import Offer

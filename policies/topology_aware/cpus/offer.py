@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.base import CpuDistribution, Threads
 from policies.hardware.pools import Pool
 from policies.hardware.siblings import one_thread_per_core
+from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
 from policies.topology_aware.cpus.distribution import on_other_cores
 from policies.topology_aware.cpus.retained import retained

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from policies.base import CpuPriority
 from policies.hardware.pools import Pool, PoolTree
+from policies.preferences import CpuPriority
 from policies.topology_aware.locality.devices import Locality
 
 _SOME_PLACES = 3  # devices that are named one by one

@@ -7,9 +7,9 @@ tried first. Each pool below gives at most its limit.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from policies.base import CpuPriority
 from policies.hardware.domains import Domain, Level
 from policies.hardware.pools import Pool, PoolTree
+from policies.preferences import CpuPriority
 from policies.topology_aware.cpus.cores import core_sizes
 from policies.topology_aware.cpus.spread import Spread, inner_domains
 from policies.topology_aware.cpus.tallies import Cost, Tallies, tallies_of

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from policies.base import Previous, Threads
+from policies.base import Previous
 from policies.hardware.pools import Pool
+from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, within_limits
 from policies.topology_aware.locality.devices import ANYWHERE, near_devices

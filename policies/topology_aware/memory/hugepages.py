@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from policies.base import HugePageNodes, Reason, Request
+from policies.base import Reason, Request
+from policies.preferences import HugePageNodes
 from policies.topology_aware.memory import reasons
 from policies.topology_aware.supply.hugepages import HugePageAccount
 from policies.topology_aware.supply.memory_account import MemoryAccount, widest_zone

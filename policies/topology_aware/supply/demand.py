@@ -6,7 +6,8 @@ The rules are in docs/placement.md, What a container asks for.
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from policies.base import BurstLevel, CpuDistribution, CpuKind, CpuPriority, Grant, QosClass, Request, Threads
+from policies.base import CpuKind, Grant, QosClass, Request
+from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 
 

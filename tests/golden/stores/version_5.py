@@ -8,23 +8,20 @@ from cri_proxy.state import decisions as kept
 from cri_proxy.state.rows import DisplacedGrant, Row, SandboxRow
 from policies.base import (
     Affinity,
-    BurstLevel,
     ContainerKey,
     CpuKind,
-    CpuPriority,
     DeviceLocality,
     Expression,
     Grant,
     Pinning,
     Pod,
-    Preferences,
     Previous,
     QosClass,
     Reason,
     Request,
-    Threads,
 )
 from policies.policy import Default
+from policies.preferences import BurstLevel, CpuPriority, Preferences, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 

@@ -11,13 +11,13 @@ from policies.base import (
     Grant,
     Placed,
     Pod,
-    Preferences,
     Previous,
     QosClass,
     Rejected,
     Request,
 )
 from policies.hardware.pools import PoolTree, build_pools
+from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.policy import L3_POOLS, TopologyAware
 from policies.topology_aware.supply.context import PlacementContext

@@ -8,8 +8,8 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import Resolved, available_now, policy_options
 from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
-from policies.base import BurstLevel, CpuPriority, Threads
 from policies.options import PolicyOptions
+from policies.preferences import BurstLevel, CpuPriority, Threads
 from policies.thread_counts import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

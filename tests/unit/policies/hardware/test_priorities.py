@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuPriority
 from policies.hardware.priorities import priority_masks_of, speeds_of
+from policies.preferences import CpuPriority
 from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree

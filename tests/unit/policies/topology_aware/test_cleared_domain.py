@@ -1,6 +1,7 @@
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request, Threads
+from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request
+from policies.preferences import Threads
 from policies.topology_aware import cleared_domain
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, fill, four_nodes, placed, request, topology_aware

@@ -2,19 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import (
-    Affinity,
-    BurstLevel,
-    ContainerKey,
-    CpuPriority,
-    Expression,
-    Pod,
-    Preferences,
-    QosClass,
-    Request,
-    Threads,
-)
+from policies.base import Affinity, ContainerKey, Expression, Pod, QosClass, Request
 from policies.policy import Default
+from policies.preferences import BurstLevel, CpuPriority, Preferences, Threads
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

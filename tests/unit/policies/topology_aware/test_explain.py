@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Threads
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant
+from policies.preferences import Threads
 from policies.topology_aware.explain import strict_hints_unmet, why_not_near
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.supply import room_of

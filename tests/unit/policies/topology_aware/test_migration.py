@@ -4,7 +4,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import CpuKind, DeviceLocality, Grant, Threads
+from policies.base import CpuKind, DeviceLocality, Grant
+from policies.preferences import Threads
 from policies.topology_aware.migration import Clearing, plan_migrations, with_shares_in_root
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.base import Allocations, PoolStrategy
+from policies.base import Allocations
+from policies.preferences import PoolStrategy
 from policies.topology_aware.options import PoolWeight
 from policies.topology_aware.policy import TopologyAware
 from tests.fakes.machines import small_machine

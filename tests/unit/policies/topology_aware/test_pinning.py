@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Pinning, Preferences, Threads, Update
+from policies.base import Allocations, CpuKind, Grant, Pinning, Update
+from policies.preferences import Preferences, Threads
 from policies.topology_aware.pinning import all_pinnings, at_live_pools, changed_pinnings
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import before, four_nodes, options, request, supply_of, tree_of

@@ -5,7 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.base import Allocations, BurstLevel, CpuKind, DeviceLocality, Placed, Request, Threads
+from policies.base import Allocations, CpuKind, DeviceLocality, Placed, Request
+from policies.preferences import BurstLevel, Threads
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

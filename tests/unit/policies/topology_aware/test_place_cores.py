@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuDistribution, CpuKind, Grant, Placed, Request, Threads
+from policies.base import Allocations, CpuKind, Grant, Placed, Request
+from policies.preferences import CpuDistribution, Threads
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import (
     BURSTABLE,

@@ -1,6 +1,7 @@
 """How containers that share are balanced: by the CPU time requested for each shared CPU, and by what they can use."""
 
-from policies.base import Allocations, BurstLevel
+from policies.base import Allocations
+from policies.preferences import BurstLevel
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, fill, four_nodes, placed, request, topology_aware
 
 POLICY = topology_aware(four_nodes(), "0")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Request, Threads
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Request
+from policies.preferences import Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import (
     BEST_EFFORT,

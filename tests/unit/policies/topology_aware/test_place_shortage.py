@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.base import Allocations, BurstLevel, CpuKind, Decision, DeviceLocality, Request
+from policies.base import Allocations, CpuKind, Decision, DeviceLocality, Request
+from policies.preferences import BurstLevel
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuKind, DeviceLocality, Grant, Preferences, QosClass, Request
+from policies.base import Allocations, CpuKind, DeviceLocality, Grant, QosClass, Request
+from policies.preferences import Preferences
 from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.explain import PoolChoice, choice_reasons
 from policies.topology_aware.ranking import fixed_scores_of, rank

@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import (
-    Allocations,
-    BurstLevel,
-    ContainerKey,
-    CpuKind,
-    DeviceLocality,
-    Grant,
-    Placed,
-    Request,
-    Threads,
-)
+from policies.base import Allocations, ContainerKey, CpuKind, DeviceLocality, Grant, Placed, Request
+from policies.preferences import BurstLevel, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BEST_EFFORT, BURSTABLE, before, four_nodes, placed, request, topology_aware
 from tests.unit.policies.memory.build import GIB

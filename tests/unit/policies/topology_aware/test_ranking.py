@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import BurstLevel, CpuPriority, Request
+from policies.base import Request
+from policies.preferences import BurstLevel, CpuPriority
 from policies.topology_aware.ranking import burst_ranks, fixed_scores_of, rank
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.supply import room_of

@@ -1,6 +1,7 @@
 import pytest
 
-from policies.base import CpuKind, Grant, Previous, Threads
+from policies.base import CpuKind, Grant, Previous
+from policies.preferences import Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet

@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, BurstLevel, ContainerKey, CpuKind, Grant, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
 from policies.policy import BetterPlaces
+from policies.preferences import BurstLevel
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.rebalance import LOOKED_AT
 from sysfs.cpuset import CpuSet, NodeSet

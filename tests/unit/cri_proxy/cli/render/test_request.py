@@ -3,18 +3,9 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
-from policies.base import (
-    BurstLevel,
-    CpuPriority,
-    DeviceLocality,
-    HugePageLimit,
-    HugePageNodes,
-    Preferences,
-    Previous,
-    Request,
-    Threads,
-)
+from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.policy import Default
+from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, Threads
 from policies.thread_counts import ThreadCounts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind

@@ -13,7 +13,7 @@ from cri_proxy.cri.annotations.preferences import (
     memory_kinds,
     threads,
 )
-from policies.base import BurstLevel, CpuPriority, Threads
+from policies.preferences import BurstLevel, CpuPriority, Threads
 from sysfs.model import MemoryKind
 
 

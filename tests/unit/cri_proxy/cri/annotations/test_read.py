@@ -7,16 +7,8 @@ from hypothesis import strategies as st
 from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
 from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
-from policies.base import (
-    Affinity,
-    BurstLevel,
-    CpuDistribution,
-    CpuPriority,
-    Expression,
-    PoolStrategy,
-    Preferences,
-    Threads,
-)
+from policies.base import Affinity, Expression
+from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Preferences, Threads
 from sysfs.model import MemoryKind
 
 NAME = "io.kubernetes.container.name"

@@ -6,7 +6,8 @@ from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
 from cri_proxy.cri.annotations.table import OF_PEERS, STRICT_MEMORY_TYPE, TABLE
 from cri_proxy.cri.annotations.values import ReadText
-from policies.base import Preferences, Request
+from policies.base import Request
+from policies.preferences import Preferences
 
 OURS, NRI, SEED = DOMAINS
 EXAMPLES = [(row, example) for row in TABLE for example in row.examples]

@@ -5,8 +5,9 @@ import pytest
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import RowState
-from policies.base import CpuKind, Grant, Pinning, Preferences
+from policies.base import CpuKind, Grant, Pinning
 from policies.builder import build_policy
+from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy

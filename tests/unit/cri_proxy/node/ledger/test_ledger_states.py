@@ -8,7 +8,8 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Pod, Preferences, QosClass
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Pod, QosClass
+from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy
 

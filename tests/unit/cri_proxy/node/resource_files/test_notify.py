@@ -20,7 +20,7 @@ from cri_proxy.node.resource_files.notify import (
     Turns,
 )
 from cri_proxy.tasks import Tasks
-from policies.base import Preferences
+from policies.preferences import Preferences
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.resource_sites import generation, site_with_files
 from tests.unit.cri_proxy.node.stage import entered, soon

@@ -17,8 +17,9 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import ContainerDirectory, list_directories
 from cri_proxy.node.resource_files.updates import gets_files
-from policies.base import CpuKind, Grant, Pinning, Preferences
+from policies.base import CpuKind, Grant, Pinning
 from policies.builder import build_policy
+from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from policies.alignment import PodSums
-from policies.base import DeviceLocality, Grant, HugePageLimit, Request, Threads
+from policies.base import DeviceLocality, Grant, HugePageLimit, Request
 from policies.hints.model import Unlisted
+from policies.preferences import Threads
 from policies.topology_aware.alignment.offers import (
     Asked,
     ResourceHints,

@@ -7,7 +7,8 @@ from hypothesis import given as given_randomly
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from policies.base import CpuKind, CpuPriority, DeviceLocality, Grant, Request, Threads
+from policies.base import CpuKind, DeviceLocality, Grant, Request
+from policies.preferences import CpuPriority, Threads
 from policies.topology_aware.cpus.allocate import pick_near
 from policies.topology_aware.cpus.picker import CandidateCpus
 from policies.topology_aware.locality.devices import Locality

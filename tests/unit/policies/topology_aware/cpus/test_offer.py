@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
+from policies.base import CpuKind, DeviceLocality, Grant, Request
+from policies.preferences import Threads
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet

@@ -1,6 +1,6 @@
 import pytest
 
-from policies.base import CpuPriority
+from policies.preferences import CpuPriority
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
 from policies.topology_aware.locality.devices import Locality
 from sysfs.cpuset import CpuSet

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.base import CpuPriority
+from policies.preferences import CpuPriority
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, priority_fits, within_limits
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuKind, DeviceLocality, Grant, Request, Threads
+from policies.base import CpuKind, DeviceLocality, Grant, Request
+from policies.preferences import Threads
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.retained import additions
 from policies.topology_aware.supply.supply import room_of

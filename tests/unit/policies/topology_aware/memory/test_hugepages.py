@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Grant, HugePageLimit, HugePageNodes, Request
+from policies.base import Grant, HugePageLimit, Request
+from policies.preferences import HugePageNodes
 from policies.topology_aware.memory.hugepages import huge_page_ranks, plan_huge_pages, spread_nodes
 from policies.topology_aware.reason_codes import ReasonCode
 from tests.fakes.machines import small_machine

@@ -1,0 +1,14 @@
+from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.costs.model import CostLine, CostListing
+from policies.costs.table import compile_costs
+
+
+def test_devices_are_listed_by_type_and_the_kernels_own_instances_are_none() -> None:
+    lines = (CostLine(("a.com/gpu/gpu10", "a.com/gpu/gpu9"), 5, ("cpu/cpu0", "memory/node0", "pci/0000:3b:00.0")),)
+    listing = CostListing(lines, ("a.com/fpga/f0",))
+    inventory = Inventory(compile_costs(listing))
+    assert inventory.devices == {"a.com/fpga": ("a.com/fpga/f0",), "a.com/gpu": ("a.com/gpu/gpu9", "a.com/gpu/gpu10")}
+
+
+def test_without_cost_files_there_is_no_device() -> None:
+    assert NO_DEVICES.devices == {}
