@@ -31,6 +31,7 @@ UNPLACED: Final = "unplaced"  # passed on without a decision, placed later
 NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
+DEVICES_MISSING: Final = "devices_missing"  # CDI files did not answer: created without the device nodes of its devices
 HINT_MISSING: Final = "hint_missing"  # files of the pod's did not answer: placed without their locality
 RECORD_IGNORED: Final = "record_ignored"  # a saved decision cannot be read: explain does not show it
 

@@ -1,4 +1,4 @@
-"""Find the host device nodes behind CDI device names, from the specification files in /etc/cdi and /var/run/cdi.
+"""Find CDI devices and the host device nodes behind them, in the specification files of /etc/cdi and /var/run/cdi.
 
 A device plugin or DRA driver writes specification files; the runtime adds the devices in them to the container. Only
 the device nodes are read here; files of /var/run/cdi go before those of /etc/cdi. Source: the CDI specification
@@ -35,6 +35,16 @@ class _Spec:
 _NO_DEVICES = _Spec({})
 
 
+def cdi_name(device: str) -> str:
+    """Return the CDI name of a device of a cost file: its type is the kind, as ``vendor.com/class``.
+
+    >>> cdi_name("example.com/gpu/gpu0")
+    'example.com/gpu=gpu0'
+    """
+    kind, _, name = device.rpartition("/")
+    return f"{kind}={name}"
+
+
 class CdiSpecs:
     """The specification files below a root, read again when they change. Reads files: not on the loop."""
 
@@ -54,6 +64,11 @@ class CdiSpecs:
             spec = next((spec for spec in specs if name in spec.devices), _NO_DEVICES)
             found.extend((*spec.devices.get(name, ()), *spec.common))
         return tuple(dict.fromkeys(found))
+
+    def declared(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these names that a file declares, in their order: a runtime refuses all others."""
+        specs = [spec for path in self._files() if (spec := self._spec_in(path)).devices]
+        return tuple(name for name in names if any(name in spec.devices for spec in specs))
 
     def _files(self) -> Iterator[Path]:
         for directory in DIRECTORIES:

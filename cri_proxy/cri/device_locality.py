@@ -155,6 +155,11 @@ def device_nodes(root: Path, names: Sequence[str]) -> tuple[str, ...]:
     return _cdi_specs(root).device_nodes(names)
 
 
+def declared_devices(root: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these CDI names that a specification file declares."""
+    return _cdi_specs(root).declared(names)
+
+
 def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:
     """Return the device behind each of these host paths."""
     return {path: device_number(below_root(root, path)) for path in paths}

@@ -38,6 +38,7 @@ class GrantParts:
     added: tuple[CpuSet, ...] = ()
     share: PodShare | None = None
     spill: NodeSet = NodeSet()
+    devices: tuple[str, ...] = ()
     alignment: Alignment | None = None  # of the request, which the annotation does not have
 
 
@@ -45,7 +46,7 @@ def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
     own = {field.name: getattr(grant, field.name) for field in fields(GrantParts) if field.name != "alignment"}
     parts = encode_fields(GrantParts(**own, alignment=grant.request.alignment))
-    for optional in ("added", "share", "spill", "alignment"):
+    for optional in ("added", "share", "spill", "devices", "alignment"):
         if not parts[optional]:
             del parts[optional]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))

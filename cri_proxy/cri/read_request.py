@@ -1,8 +1,8 @@
 """Build a policy request from CreateContainer, merge UpdateContainerResources into it, make pods of sandboxes. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from sys import intern
 
 from cri_proxy.cri.amounts import Figures, figures_of
@@ -10,7 +10,7 @@ from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
-from cri_proxy.cri.annotations.read import Parsed
+from cri_proxy.cri.annotations.read import Parsed, pod_devices
 from cri_proxy.cri.device_sources import hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
@@ -23,7 +23,7 @@ from cri_proxy.cri.kubelet_numbers import (
 from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import DeviceAmount, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
 from policies.preferences import Preferences
 
@@ -89,6 +89,7 @@ def read_create(
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
     reader = annotations or AnnotationReader()
     read = reader.read(message.pod_sandbox_id, pod.namespace, sandbox.annotations, container)
+    of_pod = partial(pod_devices, read[0], pod.namespace, reader.rules)
     fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
     parsed = fields.parsed
@@ -100,7 +101,7 @@ def read_create(
         labels=labels_of(config.labels),
         hints=counting,
         origins=_merged(found, request.origins, (("qos", qos_origin),)),
-        pod_sums=_pod_sums(sandbox.linux.resources, parsed.preferences, topology),
+        pod_sums=_pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod),
     )
     return ReadRequest(labelled, (*problems, *_too_many_labels(sandbox.labels)))
 
@@ -113,21 +114,31 @@ def read_pod(
     if not by_option and not any(_TOPOLOGY in key for key in sandbox.annotations):
         return None  # as most are: their annotations are read with the first container
     pod = pod_of(sandbox)
-    _, parsed = annotations.read("", pod.namespace, sandbox.annotations, "")
-    sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology)
+    read, parsed = annotations.read("", pod.namespace, sandbox.annotations, "")
+    of_pod = partial(pod_devices, read, pod.namespace, annotations.rules)
+    sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod)
     if sums is None:
         return None
     preferences = parsed.preferences
     return Request(ContainerKey(pod.uid, ""), pod, 0, preferences=preferences, origins=parsed.origins, pod_sums=sums)
 
 
-def _pod_sums(resources: pb.LinuxContainerResources, asked: Preferences, topology: TopologyOptions) -> PodSums | None:
-    """Return the sums of a pod; None where they do not count or, as from crictl, are not there."""
+def _pod_sums(
+    resources: pb.LinuxContainerResources,
+    asked: Preferences,
+    topology: TopologyOptions,
+    devices: Callable[[], tuple[DeviceAmount, ...]],
+) -> PodSums | None:
+    """Return the sums of a pod; None where they do not count or, as from crictl, are not there.
+
+    ``devices`` adds up what its annotations ask for.
+    """
     policy, scope = asked.topology_policy or topology.policy, asked.topology_scope or topology.scope
     if policy is TopologyPolicy.NONE or scope is not TopologyScope.POD or not resources.cpu_shares:
         return None
     limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
-    return PodSums(limit_mcpu or mcpu_of_shares(resources.cpu_shares), max(0, resources.memory_limit_in_bytes))
+    cpu_mcpu, memory_bytes = limit_mcpu or mcpu_of_shares(resources.cpu_shares), max(0, resources.memory_limit_in_bytes)
+    return PodSums(cpu_mcpu, memory_bytes, devices())
 
 
 def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:

@@ -1,4 +1,4 @@
-"""Write pinning, grant annotation, mount, variables and CPU time into create and update bytes; own updates. Pure.
+"""Write pinning, grant annotation, mount, variables, devices and CPU time into create and update bytes. Pure.
 
 Everything else survives, also fields that this build does not know: protobuf keeps them through parse and serialize. A
 ``Pinning`` field of None leaves the caller's own value unchanged.
@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
 
 RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
+DEVICES_VARIABLE: Final = "CRI_PROXY_DEVICES"
 UNLIMITED_QUOTA = -1
 
 
@@ -31,13 +33,16 @@ class Created:
     """What goes into a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
-    ``variables`` are added to its environment, which has none of them.
+    ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the
+    inventory, ``cdi_devices`` the CDI names of those that the runtime can add; one that it gets already is left out.
     """
 
     grant_text: str | None = None
     cpu_time: CpuTime = CpuTime()
     files_directory: str = ""
     variables: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
@@ -79,7 +84,23 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         )
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())
+    if created.devices:
+        _give_devices(request.config, created)
     return request.SerializeToString()
+
+
+def _give_devices(config: pb.ContainerConfig, created: Created) -> None:
+    """Name the devices in the environment, where no value of the pod's own may stand, and to the runtime."""
+    others = [env for env in config.envs if env.key != DEVICES_VARIABLE]
+    if len(others) < len(config.envs):
+        kept = [pb.KeyValue.FromString(env.SerializeToString()) for env in others]
+        del config.envs[:]
+        config.envs.extend(kept)
+    config.envs.add(key=DEVICES_VARIABLE, value=",".join(created.devices).encode())
+    known = frozenset(cdi_names(config))
+    for name in created.cdi_devices:
+        if name not in known:
+            config.CDI_devices.add(name=name)
 
 
 def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:

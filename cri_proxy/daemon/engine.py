@@ -215,7 +215,7 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
     config = built.config
     topology = topology_options(config.topology_manager)
     restricted = config.restricted_annotations
-    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, restricted, cache, topology)
+    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, restricted, cache, topology, hints.declared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
+from cri_proxy.cri.cdi import cdi_name
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
+from cri_proxy.file_workers import FilesFailed
+from cri_proxy.foreign_text import admit
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
 from cri_proxy.intercept.gate import CREATE
@@ -41,13 +44,30 @@ class CreateCalls:
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
-            rewritten = await self._rewritten(message, request, reservation)
+            devices = await self._cdi_devices(reader, reservation)
+            rewritten = await self._rewritten(message, request, reservation, devices)
         except BaseException as error:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
 
-    async def _rewritten(self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation) -> bytes:
+    async def _cdi_devices(self, reader: Reader, reservation: Reservation) -> tuple[str, ...]:
+        """Return the CDI names of those of its devices that the runtime can add, and note which these are."""
+        devices = reservation.decision.grant.devices
+        names, problem = tuple(map(cdi_name, devices)), ""
+        declared: tuple[str, ...] = ()
+        if not names:
+            return ()
+        try:
+            declared = await reader.declared_of(names)
+        except FilesFailed as error:  # as without specifications: it knows from its variable what it has
+            problem = admit(str(error))
+        self._context.journal.devices_given(reservation.row, declared, problem)
+        return declared
+
+    async def _rewritten(
+        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, cdi_devices: tuple[str, ...]
+    ) -> bytes:
         grant, pinning, rules = reservation.decision.grant, reservation.decision.pinning, self._coordinator.rules
         directory = ""
         if brings_own_mount(request.config.mounts):
@@ -56,7 +76,8 @@ class CreateCalls:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         variables = self._variables(request, reservation)
-        return write_create(message, pinning, Created(grant_to_text(grant), cpu_time, directory, variables))
+        created = Created(grant_to_text(grant), cpu_time, directory, variables, grant.devices, cdi_devices)
+        return write_create(message, pinning, created)
 
     def _variables(self, request: pb.CreateContainerRequest, reservation: Reservation) -> tuple[tuple[str, str], ...]:
         """Return the thread counts that the container gets, and note them."""

@@ -7,7 +7,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.device_locality import Numbers, device_nodes, device_numbers, localities, needs_number
+from cri_proxy.cri.device_locality import (
+    Numbers,
+    declared_devices,
+    device_nodes,
+    device_numbers,
+    localities,
+    needs_number,
+)
 from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
 from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -19,6 +26,7 @@ LOOK_SECONDS: Final = 1.0
 """For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
 _REST_SECONDS: Final = 0.25
 """What is left of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
+CDI_FILES: Final = "CDI specifications"
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -40,6 +48,10 @@ class DeviceHints:
         """``files`` runs what may hang."""
         self._root = root
         self._files = files
+
+    async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
+        return await self._files.run(CDI_FILES, declared_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def of(self, config: pb.ContainerConfig) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing."""
@@ -71,9 +83,7 @@ class _Look:
     async def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the device nodes behind these CDI names."""
         try:
-            return await self._files.run(
-                "CDI specifications", device_nodes, self._root, names, within_seconds=self._left_seconds
-            )
+            return await self._files.run(CDI_FILES, device_nodes, self._root, names, within_seconds=self._left_seconds)
         except FilesFailed as error:
             self._note(error, names)
             return ()

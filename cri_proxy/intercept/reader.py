@@ -18,6 +18,7 @@ from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[Found]]]
+DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
 M = TypeVar("M", bound=Message)
 
 
@@ -48,6 +49,11 @@ def restored_ids(reply: bytes) -> tuple[str, ...]:
     return tuple(each.container_id for each in restored if is_usable_id(each.container_id))
 
 
+async def none_declared(_: Sequence[str]) -> tuple[str, ...]:
+    """Return that no CDI specification declares any device: for a node without files."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads requests on one node.
@@ -55,6 +61,7 @@ class Reader:
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, ``pod_resources`` the kubelet's answer about its devices.
     ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
+    ``declared_of`` returns those of CDI names that a specification file declares; raises FilesFailed.
     """
 
     memory_bytes: int
@@ -64,6 +71,7 @@ class Reader:
     restricted: tuple[Restriction, ...] = ()
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
+    declared_of: DeclaredOf = none_declared
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""

@@ -47,7 +47,8 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
     requests: list[Request] = []
     why: dict[ContainerKey, str] = {}
     for grant in held.grants if rules.restricted else ():
-        request, reason = without_refused(grant.request, rules)
+        # What runs has its devices open: they go with its next creation.
+        request, reason = without_refused(grant.request, rules, stay=("devices",) if grant.devices else ())
         if not reason:
             continue
         why[grant.container] = reason

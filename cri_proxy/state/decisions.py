@@ -76,6 +76,7 @@ class Granted:
     shared_mcpu: int = 0
     reserved_mcpu: int = 0
     is_cold: bool = False
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +303,10 @@ def _without_details(record: DecisionRecord) -> DecisionRecord:
     pod = replace(asked.pod, labels=())
     short = replace(asked, pod=pod, labels=(), preferences=preferences, affinities=(), hints=(), origins=())
     reasons = tuple(replace(reason, text=admit(reason.text)) for reason in record.reasons[:KEPT_REASONS])
-    return replace(record, request=short, reasons=reasons, ranking=(), displaced=(), moves=(), company=())
+    granted = replace(record.granted, devices=()) if record.granted is not None else None
+    return replace(
+        record, request=short, granted=granted, reasons=reasons, ranking=(), displaced=(), moves=(), company=()
+    )
 
 
 def _packed_text(record: DecisionRecord) -> str:

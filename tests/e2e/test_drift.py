@@ -112,7 +112,7 @@ async def test_a_cpuset_that_another_client_of_the_runtime_wrote_is_put_back(sta
     assert (await stage.resources(pod.container_id("c0")))["cpu"]["cpus"] == str(two.high)
 
 
-async def test_cpus_that_a_container_is_born_with_are_another_managers(stage: Stage, two: TwoCpus) -> None:
+async def test_cpus_that_a_container_is_born_with_are_anresource_managers(stage: Stage, two: TwoCpus) -> None:
     """As when an NRI plugin changes what we asked for, before the container ever runs."""
     spec = PodSpec("plugged", (ONE_CPU,), namespace="e2e")
     sandbox_id = await stage.kubelet.run_sandbox(spec)

@@ -24,7 +24,8 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.preferences import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
-from cri_proxy.cri.annotations.table import OF_PEERS, TABLE
+from cri_proxy.cri.annotations.resource_managers import OF_PEERS
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, ReadText, by_container, parse_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import merge_update, read_create

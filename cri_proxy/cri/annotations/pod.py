@@ -11,7 +11,8 @@ from typing import Final
 from cri_proxy.bounded_yaml import NodeCount
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
-from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
+from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
 
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.

@@ -3,17 +3,21 @@
 The rows are in ``annotations.table``, the forms and scopes of a key in ``annotations.forms``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
+from cri_proxy.cri.annotations import resource_managers
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, is_about, key_in
 from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.rules import AnnotationRules
-from cri_proxy.cri.annotations.values import ReadText
+from cri_proxy.cri.annotations.values import ReadText, by_container
+from policies.alignment import DeviceAmount
 from policies.base import Affinity, Request
 from policies.preferences import Preferences
 
@@ -24,6 +28,7 @@ DOMAINS = AnnotationRules().domains
 WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
+_MAX_NAMED = 64  # containers of a pod whose devices are added up; each is looked for in all forms of the key
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
 
@@ -66,6 +71,26 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
     problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
     origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains))
     return Parsed(preferences, affinities, hint_filter, origins, problems)
+
+
+def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAmount, ...]:
+    """Return the devices that the pod's containers ask for together, by type, as far as its annotations tell.
+
+    A value for the whole pod counts for one container, beside those that are named: how many there are, no annotation
+    says. Neither does it say which are init containers, so the sum is over all. Never raises.
+    """
+    row = rows.DEVICE_REQUEST
+    of_row = {key: read for key, read in pod.texts.items() if key_in(key, rules.domains) in row.keys}
+    of_all = {key: read for key, read in of_row.items() if "/container." not in key}
+    named = {key.partition("/container.")[2] for key in of_row.keys() - of_all.keys()}
+    named.update(name for read in of_all.values() for name in by_container(read.value) or ())
+    total: Counter[str] = Counter()
+    for name in ("", *islice(sorted(named), _MAX_NAMED)):
+        own = {key: read for key, read in of_row.items() if key.endswith(f"/container.{name}")} if name else {}
+        finder = Finder(of_all | own, name, rules.domains, rules.refused_in(namespace))
+        for amount in finder.value(row) or ():
+            total[amount.kind] += amount.count
+    return tuple(DeviceAmount(kind, total[kind]) for kind in sorted(total))
 
 
 def _preferences(finder: Finder) -> Preferences:
@@ -117,17 +142,18 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
         yield field, " and ".join(f.full_key for f in counting)
 
 
-def without_refused(request: Request, rules: AnnotationRules) -> tuple[Request, str]:
+def without_refused(request: Request, rules: AnnotationRules, *, stay: Collection[str] = ()) -> tuple[Request, str]:
     """Return a request without the wishes that these rules no longer admit, and why ('' = all stay).
 
     For containers that were read by other rules. What devices count is not undone: that takes nothing from others.
+    ``stay`` are fields whose wishes stay.
     """
     refused = rules.refused_in(request.pod.namespace)
     gone: dict[str, str] = {}
     for field, origin in request.origins if refused else ():
         for full_key in origin.split(" and "):
             why = next((why for key, why in refused.items() if _is_wish_of(key, field, full_key)), "")
-            if why:
+            if why and field not in stay:
                 gone[field] = f"{full_key}: {why}"
     if not gone:
         return request, ""
@@ -163,6 +189,6 @@ def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 def _without_effect(texts: Mapping[str, ReadText], container: str, domains: Sequence[str]) -> Iterator[tuple[str, str]]:
     for full_key, read in texts.items():
-        of_peers = key_in(full_key, domains) in rows.OF_PEERS and is_about(full_key, read, container)
-        if of_peers or full_key in rows.OF_OTHERS or full_key == rows.CPU_SHARED + container:
+        of_peers = key_in(full_key, domains) in resource_managers.OF_PEERS and is_about(full_key, read, container)
+        if of_peers or full_key in resource_managers.OF_OTHERS or full_key == resource_managers.CPU_SHARED + container:
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

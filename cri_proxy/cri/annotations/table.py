@@ -4,6 +4,7 @@ from functools import partial
 
 from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
+from cri_proxy.cri.annotations.device_request import amounts_text, device_amounts
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
 from policies.preferences import Preferences
@@ -285,6 +286,19 @@ PICK_BY_HINTS = Annotation(
     label="devices",
     shown=lambda asked: _chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
 )
+DEVICE_REQUEST = Annotation(
+    "device-request",
+    device_amounts,
+    ("devices",),
+    "How many devices of each type that cost files list the container gets for itself, chosen by their costs: "
+    "TYPE=COUNT, separated by commas, or a map of them. For the whole pod: each of its containers gets so many. none: "
+    "none. The container is refused where too few are free.",
+    ("example.com/gpu=2,example.com/nic=1", "{c0: example.com/gpu=2}", '{"example.com/gpu": 2}', "none"),
+    "cpu=2",
+    "devices, which no other container gets meanwhile",
+    label="devices asked",
+    shown=lambda asked: amounts_text(asked.devices),
+)
 TOPOLOGY_POLICY = Annotation(
     "topology-policy",
     preferences.topology_policy,
@@ -381,18 +395,3 @@ ANTI_AFFINITY = Annotation(
 )
 
 TABLE: tuple[Annotation[object], ...] = tuple(row for row in tuple(globals().values()) if isinstance(row, Annotation))
-
-# Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
-# classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
-# several resource managers, so they are no problems.
-OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
-
-# The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
-# acts, and the cpuset that koordinator's scheduler chose.
-OF_OTHERS = frozenset(
-    {
-        *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),
-        *("irq-load-balancing.crio.io", "scheduling.koordinator.sh/resource-status"),
-    }
-)
-CPU_SHARED = "cpu-shared.crio.io/"  # CRI-O's too; the name of a container follows

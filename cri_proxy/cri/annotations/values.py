@@ -138,12 +138,13 @@ def shared_preference(value: object) -> tuple[bool, int]:
 def by_container(value: object, value_fields: frozenset[str] = frozenset()) -> Mapping[str, object] | None:
     """Return the value as a map by container name, or None when it is one value for the whole pod.
 
-    A map with only ``value_fields`` as keys is one value, unless its values are maps.
+    A map with only ``value_fields`` as keys is one value, unless its values are maps; so is one with a slash in a key,
+    which no container's name has (RFC 1123 label).
 
     >>> by_container({"duration": "60s"}, frozenset({"duration"})) is None
     True
     """
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or any("/" in key for key in value if isinstance(key, str)):
         return None
     if value and value_fields.issuperset(value) and not any(isinstance(entry, dict) for entry in value.values()):
         return None

@@ -226,6 +226,16 @@ class Journal:
         named = ", ".join(f"{name}={value}" for name, value in variables)
         self.records.happened(row, "environment", f"{named} set; a resize does not change them")
 
+    def devices_given(self, row: Row, declared: Sequence[str], problem: str) -> None:
+        """Keep which of a container's devices the runtime adds to it; log and keep why none can be, if that is so."""
+        if problem:
+            self.noted_of(row, events.DEVICES_MISSING, devices=",".join(row.grant.devices), reason=problem)
+        others = len(row.grant.devices) - len(declared)
+        parts = [f"added by CDI: {', '.join(declared)}"] if declared else []
+        parts += [f"{others} in no CDI specification: named in its environment alone"] if others and not problem else []
+        parts += [f"not added by CDI: {problem}"] if problem else []
+        self.records.happened(row, "devices", "; ".join(parts))
+
     def misread(self, row: Row, text: str) -> None:
         """Count and keep that systemd wrote a cpuset with reversed bytes: the log gets one line about all of them."""
         self.counters.add(catalog.DRIFTS, "put_back", "runc_masks")
@@ -234,7 +244,13 @@ class Journal:
     def released(self, row: Row, why: str) -> None:
         """Log and count a released grant."""
         self.counters.add(catalog.RELEASED)
-        self._log.info(events.RELEASED, **_names(row.grant.request), exclusive=str(row.grant.owned) or None, reason=why)
+        self._log.info(
+            events.RELEASED,
+            **_names(row.grant.request),
+            exclusive=str(row.grant.owned) or None,
+            devices=",".join(row.grant.devices) or None,
+            reason=why,
+        )
 
     def saved(self, seconds: float) -> None:
         """Measure how long a save took."""
@@ -282,6 +298,7 @@ def _placement(opened: OpenDecision) -> dict[str, object]:
         "cpus": _text(granted.pinning.cpus),
         "mems": _text(granted.pinning.mems),
         "exclusive": str(granted.exclusive | granted.isolated) or None,
+        "devices": ",".join(granted.devices) or None,
         "reason": record.reasons[0].text if record.reasons else "",
         "displaced": displaced or None,
         "displaced_count": record.displaced_count or None,

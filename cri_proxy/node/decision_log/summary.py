@@ -136,6 +136,8 @@ def change_text(before: Grant, after: Grant) -> str:
         parts.append(memory_text(before.mems | before.spill, after.mems | after.spill))
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
+    if before.devices != after.devices:
+        parts.append(f"devices from {', '.join(before.devices) or 'none'} to {', '.join(after.devices) or 'none'}")
     if before.is_cold and not after.is_cold:
         parts.append("its cold start is over")
     return ", ".join(parts) or "nothing that it holds"

@@ -5,12 +5,15 @@ Where the cpuset and the request determine the result, the grant is restored exa
 again and asks for what it certainly has.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
 from cri_proxy.cri.read_status import Existing
+from policies.alignment import DeviceAmount
 from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
+from policies.costs.model import type_of
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -26,26 +29,47 @@ class Rebuilt:
 
 def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     """Return what this container holds, as far as that can be determined."""
-    unknown = Rebuilt(found.request)
-    if not found.grant_text or found.cpus is None:
-        return unknown
     try:
-        parts = grant_parts_from_text(found.grant_text)
+        parts = grant_parts_from_text(found.grant_text) if found.grant_text else None
     except GrantTextError:
-        return unknown
+        parts = None
+    if parts is None:
+        return Rebuilt(found.request)
+    request = _with_devices(found.request, parts.devices)
+    found = replace(found, request=request)
+    return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
+
+
+def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | None:
+    """Return the grant where annotation, cpuset and request determine it."""
+    if parts.devices and parts.kind is CpuKind.PRESERVE:
+        return _grant(found, parts, CpuSet(), machine)  # no cpuset tells more of it
+    if found.cpus is None:
+        return None
     owned = parts.exclusive | parts.isolated
     asked = _granted_for(found.request, parts, found.cpus)
     if parts.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         now = _owner_now(asked, owned, found.cpus, machine)
-        if now is not None:
-            return Rebuilt(found.request, _grant(found, parts, now, machine))
-    elif _is_on(owned, found.cpus, machine) and _is_as_created(asked, parts, machine):
-        return Rebuilt(found.request, _grant(found, parts, owned, machine))
-    if parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
-        return unknown
-    had = owned & found.cpus
-    previous = Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment)
-    return Rebuilt(replace(found.request, previous=previous))
+        return None if now is None else _grant(found, parts, now, machine)
+    is_same = _is_on(owned, found.cpus, machine) and _is_as_created(asked, parts, machine)
+    return _grant(found, parts, owned, machine) if is_same else None
+
+
+def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
+    """Return what the container certainly had; whatever becomes of its CPUs, its processes have its devices open."""
+    if cpus is None or parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
+        return Previous(parts.pool, CpuSet(), devices=parts.devices) if parts.devices else None
+    had = (parts.exclusive | parts.isolated) & cpus
+    return Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment, devices=parts.devices)
+
+
+def _with_devices(request: Request, devices: tuple[str, ...]) -> Request:
+    """Return the request with as many devices as the container has: its pod may not be admitted to ask any more."""
+    if not devices:
+        return request
+    counts = Counter(map(type_of, devices))
+    amounts = tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
+    return replace(request, preferences=replace(request.preferences, devices=amounts))
 
 
 def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:
@@ -134,7 +158,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
     isolated = parts.isolated if owned == created else owned & machine.isolated
     mems, spill = _zone(parts, found.mems)
     return Grant(
-        request=replace(found.request, alignment=parts.alignment),
+        request=replace(found.request, previous=None, alignment=parts.alignment),
         pool=parts.pool,
         kind=parts.kind,
         exclusive=owned - isolated,
@@ -146,6 +170,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
         is_cold=_is_cold(found.request, parts.mems, mems, machine),
         share=_share_of(parts, owned),
         spill=spill,
+        devices=parts.devices,
     )
 
 

@@ -88,3 +88,10 @@ def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "etc/cdi/a.json")
     assert found.device_nodes(["example.com/gpu=0"])
     assert _content(tmp_path / "etc/cdi/a.json") == b""  # also where it took a file's place since that was looked at
+
+
+def test_only_what_a_file_declares_is_declared(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    names = ["example.com/gpu=1", "example.com/gpu=7", "example.com/nic=1", "example.com/gpu=0", "1"]
+    assert found.declared(names) == ("example.com/gpu=1", "example.com/gpu=0")
+    assert CdiSpecs(tmp_path / "elsewhere").declared(names) == ()

@@ -65,3 +65,8 @@ def test_a_field_that_cannot_be_read_is_named(change: dict[str, object], problem
 def test_garbage_is_refused_in_our_words(text: str) -> None:
     with pytest.raises(GrantTextError, match="grant annotation"):
         grant_parts_from_text(text)
+
+
+def test_its_devices_read_back() -> None:
+    devices = ("example.com/gpu/gpu0", "example.com/nic/eth1")
+    assert grant_parts_from_text(grant_to_text(replace(GRANT, devices=devices))).devices == devices

@@ -149,3 +149,42 @@ def test_the_kubelets_updates_get_our_quota_and_shares_again() -> None:
     message = pb.UpdateContainerResourcesRequest(container_id="c", linux=linux).SerializeToString()
     after = pb.UpdateContainerResourcesRequest.FromString(write_update(message, NOTHING, CpuTime(-1, 512))).linux
     assert (after.cpu_quota, after.cpu_period, after.cpu_shares) == (-1, 50_000, 512)
+
+
+GPUS = ("example.com/gpu/gpu0", "example.com/gpu/gpu1")
+
+
+def with_gpus(before: pb.ContainerConfig, *cdi: str) -> pb.ContainerConfig:
+    message = pb.CreateContainerRequest(config=before).SerializeToString()
+    after = write_create(message, NOTHING, Created(devices=GPUS, cdi_devices=cdi))
+    return pb.CreateContainerRequest.FromString(after).config
+
+
+def test_devices_are_named_in_the_environment_and_by_cdi() -> None:
+    config = with_gpus(pb.ContainerConfig(envs=[pb.KeyValue(key="A", value=b"1")]), "example.com/gpu=gpu0")
+    variable = ("CRI_PROXY_DEVICES", b"example.com/gpu/gpu0,example.com/gpu/gpu1")
+    assert [(env.key, env.value) for env in config.envs] == [("A", b"1"), variable]
+    assert [device.name for device in config.CDI_devices] == ["example.com/gpu=gpu0"]
+
+
+def test_a_device_that_the_container_gets_already_is_named_once() -> None:
+    before = pb.ContainerConfig(
+        CDI_devices=[pb.CDIDevice(name="example.com/gpu=gpu0")],
+        annotations={"cdi.k8s.io/plugin": "example.com/gpu=gpu1"},
+    )
+    names = [f"example.com/gpu=gpu{i}" for i in range(3)]
+    assert [device.name for device in with_gpus(before, *names).CDI_devices] == [names[0], names[2]]
+
+
+def test_a_pod_cannot_say_itself_which_devices_it_has() -> None:
+    forged = pb.KeyValue.FromString(pb.KeyValue(key="CRI_PROXY_DEVICES", value=b"all").SerializeToString())
+    other = pb.KeyValue.FromString(pb.KeyValue(key="A", value=b"1").SerializeToString() + UNKNOWN)
+    config = with_gpus(pb.ContainerConfig(envs=[forged, other, forged]))
+    assert [env.key for env in config.envs] == ["A", "CRI_PROXY_DEVICES"]
+    assert config.envs[0].SerializeToString().endswith(UNKNOWN)
+
+
+def test_without_devices_nothing_is_said_of_them() -> None:
+    own = pb.CreateContainerRequest(config=pb.ContainerConfig(envs=[pb.KeyValue(key="CRI_PROXY_DEVICES", value=b"x")]))
+    message = own.SerializeToString()
+    assert write_create(message, NOTHING) == message

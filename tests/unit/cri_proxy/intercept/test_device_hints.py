@@ -84,3 +84,10 @@ async def test_what_the_machine_itself_does_not_answer_is_missing(tmp_path: Path
 async def test_containers_are_looked_at_beside_each_other(tmp_path: Path) -> None:
     hints = DeviceHints(a_root(tmp_path), PLAIN_THREADS)
     assert await asyncio.gather(*(hints.of(asked(f"/{PCI}")) for _ in range(20))) == [(HINT,)] * 20
+
+
+async def test_names_that_a_specification_declares_are_told_from_others(tmp_path: Path) -> None:
+    names = ["example.com/nic=d", "example.com/nic=e"]
+    assert await DeviceHints(a_root(tmp_path), Hanging("sysfs")).declared(names) == ("example.com/nic=d",)
+    with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
+        await DeviceHints(tmp_path, Hanging("CDI specifications")).declared(names)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.pod import MAX_ANNOTATIONS, MAX_CPU_SHARED, PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
-from cri_proxy.cri.annotations.table import CPU_SHARED, TABLE
+from cri_proxy.cri.annotations.resource_managers import CPU_SHARED
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES
 
 OURS, NRI, _ = DOMAINS
@@ -33,7 +34,7 @@ def test_the_annotations_of_other_domains_are_left_out() -> None:
     assert {key: text.text for key, text in pod.texts.items()} == own
 
 
-def test_annotations_of_other_managers_are_kept_by_name_and_take_nothing_from_the_bounds() -> None:
+def test_annotations_of_resource_managers_are_kept_by_name_and_take_nothing_from_the_bounds() -> None:
     own = {f"memory-type.{NRI}/pod": "dram"}
     others = {"cpu-quota.crio.io": "disable", "scheduling.koordinator.sh/resource-status": "{" * 200_000}
     shared = {f"{CPU_SHARED}c{number}": "enable" for number in range(1000)}

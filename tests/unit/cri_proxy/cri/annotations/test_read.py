@@ -1,15 +1,27 @@
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
-from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations, without_effect
-from cri_proxy.cri.annotations.table import CPU_SHARED, OF_OTHERS, OF_PEERS, TABLE
+from cri_proxy.cri.annotations.pod import parse_pod
+from cri_proxy.cri.annotations.read import (
+    _MAX_NAMED,
+    DOMAINS,
+    parse_annotations,
+    pod_devices,
+    without_effect,
+    without_refused,
+)
+from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
+from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.annotations.table import TABLE
+from policies.alignment import DeviceAmount
 from policies.base import Affinity, Expression
 from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Preferences, Threads
 from sysfs.model import MemoryKind
+from tests.fakes.grants import request
 
 NAME = "io.kubernetes.container.name"
 OURS, NRI, SEED = DOMAINS
@@ -185,3 +197,44 @@ def test_a_preference_that_follows_from_a_strict_wish_names_that() -> None:
 def test_no_annotation_makes_the_parser_raise(annotations: dict[str, str]) -> None:
     parsed = parse_annotations(annotations, "c0")
     assert {p.key for p in parsed.problems} <= set(annotations)
+
+
+def total(namespace: str = "shop", rules: AnnotationRules | None = None, **values: str) -> dict[str, int]:
+    texts = {key.replace("__", "/container.").replace("_", "-"): value for key, value in values.items()}
+    chosen = {key.replace("request", f"request.{OURS}", 1): value for key, value in texts.items()}
+    read = pod_devices(parse_pod(chosen, DOMAINS), namespace, rules or AnnotationRules())
+    return {amount.kind: amount.count for amount in read}
+
+
+def test_the_devices_of_a_pod_are_those_of_all_containers_that_it_names() -> None:
+    assert total(device_request="{c0: gpu=2, c1: {gpu: 1, nic: 1}}") == {"gpu": 3, "nic": 1}
+    assert total(device_request__c0="gpu=1", device_request__c1="gpu=2") == {"gpu": 3}
+
+
+def test_a_value_for_the_whole_pod_counts_once_beside_those_of_named_containers() -> None:
+    assert total(device_request="gpu=2") == {"gpu": 2}
+    assert total(device_request="gpu=2", device_request__c0="gpu=1", device_request__c1="none") == {"gpu": 3}
+
+
+def test_what_is_not_understood_or_not_admitted_counts_for_nothing() -> None:
+    assert total(device_request="cpu=2") == total() == {}
+    assert total(device_request="{c0: gpu=0, c1: gpu=1}") == {"gpu": 1}
+    rules = AnnotationRules(restricted=(Restriction(("device-request",), ("ml-*",)),))
+    assert [total(space, rules, device_request="gpu=1") for space in ("shop", "ml-1")] == [{}, {"gpu": 1}]
+
+
+def test_only_so_many_named_containers_are_added_up() -> None:
+    many = "{" + ", ".join(f'"c{i:03}": "gpu=1"' for i in range(200)) + "}"
+    assert total(device_request=many) == {"gpu": _MAX_NAMED}
+
+
+def test_wishes_that_are_to_stay_are_not_taken_from_a_request() -> None:
+    rules = AnnotationRules(restricted=(Restriction(("device-request", "cpu.preserve")),))
+    texts = {f"{OURS}/device-request": "gpu=1", f"{OURS}/cpu.preserve": "true"}
+    parsed = parse_annotations(texts, "c0")
+    asked = replace(request("c0", 1000), preferences=parsed.preferences, origins=parsed.origins)
+    bare, why = without_refused(asked, rules)
+    assert (bare.preferences, "device-request" in why, "cpu.preserve" in why) == (Preferences(), True, True)
+    kept, why = without_refused(asked, rules, stay=("devices",))
+    assert kept.preferences == Preferences(devices=(DeviceAmount("gpu", 1),))
+    assert ("device-request" in why, "cpu.preserve" in why) == (False, True)

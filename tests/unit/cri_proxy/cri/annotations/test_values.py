@@ -113,3 +113,10 @@ def test_a_list_is_a_list_or_words_between_commas(value: object, words: tuple[st
 def test_what_is_no_list_of_words_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="expected words"):
         listed(value, "words")
+
+
+def test_a_map_with_a_slash_in_a_key_is_one_value() -> None:
+    """No container has such a name, so that a value which is a map itself may have keys like these."""
+    assert by_container({"example.com/gpu": 1}) is None
+    assert by_container({"c0": 1, "example.com/gpu": {}}) is None
+    assert by_container({1: "a"}) == {"1": "a"}

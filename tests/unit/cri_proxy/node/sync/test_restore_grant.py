@@ -6,8 +6,9 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing
 from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild
-from policies.alignment import Alignment
+from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, QosClass
+from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request
@@ -153,3 +154,40 @@ def test_who_asked_for_no_cold_start_has_none() -> None:
     grant = live(replace(OWNER, mems=NodeSet.parse("1")), "2-3", mems="1").grant
     assert grant is not None
     assert not grant.is_cold
+
+
+GPUS = ("example.com/gpu/gpu1", "example.com/gpu/gpu2", "example.com/nic/eth0")
+ASKED = (DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1))
+
+
+def with_devices(created: Grant) -> Grant:
+    asks = replace(created.request, preferences=Preferences(devices=ASKED))
+    return replace(created, request=asks, devices=GPUS)
+
+
+@pytest.mark.parametrize(("created", "cpus"), [(OWNER, "2-3"), (MIXED, "0-5"), (SHARER, "0-5")])
+def test_its_devices_are_known_again(created: Grant, cpus: str) -> None:
+    assert live(with_devices(created), cpus).grant == with_devices(created)
+
+
+@pytest.mark.parametrize("kind", [CpuKind.RESERVED, CpuKind.SHARED, CpuKind.EXCLUSIVE])
+@pytest.mark.parametrize("cpus", ["", "1-2,7"])
+def test_a_container_that_is_placed_again_asks_for_the_devices_that_it_has(kind: CpuKind, cpus: str) -> None:
+    rebuilt = live(with_devices(replace(OWNER, kind=kind)), cpus, 3000)
+    assert rebuilt.grant is None
+    assert rebuilt.request.previous is not None
+    assert rebuilt.request.previous.devices == GPUS
+    assert rebuilt.request.preferences.devices == ASKED
+
+
+def test_a_container_whose_cpus_are_left_alone_keeps_its_devices() -> None:
+    preserved = with_devices(replace(SHARER, kind=CpuKind.PRESERVE, pool="", shared_mcpu=0))
+    assert live(preserved, "", mems="").grant == preserved
+
+
+def test_what_runs_has_its_devices_although_its_pod_may_not_ask_any_more() -> None:
+    created = replace(OWNER, devices=GPUS)  # as its annotations are read now, it asks for none
+    assert created.request.preferences.devices == ()
+    grant = live(created, "2-3").grant
+    assert grant is not None
+    assert (grant.devices, grant.request.preferences.devices) == (GPUS, ASKED)

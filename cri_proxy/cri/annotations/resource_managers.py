@@ -1,0 +1,16 @@
+"""Keys of other resource managers: known, so that they are no problems, and without effect here."""
+
+# Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
+# classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
+# several resource managers, so they are no problems.
+OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
+
+# The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
+# acts, and the cpuset that koordinator's scheduler chose.
+OF_OTHERS = frozenset(
+    {
+        *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),
+        *("irq-load-balancing.crio.io", "scheduling.koordinator.sh/resource-status"),
+    }
+)
+CPU_SHARED = "cpu-shared.crio.io/"  # CRI-O's too; the name of a container follows
