@@ -3,15 +3,17 @@
 Source: Kubernetes 1.36, KEP-693; only nodes that have a device of the resource are part of a hint.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policies.choose import Chooser
 from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, offered, sums, touching
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums, touching, unlisted
 from policies.hints.search import fewest_nodes
 from policies.hints.unlisted import is_offered
 from sysfs.cpuset import NodeSet
+
+_FEW_NODES = 2  # up to three hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,15 @@ def with_chosen_set(request: DeviceRequest, chooser: Chooser) -> DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProvider:
-    """Offers hints for each resource of devices. ``nodes`` is the mask of the machine's nodes."""
+    """Offers hints for each resource of devices. ``nodes`` is the mask of the machine's nodes.
+
+    With more nodes than ``most_listed`` the hints are not listed but for devices on one node or two: a merge of hints
+    that are not listed with long lists beside them would look at each pair.
+    """
 
     nodes: int
     requests: Mapping[str, DeviceRequest]
+    most_listed: int = MAX_LISTED_NODES
 
     def offers(self) -> Mapping[str, Hints]:
         """Return the hints by resource; None for a resource whose devices have no NUMA nodes."""
@@ -91,8 +98,12 @@ class DeviceProvider:
         within = NodeSet.of_masks(known) or NodeSet(self.nodes)
         free = self._masks(request, available)
         kept = self._masks(request, reusable)
-        if len(within) > MAX_LISTED_NODES:
-            return self._unlisted(request, within, free, kept)
+        if len(within) > (self.most_listed if self.nodes.bit_count() <= self.most_listed else _FEW_NODES):
+            found = self._unlisted(request.count, within.mask, known, free, kept)
+            if found is not None:
+                return found
+            if len(within) > MAX_LISTED_NODES:
+                return self._by_lowest_node(request.count, within.mask, known, free, kept)
         nodes = tuple(within)
         capacity, room, held = touching(nodes, known), touching(nodes, free), touching(nodes, kept)
         fitting = [
@@ -105,17 +116,51 @@ class DeviceProvider:
         masks = sums(1 << node for node in nodes)
         return tuple(Hint(masks[index], index.bit_count() == size) for index in fitting)
 
-    def _unlisted(self, request: DeviceRequest, within: NodeSet, free: list[int], kept: list[int]) -> Hints:
-        """Return the hints of devices on many nodes; a device on several of them counts for the lowest."""
+    def _unlisted(
+        self, count: int, within: int, known: Sequence[int], free: Sequence[int], kept: Sequence[int]
+    ) -> Hints:
+        """Return the hints as a family; None where a family would not be exact.
+
+        ``known``, ``free`` and ``kept`` are the nodes of each device. Devices of which each is on one node add up.
+        Where all devices are needed, each is an amount of its own: a set has one of its nodes, or has not.
+        """
         if not all(kept):
             return ()  # an init container's device is on no node of the machine
-        width = self.nodes.bit_length()
-        capacity = _by_lowest_node(self._masks(request, request.nodes), width)
-        return offered(
+        amounts = self._amounts(count, (*free, *kept))
+        capacity = self._amounts(count, known)
+        if amounts is None or capacity is None:
+            return None
+        return unlisted(
             Unlisted(
-                amounts=(Amount(_by_lowest_node([*free, *kept], width), request.count),),
-                preferred_size=fewest_nodes([Amount(capacity, request.count)], within.mask),
-                within=within.mask,
+                amounts=(*amounts, *self._each(kept)),
+                preferred_size=fewest_nodes(capacity, within),
+                within=within,
+            )
+        )
+
+    def _amounts(self, count: int, masks: Sequence[int]) -> tuple[Amount, ...] | None:
+        """Return what makes a set have as many of these devices; None where amounts by node cannot say it."""
+        width = self.nodes.bit_length()
+        if all(mask.bit_count() < 2 for mask in masks):
+            return (Amount(_by_lowest(masks, width), count),)
+        on_nodes = [mask for mask in masks if mask]
+        return self._each(on_nodes) if len(on_nodes) == count else None
+
+    def _each(self, masks: Iterable[int]) -> tuple[Amount, ...]:
+        """Return what makes a set have a node of each of these."""
+        width = self.nodes.bit_length()
+        return tuple(Amount(tuple(mask >> node & 1 for node in range(width)), 1) for mask in sorted(set(masks)))
+
+    def _by_lowest_node(
+        self, count: int, within: int, known: Sequence[int], free: Sequence[int], kept: Sequence[int]
+    ) -> Hints:
+        """Return the hints of devices on many nodes; a device on several of them counts for the lowest."""
+        width = self.nodes.bit_length()
+        return unlisted(
+            Unlisted(
+                amounts=(Amount(_by_lowest([*free, *kept], width), count),),
+                preferred_size=fewest_nodes([Amount(_by_lowest(known, width), count)], within),
+                within=within,
                 required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
             )
         )
@@ -133,7 +178,7 @@ def has_preferred(hints: Hints) -> bool:
     return any(hint.preferred for hint in hints or ())
 
 
-def _by_lowest_node(masks: Iterable[int], width: int) -> tuple[int, ...]:
+def _by_lowest(masks: Iterable[int], width: int) -> tuple[int, ...]:
     """Return how many of these devices have each node as their lowest."""
     counts = [0] * width
     for mask in masks:

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from policies.errors import PolicyOptionsError, UnknownPolicyError
-from policies.hints.choices import Choices, listed_choices, resources_of
-from policies.hints.model import HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
+from policies.hints.choices import ANY_OTHER, Choices, listed_choices, resources_of
+from policies.hints.model import Hint, HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
+from policies.hints.node_sets import listed
 from policies.hints.order import MaskOrder, by_wanted_size
-from policies.hints.reach import Reach
+from policies.hints.reach import LATTICE_NODES, Reach, TooManyHintsError
+from policies.hints.search import SearchTooLongError, Steps
 from policies.hints.unlisted import merge_families, single_node_hints
 
 KUBELET_NODES: Final = 8
@@ -22,10 +24,18 @@ CLOSEST_POLICIES: Final = ("best-effort", "restricted")
 """The policies that ``prefer-closest-numa-nodes`` changes."""
 
 
-def merge(offers: Sequence[Offers], nodes: Nodes, policy: str, options: MergeOptions | None = None) -> Merged:
+def merge(
+    offers: Sequence[Offers],
+    nodes: Nodes,
+    policy: str,
+    options: MergeOptions | None = None,
+    steps: Steps | None = None,
+) -> Merged:
     """Return what a policy makes of the hints of all providers.
 
-    Raises UnknownPolicyError, PolicyOptionsError, TooManyHintsError and SearchTooLongError.
+    ``steps``: what searches among hints that are not listed may take together; up to 16 nodes these hints are listed
+    where that is not enough. Raises UnknownPolicyError and PolicyOptionsError; on machines of more nodes
+    TooManyHintsError and SearchTooLongError.
     """
     if policy not in POLICIES:
         raise UnknownPolicyError(policy, POLICIES)
@@ -41,8 +51,19 @@ def merge(offers: Sequence[Offers], nodes: Nodes, policy: str, options: MergeOpt
         offered = [replace(o, hints=single_node_hints(o.hints)) for o in offered]
     choices = [listed_choices(o.provider, o.resource, o.hints) for o in offered if not isinstance(o.hints, Unlisted)]
     if len(choices) < len(offered):
-        return merge_families(offered, order, policy)
+        try:
+            return merge_families(offered, order, policy, steps)
+        except (TooManyHintsError, SearchTooLongError):
+            if order.full.bit_count() > LATTICE_NODES:
+                raise
+            choices = [listed_choices(o.provider, o.resource, _as_list(o.hints)) for o in offered]
     return _RULES[policy](choices, order)
+
+
+def _as_list(hints: Sequence[Hint] | Unlisted) -> Sequence[Hint]:
+    """Return hints of a machine with few nodes as a list, which is never empty."""
+    found = listed(hints) if isinstance(hints, Unlisted) else hints
+    return found or (ANY_OTHER,)
 
 
 def _check(options: MergeOptions, nodes: Nodes, policy: str) -> None:

@@ -70,15 +70,24 @@ def by_size(count: int) -> tuple[int, ...]:
 
 def offered(family: Unlisted) -> Sequence[Hint] | Unlisted:
     """Return the hints of a family as a list, by size and lowest nodes; the family itself where that is too long."""
+    return unlisted(family) if family.within.bit_count() > MAX_LISTED_NODES else listed(family)
+
+
+def listed(family: Unlisted) -> Sequence[Hint]:
+    """Return all hints of a family of at most ``MAX_LISTED_NODES`` nodes, by size and lowest nodes."""
     nodes = tuple(NodeSet(family.within))
-    if len(nodes) > MAX_LISTED_NODES:
-        has_any = all(sum(amount.free[node] for node in nodes) >= amount.request for amount in family.amounts)
-        return family if has_any else family.listed
     fitting = _fitting(family, nodes)
     masks = sums(1 << node for node in nodes)
     is_preferred = _preference(family, nodes)
     hints = tuple(Hint(masks[index], is_preferred[index]) for index in fitting)
     return tuple(sorted((*hints, *family.listed), key=_rank)) if family.listed else hints
+
+
+def unlisted(family: Unlisted) -> Sequence[Hint] | Unlisted:
+    """Return the family, or where no set of it has enough its listed hints."""
+    nodes = tuple(NodeSet(family.within))
+    has_any = all(sum(amount.free[node] for node in nodes) >= amount.request for amount in family.amounts)
+    return family if has_any else family.listed
 
 
 def _fitting(family: Unlisted, nodes: Sequence[int]) -> list[int]:

@@ -5,7 +5,7 @@ the one of the lowest mask. A branch ends as soon as a bound says that nothing c
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,13 +15,15 @@ from policies.errors import PolicyBaseError
 from policies.hints.model import Amount
 
 MAX_STEPS = 100_000
-"""The most nodes that a search decides on, over all its branches: a few tenths of a second of work."""
+"""The most nodes that the searches of a merge decide on, over all their branches: a few tenths of a second of work."""
 MAX_CLOSEST_STEPS = 4_000
 """The same where distances count: a step takes longer, and what was found until then is a result, too."""
 MAX_SEARCH_NODES = 256
 """The most nodes of a search: each is a call within a call. Machines have at most 64 or so."""
 
 Distances = Sequence[Sequence[int]]
+_Slack = tuple[tuple[int, ...], ...]  # by giver, of each of its amounts
+_State = tuple[int, int, _Slack]
 
 
 class SearchTooLongError(PolicyBaseError):
@@ -32,7 +34,9 @@ class SearchTooLongError(PolicyBaseError):
 
 
 @dataclass(slots=True)
-class _Steps:
+class Steps:
+    """What is left of the steps that searches may take together."""
+
     left: int = MAX_STEPS
 
     def take(self) -> None:
@@ -71,6 +75,7 @@ def lowest_set(
     within: int,
     required: int = 0,
     accept: Callable[[int], bool] | None = None,
+    steps: Steps | None = None,
 ) -> int:
     """Return the lowest mask of this many nodes that reaches all amounts, and is accepted; 0 = there is none.
 
@@ -84,7 +89,7 @@ def lowest_set(
     missing = tuple(a.request - sum(a.free[node] for node in members(required)) for a in amounts)
     tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
     failed: set[tuple[int, int, tuple[int, ...]]] = set()
-    steps = _Steps()
+    steps = steps or Steps()
 
     def visit(position: int, mask: int, left: int, missing: tuple[int, ...]) -> int:
         """Decide on the nodes below the position, of which as many as are left have to bring what is missing."""
@@ -106,7 +111,7 @@ def lowest_set(
     return visit(len(nodes), required, size - required.bit_count(), tuple(max(part, 0) for part in missing))
 
 
-def fewest_nodes(amounts: Sequence[Amount], within: int, required: int = 0) -> int:
+def fewest_nodes(amounts: Sequence[Amount], within: int, required: int = 0, steps: Steps | None = None) -> int:
     """Return the number of nodes of the smallest set that reaches all amounts; 0 = there is none.
 
     Raises SearchTooLongError.
@@ -117,7 +122,8 @@ def fewest_nodes(amounts: Sequence[Amount], within: int, required: int = 0) -> i
     if len(amounts) == 1:
         return least
     sizes = range(max(least, required.bit_count()), within.bit_count() + 1)
-    return next((size for size in sizes if lowest_set(amounts, size, within, required)), 0)
+    steps = steps or Steps()
+    return next((size for size in sizes if lowest_set(amounts, size, within, required, steps=steps)), 0)
 
 
 def _fewest_of_one(amount: Amount, within: int, required: int) -> int:
@@ -163,7 +169,7 @@ class ClosestSearch:
         """
         size, required, nodes = known.bit_count(), self._required, self._nodes
         tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
-        steps = _Steps(MAX_CLOSEST_STEPS)
+        steps = Steps(MAX_CLOSEST_STEPS)
         found = [(distance_within(known, self._distances), known)]
 
         def visit(position: int, mask: int, left: int, missing: tuple[int, ...], costs: dict[int, int]) -> None:
@@ -221,6 +227,7 @@ class OverlapSearch:
 
     givers: Sequence[Giver]
     within: int
+    steps: Steps = field(default_factory=Steps)
     _nodes: list[int] = field(init=False)
     _slack: tuple[tuple[int, ...], ...] = field(init=False)
 
@@ -239,41 +246,49 @@ class OverlapSearch:
         if not 0 < size <= len(self._nodes) or any(part < 0 for parts in self._slack for part in parts):
             return None
         sums = cache(self._sums)
-        given = [0] * len(self.givers)
-        failed: set[tuple[int, int, tuple[tuple[int, ...], ...]]] = set()
-        steps = _Steps()
+        lowest = [sum(1 << node for node in self._nodes[:count]) for count in range(size + 1)]
+        # By what is to be decided: the lowest mask (-1: there is none), who gives the node up (-1: it stays), the rest.
+        known: dict[_State, tuple[int, int, _Slack]] = {}
 
-        def visit(position: int, mask: int, left: int, slack: tuple[tuple[int, ...], ...]) -> int:
-            """Decide on the nodes below the position, of which as many as are left stay in."""
-            steps.take()
+        def visit(position: int, left: int, slack: _Slack) -> int:
+            """Decide on the nodes below the position, of which as many as are left stay in; return these."""
+            self.steps.take()
             surplus = position - left
             if surplus < 0 or left < 0 or (surplus and surplus > _most_given(sums(position), slack)):
-                return 0
-            if not position:
-                return mask
+                return -1
             state = (position, left, slack)
-            if state in failed:
-                return 0
-            node = self._nodes[position - 1]
+            if not position or state in known:
+                return known[state][0] if position else 0
+            node, best = self._nodes[position - 1], (-1, -1, slack)
             for giver, less in self._ways_out(node, slack) if surplus and not (only or 0) >> node & 1 else ():
-                found = visit(position - 1, mask, left, less)
-                if found:
-                    given[giver] |= 1 << node
-                    return found
-            if only is None or only >> node & 1:
-                found = visit(position - 1, mask | 1 << node, left - 1, slack)
-                if found:
-                    return found
-            failed.add(state)
-            return 0
+                # Who gives the node up decides what can be given up below, so that a second way may be a lower mask.
+                found = visit(position - 1, left, less)
+                best = (found, giver, less) if found >= 0 and (best[0] < 0 or found < best[0]) else best
+                if best[0] == lowest[left] or (only is not None and best[0] >= 0):
+                    break
+            if best[0] < 0 and (only is None or only >> node & 1):
+                found = visit(position - 1, left - 1, slack)
+                best = (found | 1 << node, -1, slack) if found >= 0 else best
+            known[state] = best
+            return best[0]
 
-        found = visit(len(self._nodes), 0, size, self._slack)
-        return (found, tuple(given)) if found else None
+        found = visit(len(self._nodes), size, self._slack)
+        return (found, self._given(size, known)) if found >= 0 else None
 
-    def _ways_out(
-        self, node: int, slack: tuple[tuple[int, ...], ...]
-    ) -> Iterable[tuple[int, tuple[tuple[int, ...], ...]]]:
-        """Return who can give the node up, each with the slack that is then left, the least loss first."""
+    def _given(self, left: int, known: Mapping[_State, tuple[int, int, _Slack]]) -> tuple[int, ...]:
+        """Return what each giver gives up in the result of a search."""
+        given, slack = [0] * len(self.givers), self._slack
+        for position in range(len(self._nodes), 0, -1):
+            _, giver, less = known[position, left, slack]
+            if giver < 0:
+                left -= 1
+            else:
+                given[giver] |= 1 << self._nodes[position - 1]
+            slack = less
+        return tuple(given)
+
+    def _ways_out(self, node: int, slack: _Slack) -> Iterable[tuple[int, _Slack]]:
+        """Return who can give the node up, each with the slack that is then left; only one where it loses nothing."""
         ways = []
         for i, (giver, parts) in enumerate(zip(self.givers, slack, strict=True)):
             if giver.required >> node & 1:
@@ -295,7 +310,7 @@ class OverlapSearch:
         return found
 
 
-def _most_given(sums: list[tuple[int, list[list[int]]]], slack: tuple[tuple[int, ...], ...]) -> int:
+def _most_given(sums: list[tuple[int, list[list[int]]]], slack: _Slack) -> int:
     """Return a bound on how many nodes the givers can give up together."""
     return sum(
         min((count, *(bisect_right(smallest, part) for smallest, part in zip(of_giver, parts, strict=True))))

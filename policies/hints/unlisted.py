@@ -13,7 +13,7 @@ from policies.hints.choices import ANY_OTHER, Choices, Offered, listed_choices
 from policies.hints.model import Hint, HintOrigin, Merged, Unlisted
 from policies.hints.order import MaskOrder, by_wanted_size
 from policies.hints.reach import MAX_PAIRS, TooManyHintsError
-from policies.hints.search import ClosestSearch, Giver, OverlapSearch, fewest_nodes, lowest_set, members, reaches
+from policies.hints.search import ClosestSearch, Giver, OverlapSearch, Steps, fewest_nodes, lowest_set, members, reaches
 
 UNLISTED_POLICIES: Final = ("best-effort", "restricted", "proposed-strict")
 """The policies that need no list; ``single-numa-node`` lists the few hints that it looks at."""
@@ -38,10 +38,10 @@ class Family:
             return True
         return family is not None and is_offered(family, mask) and is_preferred(family, mask)
 
-    def narrowest(self) -> int:
+    def narrowest(self, steps: Steps) -> int:
         """Return the number of nodes of the smallest mask; 0 where there is none."""
         family = self.unlisted
-        fewest = 0 if family is None else fewest_nodes(family.amounts, family.within, family.required)
+        fewest = 0 if family is None else fewest_nodes(family.amounts, family.within, family.required, steps)
         return min((size for size in (self.choices.narrowest(), fewest) if size), default=0)
 
 
@@ -68,19 +68,23 @@ def single_node_hints(hints: Sequence[Hint] | Unlisted) -> Sequence[Hint]:
     return (*found, *hints.listed) or (ANY_OTHER,)
 
 
-def merge_families(offered: Sequence[Offered], order: MaskOrder, policy: str) -> Merged:
-    """Return what one of ``UNLISTED_POLICIES`` makes of these hints. Raises what ``merge`` does."""
+def merge_families(offered: Sequence[Offered], order: MaskOrder, policy: str, steps: Steps | None = None) -> Merged:
+    """Return what one of ``UNLISTED_POLICIES`` makes of these hints. Raises what ``merge`` does.
+
+    ``steps``: what all searches of the merge may take together.
+    """
     if policy not in UNLISTED_POLICIES:
         raise PolicyOptionsError("policy", policy, _LISTS_NEEDED)
     families = [_family(found) for found in offered]
-    agreed = _agreed(families, order)
+    steps = steps or Steps()
+    agreed = _agreed(families, order, steps)
     if agreed:
         affinity, mask = agreed
         rests_on = tuple(_origin(family, mask) for family in families)
         return Merged(affinity, preferred=True, admit=True, rests_on=rests_on)
     if policy == "proposed-strict":
         return Merged(None, preferred=False, admit=False, has_hint=False)
-    found = _overlap(families, order)
+    found = _overlap(families, order, steps)
     affinity, rests_on = found or (order.full, ())
     return Merged(affinity, preferred=False, admit=policy == "best-effort", rests_on=rests_on)
 
@@ -101,7 +105,7 @@ def _origin(family: Family, mask: int) -> HintOrigin:
     return HintOrigin(choices.provider, choices.resource, Hint(None if is_any else mask, preferred=True))
 
 
-def _agreed(families: Sequence[Family], order: MaskOrder) -> tuple[int, int] | None:
+def _agreed(families: Sequence[Family], order: MaskOrder, steps: Steps) -> tuple[int, int] | None:
     """Return the best mask that preferred hints of all resources have, on the machine and as offered."""
     bound = [family for family in families if True not in family.choices.any_flags]
     if bound:
@@ -112,13 +116,13 @@ def _agreed(families: Sequence[Family], order: MaskOrder) -> tuple[int, int] | N
     else:
         masks = set().union({order.full}, *(family.choices.preferred for family in families))
         groups = [[family.unlisted] for family in families if family.unlisted is not None]
-    masks.update(_common(group, order) for group in groups)
+    masks.update(_common(group, order, steps) for group in groups)
     offered = {mask & order.full: mask for mask in sorted(masks, reverse=True)}
     best = order.best(mask for mask in offered if mask)
     return (best, offered[best]) if best else None
 
 
-def _common(group: Sequence[Unlisted], order: MaskOrder) -> int:
+def _common(group: Sequence[Unlisted], order: MaskOrder, steps: Steps) -> int:
     """Return the best mask that is preferred in each of these families; 0 = there is none."""
     within, required = order.full, 0
     for family in group:
@@ -132,7 +136,7 @@ def _common(group: Sequence[Unlisted], order: MaskOrder) -> int:
 
     for size in sorted(sizes):
         is_by_size = all(family.preferred_size == size for family in group)
-        found = lowest_set(amounts, size, within, required, None if is_by_size else accept)
+        found = lowest_set(amounts, size, within, required, None if is_by_size else accept, steps)
         if found and order.distances is not None:
             found = ClosestSearch(order.distances, within, required).best(found, accept, amounts)
         if found:
@@ -179,27 +183,27 @@ def _branches(families: Sequence[Family], full: int) -> Iterator[_Branch]:
     yield from branches.values()
 
 
-def _overlap(families: Sequence[Family], order: MaskOrder) -> tuple[int, tuple[HintOrigin, ...]] | None:
+def _overlap(families: Sequence[Family], order: MaskOrder, steps: Steps) -> tuple[int, tuple[HintOrigin, ...]] | None:
     """Return the best overlap of one hint of each resource, with those hints; None = every overlap is empty."""
-    branches = [(branch, _search(branch, families)) for branch in _branches(families, order.full)]
-    wanted = max((family.narrowest() for family in families), default=0)
+    branches = [(branch, _search(branch, families, steps)) for branch in _branches(families, order.full)]
+    wanted = max((family.narrowest(steps) for family in families), default=0)
     widest = max((branch.within.bit_count() for branch, _ in branches), default=0)
     for size in sorted(range(1, widest + 1), key=lambda size: by_wanted_size(size, wanted)):
         found = {_best_overlap(search, size, order): (branch, search) for branch, search in reversed(branches)}
         best = order.best(mask for mask in found if mask)
         if best:
-            branch, search = found[best]
-            given = search.lowest(size, best)
+            branch, _ = found[best]
+            given = _search(branch, families, Steps()).lowest(size, best)
             return best, tuple(_origins(branch, families, order.full, given[1] if given else ()))
     return None
 
 
-def _search(branch: _Branch, families: Sequence[Family]) -> OverlapSearch:
+def _search(branch: _Branch, families: Sequence[Family], steps: Steps) -> OverlapSearch:
     givers = []
     for family, part in zip(families, branch.parts, strict=True):
         if part is None and family.unlisted is not None:
             givers.append(Giver(family.unlisted.amounts, family.unlisted.within, family.unlisted.required))
-    return OverlapSearch(givers, branch.within)
+    return OverlapSearch(givers, branch.within, steps)
 
 
 def _best_overlap(search: OverlapSearch, size: int, order: MaskOrder) -> int:

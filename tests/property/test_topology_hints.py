@@ -72,7 +72,7 @@ class Kubelet:
         return sum(g.request.memory_limit_bytes or 0 for g in grants)
 
     def device(self, place: DeviceLocality) -> set[int]:
-        return {place.nodes.mask}
+        return {1 << node for node in place.nodes}
 
     def preferred(self, could: object, can: object) -> set[int]:
         assert callable(could) and callable(can)
@@ -94,6 +94,17 @@ def request_of(rng: random.Random, number: int, machine: Machine, *, memory_byte
     pod = Pod(key.pod_uid, f"pod-{number}", "default", qos)
     limit = memory_bytes if qos is QosClass.GUARANTEED else None
     return Request(key, pod, mcpu, memory_request_bytes=memory_bytes, memory_limit_bytes=limit, hints=places)
+
+
+def near_several(rng: random.Random, request: Request, machine: Machine) -> Request:
+    """The request with up to three devices that lie near a row of nodes each, as those of a socket do."""
+    ids, places = [node.id for node in machine.nodes], []
+    for kind in range(rng.choice((0, 1, 2, 3))):
+        first, count = rng.randrange(len(ids)), rng.randrange(1, len(ids) - 1)
+        near = [node for node in machine.nodes if (node.id - first) % len(ids) < count]
+        cpus = CpuSet.of_masks(node.cpus.mask for node in near)
+        places.append(DeviceLocality(f"/dev/{'xyz'[kind]}0", cpus, NodeSet.of(node.id for node in near)))
+    return replace(request, hints=tuple(places))
 
 
 def has_room(machine: Machine, available: CpuSet, held: Allocations, request: Request) -> bool:
@@ -140,6 +151,29 @@ def test_containers_lie_within_their_nodes_and_none_is_refused_that_the_kubelet_
         assert all(is_within(machine, grant) for grant in held.grants)
         assert policy.reinstate(held).kept == tuple(grant.container for grant in held.grants)
     assert admitted
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_on_nine_to_sixteen_nodes_with_devices_near_several_a_policy_is_as_strict_as_the_kubelets(seed: int) -> None:
+    rng, wanted = random.Random(seed), STRICT[seed % 2]
+    nodes = 9 + seed // 2
+    machine = describe({"packages": 1, "nodes": nodes, "cores": 2, "memory": "8Gi"})
+    options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=TopologyOptions(wanted))
+    policy, available = build_policy("topology-aware", machine, options), machine.online - CpuSet.of([0])
+    held, admitted, refused = Allocations(), 0, 0
+    for number in range(STEPS):
+        plain = request_of(rng, number, machine, memory_bytes=1 << 20)
+        request = near_several(rng, replace(plain, cpu_request_mcpu=rng.choice((1000, 2000, 3000))), machine)
+        if request.pod.qos is not QosClass.GUARANTEED or not has_room(machine, available, held, request):
+            continue
+        decision = policy.decide(held, request)
+        is_admitted = Kubelet(machine, available, held).admits(request, wanted)
+        assert isinstance(decision, Placed) == is_admitted, (request, decision)
+        admitted, refused = admitted + is_admitted, refused + (not is_admitted)
+        if isinstance(decision, Placed):
+            held = held.with_grants(*decision.moved, decision.grant)
+            assert all(is_within(machine, grant) for grant in held.grants)
+    assert admitted and refused
 
 
 @pytest.mark.parametrize("seed", range(16))

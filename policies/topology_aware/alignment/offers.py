@@ -274,7 +274,7 @@ def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
     for resource, places in found.items():
         chosen = frozenset(places)
         request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
-        offers = DeviceProvider(every, {resource: request}).offers() or {}
+        offers = DeviceProvider(every, {resource: request}, MOST_LISTED).offers()
         wanted = f"{len(places)} device{'' if len(places) == 1 else 's'}"
         yield ResourceHints(resource, offers[resource], wanted, _devices_text(places), "hints")
 

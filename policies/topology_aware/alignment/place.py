@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import CpuKind, Decision, Placed, Reason, Rejected
+from policies.errors import PolicyBaseError
 from policies.hints.merge import merge
 from policies.hints.model import Merged, MergeOptions, Nodes
 from policies.hints.reach import TooManyHintsError
@@ -88,7 +89,7 @@ def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Plac
     try:
         found = _merge_of(context, rules)
     except (TooManyHintsError, SearchTooLongError) as error:
-        return _with_reasons(place(_within(context, None)), reasons.not_merged(context.request, rules, error))
+        return _place_undecided(context, rules, place, error)
     if not found.merged.admit:
         return Rejected(reasons.refused(context.request, rules, found.offers))
     why = _reasons(context, rules, found)
@@ -103,6 +104,15 @@ def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Plac
     return _with_reasons(anywhere, *why, reasons.beyond(found.alignment, decision.reason, shares=False))
 
 
+def _place_undecided(
+    context: PlacementContext, rules: TopologyOptions, place: Place, error: PolicyBaseError
+) -> Decision:
+    """Refuse a container whose hints take too long to merge, or place it as without hints where that is allowed."""
+    if rules.policy in _STRICT:
+        return Rejected(reasons.undecided(context.request, rules, error))
+    return _with_reasons(place(_within(context, None)), reasons.not_merged(context.request, rules, error))
+
+
 def pod_refused(context: PlacementContext) -> Rejected | None:
     """Return why the pod that this request stands for finds no nodes, before any of its containers comes."""
     rules = rules_of(context)
@@ -111,8 +121,8 @@ def pod_refused(context: PlacementContext) -> Rejected | None:
         return None
     try:
         found = _merge_of(context, rules)
-    except (TooManyHintsError, SearchTooLongError):
-        return None  # each container says so
+    except (TooManyHintsError, SearchTooLongError) as error:
+        return Rejected(reasons.undecided(context.request, rules, error))
     if found.merged.admit:
         return None
     return Rejected(reasons.refused(context.request, rules, found.offers))

@@ -66,8 +66,14 @@ def unmerged(request: Request, rules: TopologyOptions) -> Reason:
 
 
 def not_merged(request: Request, rules: TopologyOptions, error: PolicyBaseError) -> Reason:
-    """The hints of a machine with many nodes take too long: no container is refused for that."""
+    """The hints of a machine with many nodes take too long: ``best-effort`` places the container as without them."""
     return Reason(ReasonCode.TOPOLOGY_BEYOND, f"{policy_text(request, rules)} has no effect: {error}")
+
+
+def undecided(request: Request, rules: TopologyOptions, error: PolicyBaseError) -> Reason:
+    """The same under a policy that may not place a container on nodes that it does not know to be preferred."""
+    remedy = "or give it the topology policy best-effort"
+    return Reason(ReasonCode.STRICT_TOPOLOGY, f"{policy_text(request, rules)} cannot be kept: {error}, {remedy}")
 
 
 def kept(alignment: Alignment, *, of_pod: bool) -> Reason:

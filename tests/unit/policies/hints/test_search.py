@@ -1,6 +1,5 @@
 import random
 from collections.abc import Callable
-from functools import partial
 from itertools import combinations
 
 import pytest
@@ -12,6 +11,7 @@ from policies.hints.search import (
     Giver,
     OverlapSearch,
     SearchTooLongError,
+    Steps,
     distance_within,
     fewest_nodes,
     lowest_set,
@@ -77,10 +77,17 @@ def test_the_closest_set_is_that_of_trying_all() -> None:
         assert ClosestSearch(distances, (1 << nodes) - 1).best((1 << size) - 1, lambda mask: True) == best
 
 
-def test_a_search_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_Steps", partial(search._Steps, 3))
+def test_a_search_that_takes_too_long_ends() -> None:
     with pytest.raises(SearchTooLongError, match="too long"):
-        lowest_set((FREE,), 2, ALL, accept=lambda mask: False)
+        lowest_set((FREE,), 2, ALL, accept=lambda mask: False, steps=Steps(3))
+
+
+def test_searches_share_their_steps() -> None:
+    steps = Steps()
+    lowest_set((FREE,), 2, ALL, steps=steps)
+    after_one = steps.left
+    OverlapSearch((), ALL, steps).lowest(4)
+    assert search.MAX_STEPS > after_one > steps.left
 
 
 def test_a_search_for_the_closest_that_takes_too_long_ends_with_the_best_until_then(

@@ -1,11 +1,11 @@
 import pytest
 
 from policies.errors import PolicyOptionsError
-from policies.hints import search, unlisted
+from policies.hints import unlisted
 from policies.hints.merge import merge
 from policies.hints.model import Amount, Hint, Hints, Merged, MergeOptions, Nodes, Offers, Unlisted
 from policies.hints.reach import TooManyHintsError
-from policies.hints.search import SearchTooLongError
+from policies.hints.search import SearchTooLongError, Steps
 from policies.hints.unlisted import is_offered, is_preferred, single_node_hints
 
 FOUR = Nodes(0b1111, ((10, 12, 30, 30), (12, 10, 30, 30), (30, 30, 10, 12), (30, 30, 12, 10)))
@@ -88,11 +88,20 @@ def test_a_policy_that_needs_every_hint_is_refused() -> None:
         merged(CPU, policy="strict-2019")
 
 
-def test_more_than_a_search_can_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = Unlisted((Amount((1, 1, 1, 1), 4),), preferred_size=1, within=0b1111, listed=(Hint(0b0011, False),))
+def test_more_than_a_search_can_do_is_refused_on_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = Unlisted((Amount((1,) * 17, 4),), preferred_size=1, within=(1 << 17) - 1, listed=(Hint(0b0011, False),))
+    other = Unlisted((Amount((1,) * 17, 1),), preferred_size=1, within=(1 << 17) - 1)
+    nodes = Nodes((1 << 17) - 1)
+    with pytest.raises(SearchTooLongError):
+        merge([{"a": wide, "b": other}], nodes, "best-effort", steps=Steps(5))
     monkeypatch.setattr(unlisted, "MAX_BRANCHES", 1)
     with pytest.raises(TooManyHintsError):
-        merged(two, CPU)
-    monkeypatch.setattr(search, "MAX_SEARCH_NODES", 3)
-    with pytest.raises(SearchTooLongError):
-        merged(two, CPU)
+        merge([{"a": wide, "b": other}], nodes, "best-effort")
+
+
+def test_on_few_nodes_hints_are_listed_where_a_search_takes_too_long() -> None:
+    two = Unlisted((Amount((1, 1, 1, 1), 4),), preferred_size=1, within=0b1111, listed=(Hint(0b0011, False),))
+    for policy in ("best-effort", "restricted"):
+        searched, listed = (merge([{"a": two, "b": CPU}], FOUR, policy, steps=Steps(most)) for most in (1000, 0))
+        assert (searched.affinity, searched.preferred, searched.admit) == (0b0011, False, policy == "best-effort")
+        assert (listed.affinity, listed.preferred, listed.admit) == (0b0011, False, policy == "best-effort")

@@ -194,14 +194,23 @@ def at_nic(node: int) -> tuple[DeviceLocality, ...]:
     return (DeviceLocality("/dev/nic0", CpuSet(), NodeSet.of([node])),)
 
 
-def test_hints_that_take_too_long_to_merge_refuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("policy", ["restricted", "best-effort"])
+def test_hints_that_take_too_long_to_merge_refuse_a_container_under_a_strict_policy_only(
+    monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
     monkeypatch.setattr(search, "MAX_SEARCH_NODES", 1)
-    rules = TopologyOptions(TopologyPolicy.RESTRICTED, POD)
-    policy = topology_aware(describe({"packages": 2, "nodes": 10, "cores": 2}), topology=rules)
+    rules = TopologyOptions(TopologyPolicy(policy), POD)
+    many = topology_aware(describe({"packages": 2, "nodes": 10, "cores": 2}), topology=rules)
     wanted = request("a/c", 6000, pod_sums=PodSums(6000))
-    decision = placed(policy.decide(NOTHING, wanted))
-    assert (len(decision.grant.owned), within(decision), codes(decision)[0]) == (6, "", "topology-beyond")
-    assert policy.refused_pod(NOTHING, wanted) is None
+    decision = many.decide(NOTHING, wanted)
+    if policy == "best-effort":
+        assert (within(placed(decision)), codes(placed(decision))[0]) == ("", "topology-beyond")
+        return
+    assert rejected(decision).reason.code == "strict-topology"
+    assert rejected(decision).reason.text.startswith(
+        "topology policy restricted (topologyManager.policy) cannot be kept: merging the hints of these NUMA nodes "
+    )
+    assert many.refused_pod(NOTHING, wanted) is not None
 
 
 @pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
