@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from policies.costs.model import CostError
+from policies.costs.text import is_plain_name
 from sysfs.cpuset import CpuSetError, NodeSet
 
 SELF = "X"
@@ -14,12 +15,16 @@ MAX_DEVICES = 256
 PCI_WORDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 _OLD_WORDS = {"SOC": "SYS"}
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Codes of terminals, also where a log or a clipboard has lost their first character.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])|\[[0-9;]*m")
 _GPU = re.compile(r"GPU\d+\Z")
 _NVLINKS = re.compile(r"NV(\d{1,3})\Z")
 _COLUMNS_OF_PLACE = ("CPU", "NUMA", "GPU")
-_NIC_NAME = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*\Z")
+_NIC_NAME = re.compile(r"\s*(NIC\d+):\s*(\S*)\s*\Z")
 _NONE = ("", "N/A")
+# A list of CPUs with spaces is one word.
+_LIST_GAP = re.compile(r"(?<=\d),[^\S\n]+(?=\d)")
+_AMD_TEXT = re.compile(r"ROCm System Management|rocm-smi|amd-smi|\bXGMI\b|^(?:ACCESS|WEIGHT|HOPS) TABLE", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,29 @@ def nvlinks(word: str) -> int:
 
 def read_links(text: str) -> LinkMatrix:
     """Return the matrix of a text with anything around it. Raises CostError for one that cannot be used."""
+    try:
+        return _matrix(text)
+    except CostError:
+        if found := _AMD_TEXT.search(text):
+            problem = (
+                "this is of AMD's tools; expected the text of nvidia-smi topo -m. The nodes of AMD's GPUs can be given"
+            )
+            raise CostError(text.count("\n", 0, found.start()) + 1, found[0], f"{problem} with --numa") from None
+        raise
+
+
+def _matrix(text: str) -> LinkMatrix:
     rows = [(number, _ESCAPE.sub("", row).replace("\r", "")) for number, row in enumerate(text.split("\n"), 1)]
     at, names = _header(rows)
     known = frozenset(names)
     found: dict[str, tuple[int, Sequence[str]]] = {}
     for number, row in rows[at:]:
-        cells = row.split(maxsplit=MAX_DEVICES + 4)
+        cells = _cells(row, len(names))
         if cells and cells[0] in known:
             if cells[0] in found:
                 raise CostError(number, cells[0], f"it has a row on line {found[cells[0]][0]} already; keep one matrix")
             found[cells[0]] = (number, cells[1:])
-    label = _labels(row for _, row in rows[at:])
+    label = _labels(rows[at:])
     shown = {name: label.get(name, name) for name in names}
     if twice := [name for name in names if list(shown.values()).count(shown[name]) > 1]:
         raise CostError(0, twice[-1], f"the legend calls {twice[0]} {shown[twice[0]]}, too; correct one")
@@ -80,6 +97,14 @@ def _header(rows: Sequence[tuple[int, str]]) -> tuple[int, Sequence[str]]:
                 raise CostError(number, row.split()[0], "a device stands twice in the columns; keep one matrix")
             return i + 1, names
     raise CostError(0, "GPU0", "no such column; expected the text that nvidia-smi topo -m prints")
+
+
+def _cells(row: str, devices: int) -> Sequence[str]:
+    """Return the cells of a row, empty ones too where the tool's tabs are left; a text from a terminal has spaces."""
+    cells = [cell.strip() for cell in row.split("\t", MAX_DEVICES + 4)]
+    if len(cells) > devices and not any(" " in cell for cell in cells[: devices + 1]):
+        return cells
+    return _LIST_GAP.sub(",", row).split(maxsplit=MAX_DEVICES + 4)
 
 
 def _words(names: Sequence[str], found: Mapping[str, tuple[int, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
@@ -116,6 +141,16 @@ def _nodes(row: tuple[int, Sequence[str]], devices: int, header: str) -> NodeSet
         raise CostError(number, text[:20], "expected NUMA nodes like 0 or 0-1, or N/A") from None
 
 
-def _labels(rows: Iterator[str]) -> dict[str, str]:
-    """Return the names of the NIC legend."""
-    return {found[1]: found[2] for row in rows if (found := _NIC_NAME.match(row))}
+def _labels(rows: Sequence[tuple[int, str]]) -> dict[str, str]:
+    """Return the names of the NIC legend. Raises CostError for one that cannot be an instance's name."""
+    labels: dict[str, str] = {}
+    for i, (number, row) in enumerate(rows):
+        found = _NIC_NAME.match(row)
+        if found is None:
+            continue
+        # A narrow terminal breaks the line before a long name.
+        name = found[2] or (rows[i + 1][1].strip() if i + 1 < len(rows) else "")
+        if not is_plain_name(name):
+            raise CostError(number, found[1], f"expected its name in the legend, got {name[:40]!r}; correct the legend")
+        labels[found[1]] = name
+    return labels

@@ -58,4 +58,5 @@ def name_order(name: str) -> tuple[tuple[str, int], ...]:
     ['b/0000:3b:00.0', 'cpu/cpu9', 'cpu/cpu10']
     """
     parts = _NUMBERS.split(name)
-    return tuple((parts[i], int(parts[i + 1]) if i + 1 < len(parts) else -1) for i in range(0, len(parts), 2))
+    pairs = ((parts[i], int(parts[i + 1]) if i + 1 < len(parts) else -1) for i in range(0, len(parts), 2))
+    return (*pairs, (name, 0))  # nic3 and nic03 are two names, whose order may not depend on that of a set

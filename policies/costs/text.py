@@ -16,6 +16,8 @@ MAX_RANGE = 8192
 MAX_NAME = 512
 
 _COST = re.compile(r"\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
+# What the kernel numbers: cpu03 is no other CPU than cpu3. Instances of other types are told apart as they are written.
+_KERNEL_STEMS = ("cpu/cpu", "memory/node")
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<low>\d+)(-(?P<high>\d+))?\Z", re.ASCII)
 _DASHED = re.compile(r"(?P<name>.*[^\d/-])-\Z")
 _BARE_COST = re.compile(r"(?P<indent> *)(?P<dash>- +)?(?P<cost>[\d.]+)(?P<rest> *(#.*)?)\Z")
@@ -28,8 +30,8 @@ def names_of(token: str, line: int = 0) -> tuple[str, ...]:
 
     >>> names_of("example.com/foo/id0-2")
     ('example.com/foo/id0', 'example.com/foo/id1', 'example.com/foo/id2')
-    >>> names_of("intel.com/fpga/fpga-2")
-    ('intel.com/fpga/fpga2',)
+    >>> names_of("intel.com/fpga/fpga-2"), names_of("cpu/cpu03")
+    (('intel.com/fpga/fpga2',), ('cpu/cpu3',))
     """
     try:
         return _names_of(token)
@@ -50,20 +52,33 @@ def _names_of(token: str) -> tuple[str, ...]:
         stem = dashed["name"]
     elif stem.endswith("-"):
         raise CostError(0, token, "expected a name that ends in N or N-M, with a letter before it")
+    is_kernels = f"{kind}/{stem}" in _KERNEL_STEMS
     if high is None:
-        return (f"{kind}/{stem}{low}",)
-    return tuple(f"{kind}/{stem}{number}" for number in _range(token, low, high))
+        return (f"{kind}/{stem}{low.lstrip('0') or '0' if is_kernels else low}",)
+    return tuple(f"{kind}/{stem}{number}" for number in _range(token, low, high, has_zeros=not is_kernels))
 
 
-def _range(token: str, low: str, high: str) -> Iterator[str]:
-    """Return the numbers of a range, with leading zeros where both ends have as many digits."""
+def _range(token: str, low: str, high: str, *, has_zeros: bool) -> Iterator[str]:
+    """Return the numbers of a range, with leading zeros where both ends have as many digits and they may stay."""
     first, last = int(low[-20:]), int(high[-20:])
     if max(len(low), len(high)) > 20 or first > last:
         raise CostError(0, _shown(token), "the range must begin with the smaller number, of at most 20 digits")
     if last - first >= MAX_RANGE:
         raise CostError(0, token, f"a range of {last - first + 1} names; at most {MAX_RANGE} are read")
-    width = len(low) if len(low) == len(high) else 0
+    width = len(low) if has_zeros and len(low) == len(high) else 0
     return (f"{number:0{width}d}" for number in range(first, last + 1))
+
+
+def is_plain_name(instance: str) -> bool:
+    """Return whether this text names an instance, below some type, and is read as it is written.
+
+    >>> is_plain_name("mlx5_0"), is_plain_name("mlx5_0-3"), is_plain_name("a/b"), is_plain_name("")
+    (True, False, False, False)
+    """
+    try:
+        return "/" not in instance and instance.isprintable() and names_of(f"type/{instance}") == (f"type/{instance}",)
+    except CostError:
+        return False
 
 
 def unique_names(tokens: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -88,6 +103,8 @@ def cost_of(token: str, line: int = 0) -> CostValue:
         raise CostError(line, text, "a cost cannot be negative; expected a number from 0")
     if not text.isascii() or not re.fullmatch(r"[\d.]+", text) or text.count(".") > 1:
         raise CostError(line, _shown(token), f"expected a cost, a number from 0 to {MAX_COST}")
+    if len(text) > 1 and text[0] == "0" and text[1].isdigit():
+        raise CostError(line, _shown(token), "may be meant as an octal number; write the cost without leading zeros")
     if not _COST.match(text) or Fraction(text) > MAX_COST:
         raise CostError(line, _shown(token), f"expected a cost of at most {MAX_COST}, with up to 6 decimals")
     value = Fraction(text)

@@ -27,6 +27,17 @@ def both_ways(words: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
 
 
 WORDS = both_ways({("GPU0", "GPU1"): "NV12", ("GPU0", "mlx5_0"): "PXB", ("GPU1", "mlx5_0"): "SYS"})
+# As the tool prints it: an empty cell before the last column, and rows of NICs that go on with empty ones.
+TABBED = """\
+\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m
+GPU0\t X \tNV12\tPXB\t0-15,32-47\t0\t\tN/A
+GPU1\tNV12\t X \tSYS\t\t1\t\tN/A
+NIC0\tPXB\tSYS\t X \t\t\t\t
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
 TABS = "\n".join("\t".join(row.split()) for row in PLAIN.splitlines()[1:4])
 
 
@@ -36,7 +47,14 @@ TABS = "\n".join("\t".join(row.split()) for row in PLAIN.splitlines()[1:4])
         PLAIN,
         PLAIN.replace("\n", "\r\n"),
         PLAIN.replace("GPU0    GPU1    NIC0", "\x1b[4mGPU0\x1b[0m    GPU1    \x1b[4mNIC0\x1b[0m"),
+        PLAIN.replace("GPU0    GPU1    NIC0", "[4mGPU0    GPU1    NIC0[0m"),
+        PLAIN.replace("NV12", "\x1b]8;;file:a\x07NV12\x1b]8;;\x1b\\\x1b(B"),
         PLAIN.replace("SYS", "SOC"),
+        PLAIN.replace("\n", "    \n"),
+        PLAIN.replace("0-15,32-47", "0-15, 32-47"),
+        PLAIN.replace("NIC0: mlx5_0", "NIC0:\nmlx5_0"),
+        PLAIN.replace("GPU1    NV12  ", "  MIG 1g.10gb  Device 0: (UUID: MIG-0)\nGPU1    NV12  "),
+        TABBED,
         f"some line before\n{PLAIN}",
         f"\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n{TABS}\n  NIC0: mlx5_0",
     ],
@@ -81,6 +99,9 @@ def test_a_word_tells_the_number_of_nvlinks() -> None:
         (PLAIN.replace("GPU1    NIC0    CPU", "GPU0    NIC0    CPU"), "line 1: GPU0: a device stands twice"),
         (" ".join(f"GPU{n}" for n in range(257)), "line 1: GPU256: 257 devices; at most 256 are read"),
         (PLAIN.replace("mlx5_0", "GPU0"), "NIC0: the legend calls GPU0 GPU0, too; correct one"),
+        (PLAIN.replace("mlx5_0", "mlx5/0"), "line 13: NIC0: expected its name in the legend, got 'mlx5/0'"),
+        (PLAIN.replace("mlx5_0", "mlx5-0"), "line 13: NIC0: expected its name in the legend, got 'mlx5-0'"),
+        (PLAIN.replace("mlx5_0\n", ""), "line 13: NIC0: expected its name in the legend, got ''"),
         (PLAIN + PLAIN, "line 14: GPU0: it has a row on line 2 already"),
     ],
 )
@@ -88,3 +109,18 @@ def test_what_cannot_be_used_is_named_with_its_line(text: str, problem: str) -> 
     with pytest.raises(CostError) as caught:
         read_links(text)
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("=== ROCm System Management Interface ===\n  GPU0 GPU1\nGPU0 0 15\nGPU1 15 0\n", "line 1: ROCm System"),
+        ("  GPU0 GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n", "line 2: XGMI"),
+        ("\nACCESS TABLE:\n 0000:0c:00.0\n0000:0c:00.0 ENABLED\n", "line 2: ACCESS TABLE"),
+    ],
+)
+def test_a_text_of_amds_tools_is_told_as_such(text: str, named: str) -> None:
+    with pytest.raises(CostError) as caught:
+        read_links(text)
+    assert str(caught.value).startswith(f"{named}")
+    assert "this is of AMD's tools; expected the text of nvidia-smi topo -m" in str(caught.value)

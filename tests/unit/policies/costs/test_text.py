@@ -3,7 +3,17 @@ from fractions import Fraction
 import pytest
 
 from policies.costs.model import CostError, CostLine, CostListing
-from policies.costs.text import MAX_COST, cost_line, cost_of, cost_text, names_of, ranges_of, unique_names, with_colons
+from policies.costs.text import (
+    MAX_COST,
+    cost_line,
+    cost_of,
+    cost_text,
+    is_plain_name,
+    names_of,
+    ranges_of,
+    unique_names,
+    with_colons,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +27,12 @@ from policies.costs.text import MAX_COST, cost_line, cost_of, cost_text, names_o
         ("a/card8-10", ["a/card8", "a/card9", "a/card10"]),
         ("intel.com/fpga/fpga-2", ["intel.com/fpga/fpga2"]),
         ("intel.com/fpga/fpga-2-3", ["intel.com/fpga/fpga2", "intel.com/fpga/fpga3"]),
+        ("cpu/cpu03", ["cpu/cpu3"]),
+        ("cpu/cpu000", ["cpu/cpu0"]),
+        ("cpu/cpu-08", ["cpu/cpu8"]),
+        ("cpu/cpu08-10", ["cpu/cpu8", "cpu/cpu9", "cpu/cpu10"]),
+        ("memory/node01", ["memory/node1"]),
+        ("a/cpu03", ["a/cpu03"]),
         ("pci/0000:3b:00.0", ["pci/0000:3b:00.0"]),
         ("nic/eth-a", ["nic/eth-a"]),
         ("memory/all", ["memory/all"]),
@@ -51,7 +67,8 @@ def test_a_name_that_cannot_be_read_is_named_with_its_line(token: str, problem: 
 
 
 @pytest.mark.parametrize(
-    ("token", "value"), [("0", 0), ("10", 10), ("007", 7), (str(MAX_COST), MAX_COST), ("2.5", Fraction(5, 2))]
+    ("token", "value"),
+    [("0", 0), ("10", 10), ("0.5", Fraction(1, 2)), (str(MAX_COST), MAX_COST), ("2.5", Fraction(5, 2))],
 )
 def test_a_cost_is_a_number(token: str, value: Fraction) -> None:
     assert cost_of(token) == value
@@ -67,6 +84,8 @@ def test_a_cost_is_a_number(token: str, value: Fraction) -> None:
         ("٣", "expected a cost"),
         (str(MAX_COST + 1), "at most"),
         ("9" * 5000, "at most"),
+        ("010", "octal number; write the cost without leading zeros"),
+        ("00", "without leading zeros"),
         ("0.1234567", "decimals"),
         ("1.", "decimals"),
     ],
@@ -132,3 +151,12 @@ def test_a_name_that_would_be_read_as_another_is_not_written(name: str) -> None:
 def test_instances_that_no_line_has_are_sources_without_costs() -> None:
     listing = CostListing((CostLine(("a/x0",), 5, ("b/y0",)),), ("a/x0", "b/y0", "b/y1", "b/y2"))
     assert cost_text(listing) == "a/x0:\n  - 5:\n    - b/y0\nb/y1-2:\n"
+
+
+@pytest.mark.parametrize("instance", ["", "a/b", "a b", "a-1", "a0-1", "a\x1b", "a\u202e0", "x" * 600])
+def test_a_name_that_is_no_instance_as_it_is_written_is_not_plain(instance: str) -> None:
+    assert not is_plain_name(instance)
+
+
+def test_a_name_with_a_number_is_plain() -> None:
+    assert is_plain_name("mlx5_bond_0")
