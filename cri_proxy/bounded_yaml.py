@@ -177,6 +177,8 @@ def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
         said = ", ".join(part for part in (error.context, error.problem) if part)
         # What is missing at the end of a text is found on the line after its last one.
         line = min(mark.line, max(text.count("\n", 0, -1), 0)) + first_line if mark else 0
+        if "cannot start any token" in said and _is_tab(text, mark):
+            said = "a tab where a value begins: YAML indents with spaces"
         raise YamlError(line, f"not YAML: {said}") from error
     except yaml.reader.ReaderError as error:
         # Its position counts characters or bytes, as the library was built; no other such character comes before.
@@ -184,6 +186,14 @@ def _as_yaml_error(text: str, first_line: int) -> Iterator[None]:
         raise YamlError(line, f"not YAML: U+{error.character:04X} is not allowed here: remove it") from error
     except (yaml.YAMLError, UnicodeError, OverflowError) as error:
         raise YamlError(0, f"not YAML: {str(error).splitlines()[0]}") from error
+
+
+def _is_tab(text: str, mark: yaml.Mark | None) -> bool:
+    """Return whether a tab stands there: the library shows the character in one of its builds only."""
+    if mark is None:
+        return False
+    line = text.split("\n", mark.line + 1)[mark.line : mark.line + 1]
+    return bool(line) and line[0][mark.column : mark.column + 1] == "\t"
 
 
 @dataclass(slots=True)

@@ -58,6 +58,8 @@ class YamlField:
         """Return the text of a file; ``-`` is standard input. Raises ``error``."""
         try:
             if path == "-":
+                if sys.stdin is None:  # the caller has closed it
+                    raise cls.error(path, 0, "standard input is closed: redirect a file to it, or name the file")
                 data = sys.stdin.buffer.read(max_bytes + 1)
             else:
                 with Path(path).open("rb") as file:
@@ -68,7 +70,8 @@ class YamlField:
         except OSError as error:
             raise cls.error(path, 0, f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
-            raise cls.error(path, 0, f"not UTF-8: byte {data[error.start]:#04x}") from None
+            line = data.count(b"\n", 0, error.start) + 1
+            raise cls.error(path, line, f"not UTF-8: byte {data[error.start]:#04x}; save it as UTF-8 text") from None
 
     @property
     def is_scalar(self) -> bool:
@@ -164,5 +167,24 @@ class YamlField:
                 return "a mapping"
             case Listing():
                 return "a list"
-        text = self._tree.text
-        return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
+        return short_repr(self._tree.text)
+
+
+def short_repr(text: str) -> str:
+    """Return a text in quotes for an error, cut where it is long.
+
+    >>> short_repr("many"), short_repr("9" * 4300)
+    ("'many'", "'999999999999999999999999999999999999999…'")
+    """
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
+
+
+def without_leading_zeros(number: str) -> str:
+    """Return the text of a number; raise ValueError where it begins with zeros: YAML 1.1 reads ``010`` as 8, 1.2 as 10.
+
+    >>> without_leading_zeros("0"), without_leading_zeros("10"), without_leading_zeros("0.5")
+    ('0', '10', '0.5')
+    """
+    if len(number) > 1 and number[0] == "0" and number[1].isdigit():
+        raise ValueError(f"{short_repr(number)} may be meant as an octal number: write it without leading zeros")
+    return number

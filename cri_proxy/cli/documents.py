@@ -15,7 +15,8 @@ from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.output import emit
 from cri_proxy.codec import encode
 from cri_proxy.errors import CommandFailed, CriProxyError
-from cri_proxy.yaml_fields import DocumentError, YamlField
+from cri_proxy.foreign_text import shorten
+from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr, without_leading_zeros
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
 
@@ -29,7 +30,10 @@ _DIALECT = Dialect(max_bytes=64 << 20, max_depth=40, max_nodes=4_000_000, has_al
 
 # Such a line begins a document wherever it stands, in a quoted text too (YAML 1.1, 4.3.5), so that the text can be cut
 # before it is parsed: what is not YAML in one document does not hide the next.
-_DOCUMENT_START = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
+_MARK = re.compile(r"^(?:---(?=\s|$)|%).*$", re.MULTILINE)
+# What may stand between a directive (%YAML 1.2) and the document that it is for.
+_NOTHING = re.compile(r"(?:[^\S\n]*(?:#[^\n]*)?\n)+")
+_EMPTY = "the document is empty: write one, or remove the --- above it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def choice(*known: str) -> Callable[[str], str]:
             return text
         near = get_close_matches(text, known, 1)
         remedy = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"expected one of {', '.join(known)}, got {text!r}{remedy}")
+        raise ValueError(f"expected one of {', '.join(known)}, got {short_repr(text)}{remedy}")
 
     return read
 
@@ -112,7 +116,7 @@ def truth(text: str) -> bool:
     """
     word = text.lower()
     if word not in ("true", "yes", "on", "false", "no", "off"):
-        raise ValueError(f"expected true or false, got {text!r}")
+        raise ValueError(f"expected true or false, got {short_repr(text)}")
     return word in ("true", "yes", "on")
 
 
@@ -123,8 +127,8 @@ def whole_number(text: str) -> int:
     8
     """
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError(f"expected a whole number from 0, got {text!r}")
-    return int(text)
+        raise ValueError(f"expected a whole number from 0, got {short_repr(text)}")
+    return int(without_leading_zeros(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +170,13 @@ class DocumentCommand(Generic[A]):
 
     def _answered(self, found: Document | DocumentError) -> A | _Failure:
         if isinstance(found, DocumentError):
-            return _Failure(str(found))
+            return _Failure(shorten(str(found)))
         try:
             return self.answer(found)
         except DocumentError as error:
-            return _Failure(str(error))
+            return _Failure(shorten(str(error)))
         except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
-            return _Failure(str(found.root.refuse(str(error))))
+            return _Failure(shorten(str(found.root.refuse(str(error)))))
 
     def _texts(self, answers: Sequence[A | _Failure]) -> str:
         return "\n\n".join(f"error: {a.error}" if isinstance(a, _Failure) else self.text(a) for a in answers)
@@ -190,14 +194,50 @@ def read_documents(
     """
     names = [option.name for option in options]
     text = repaired(YamlField.read_text(args.file, _DIALECT.max_bytes))
-    first_line = 1
-    for part in _DOCUMENT_START.split(text):
-        try:
-            for root in YamlField.documents(part, args.file, _DIALECT, first_line):
-                yield Document(root, _options_of(root, names), args)
-        except DocumentError as error:
-            yield error
-        first_line += part.count("\n")
+    empty: list[int] = []
+    for first_line, part in _parts(text):
+        found = list(_documents(args.file, part, first_line, names, args))
+        # An answer's place says which document it is for, so an empty one has its own. What is empty after the last
+        # one ends the file.
+        if found:
+            yield from (DocumentError(args.file, line, _EMPTY) for line in empty)
+            yield from found
+            empty = []
+        elif part.startswith(("---", "%")):
+            empty.append(first_line)
+
+
+def _documents(
+    file: str, part: str, first_line: int, names: Sequence[str], args: argparse.Namespace
+) -> Iterator[Document | DocumentError]:
+    """Yield the documents of a part of a file, mostly one; none where nothing stands in it."""
+    try:
+        for root in YamlField.documents(part, file, _DIALECT, first_line):
+            yield Document(root, _options_of(root, names), args)
+    except DocumentError as error:
+        yield error
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the text of each document with the line on which it begins."""
+    start, line = 0, 1
+    for end in (*_starts(text), len(text)):
+        if start < end:
+            yield line, text[start:end]
+        line += text.count("\n", start, end)
+        start = end
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Yield where documents begin: at their directives, else at ``---``."""
+    directive = end = -1
+    for mark in _MARK.finditer(text):
+        is_next = directive >= 0 and _NOTHING.fullmatch(text, end, mark.start()) is not None
+        if not mark[0].startswith("%"):
+            yield directive if is_next else mark.start()
+            directive = -1
+            continue
+        directive, end = directive if is_next else mark.start(), mark.end()
 
 
 def _options_of(root: YamlField, names: Sequence[str]) -> Mapping[str, YamlField]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypedDict, cast
 
 from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
-from cri_proxy.foreign_text import visible
+from cri_proxy.foreign_text import shorten, visible
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
 
@@ -139,6 +139,19 @@ def _unknown(word: str) -> int:
     return EXIT_USAGE
 
 
+def _describe(option: str) -> int:
+    """Print the version or the overview."""
+    from cri_proxy.cli.output import complain, say
+    from cri_proxy.version import version
+
+    try:
+        say(f"{PROG} {version()}" if option == "--version" else overview())
+    except CommandFailed as error:
+        complain(f"{PROG}: {error}")
+        return error.status
+    return 0
+
+
 def run_command(argv: Sequence[str]) -> int:
     """Run this command line, given without the program's name; return the exit status."""
     if not argv:
@@ -147,17 +160,8 @@ def run_command(argv: Sequence[str]) -> int:
         complain(overview())
         return EXIT_USAGE
     name, *rest = argv
-    if name in ("-h", "--help"):
-        from cri_proxy.cli.output import say
-
-        say(overview())
-        return 0
-    if name == "--version":
-        from cri_proxy.cli.output import say
-        from cri_proxy.version import version
-
-        say(f"{PROG} {version()}")
-        return 0
+    if name in ("-h", "--help", "--version"):
+        return _describe(name)
     if name not in dict(COMMANDS):
         return _unknown(name)
     command = load_command(name)
@@ -175,7 +179,7 @@ def _run(name: str, command: Command, args: argparse.Namespace) -> int:
     except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
         from cri_proxy.cli.output import complain
 
-        complain(f"{PROG} {name}: {visible(str(error))}")
+        complain(f"{PROG} {name}: {visible(shorten(str(error)))}")
         if isinstance(error, CommandFailed):
             return error.status
         return EXIT_USAGE if isinstance(error, ConfigError) and error.path == COMMAND_LINE else 1
@@ -185,7 +189,8 @@ def main() -> None:
     """Run the command and exit with its status: the entry point."""
     try:
         status = run_command(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -78,13 +78,16 @@ def _visible(value: object) -> object:
 
 
 def say(text: str) -> None:
-    """Print lines of text for people on standard output."""
+    """Print lines of text for people on standard output. Raises CommandFailed where that cannot be written."""
+    if sys.stdout is None:  # the caller has closed it
+        raise CommandFailed("the output cannot be written: standard output is closed")
     _write(sys.stdout, f"{_printable(text)}\n")
 
 
 def complain(text: str) -> None:
-    """Print lines of text for people on standard error."""
-    _write(sys.stderr, f"{_printable(text)}\n")
+    """Print lines of text for people on standard error, if that is open."""
+    if sys.stderr is not None:
+        _write(sys.stderr, f"{_printable(text)}\n")
 
 
 def redraw(text: str, height: int) -> None:

@@ -18,7 +18,8 @@ from cri_proxy.cli.documents import (
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.cost_file import read_costs
 from cri_proxy.errors import CommandFailed
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.foreign_text import visible_lines
+from cri_proxy.yaml_fields import YamlField, short_repr
 from policies.costs.demand import CannotSelect, SetRequest
 from policies.costs.graph import Missing, build_graph
 from policies.costs.model import CostError, CostListing
@@ -49,7 +50,7 @@ def _request(text: str) -> Mapping[str, int]:
     for part in _parts(text):
         kind, equals, count = map(str.strip, part.rpartition("="))
         if not equals or not kind:
-            raise ValueError(f"expected TYPE=COUNT, got {part!r}")
+            raise ValueError(f"expected TYPE=COUNT, got {short_repr(part)}")
         if kind in counts:
             raise ValueError(f"{kind} is requested twice")
         number = whole_number(count)
@@ -85,19 +86,32 @@ MUST: DocumentOption[frozenset[str]] = DocumentOption(
     "must", _names_once, frozenset(), "instances that the set must have; they count", "NAME,…"
 )
 MISSING = DocumentOption(
-    "missing", choice(*Missing), "zero", "an unknown cost is zero (default), or mirror: that of the other direction"
+    "missing",
+    choice(*Missing),
+    "zero",
+    "an unknown cost is zero (default), or mirror: that of the other direction",
+    "zero|mirror",
 )
 NORMALIZE = DocumentOption(
     "normalize",
     choice(*Normalize),
     "none",
     "scale the largest cost to 100: none (default), per-type-max: that of each source type, global: that of all",
+    "none|per-type-max|global",
 )
 METHOD = DocumentOption(
-    "method", choice(*SelectMethod), "auto", "auto (default), greedy, anneal or exact; auto is exact within the budget"
+    "method",
+    choice(*SelectMethod),
+    "auto",
+    "auto (default): exact within the budget, else the best that any of the three finds",
+    "auto|greedy|anneal|exact",
 )
 BUDGET_MS = DocumentOption(
-    "budget-ms", whole_number, DEFAULT_BUDGET_MS, f"time of the exact search (default {DEFAULT_BUDGET_MS})", "N"
+    "budget-ms",
+    whole_number,
+    DEFAULT_BUDGET_MS,
+    f"milliseconds that the exact search may take (default {DEFAULT_BUDGET_MS})",
+    "N",
 )
 SEED = DocumentOption("seed", whole_number, 0, "seed of the annealing (default 0)", "N")
 OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, BUSY, MUST, MISSING, NORMALIZE, METHOD, BUDGET_MS, SEED)
@@ -221,6 +235,7 @@ def _draw(path: Path, question: _Question, answer: SelectAnswer) -> None:
         raise question.root.refuse(graph.problem)
     try:
         draw = svg if path.suffix == ".svg" else dot
-        path.write_text(draw(graph, answer.selection), encoding="utf-8")
+        # XML has no form for control characters, not even an escaped one.
+        path.write_text(visible_lines(draw(graph, answer.selection)), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error

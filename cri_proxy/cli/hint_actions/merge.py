@@ -15,6 +15,7 @@ from cri_proxy.cli.documents import (
     whole_number,
 )
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request
+from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
 from policies.hints.merge import KUBELET_NODES, POLICIES, merge
 from policies.hints.model import HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
@@ -130,11 +131,12 @@ def render_merged(found: MergeAnswer) -> str:
 
 
 def _origin_lines(origins: tuple[HintOrigin, ...]) -> Iterator[str]:
-    names = [origin.resource or f"provider {origin.provider}" for origin in origins]
-    width = max(map(len, names), default=0)
-    for name, origin in zip(names, origins, strict=True):
+    rows = []
+    for origin in origins:
         nodes = "any node" if origin.hint.nodes is None else _nodes_text(origin.hint.nodes)
-        yield f"  {name:<{width}}  {nodes}, {'preferred' if origin.hint.preferred else 'not preferred'}"
+        said = f"{nodes}, {'preferred' if origin.hint.preferred else 'not preferred'}"
+        rows.append(Cells((origin.resource or f"provider {origin.provider}", said), lead="  ", rest="  "))
+    yield from layout(rows, column_widths(rows, (WIDTH // 2, WIDTH // 2), flexible=1, total=WIDTH))
 
 
 def _nodes_text(mask: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cli.hint_requests.values import MAX_NODE, node_mask, node_number, whole
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.yaml_fields import YamlField, short_repr
 from policies.hints.model import Amount, Hint, Hints, Nodes, Offers, Unlisted
 from sysfs.cpuset import NodeSet
 
@@ -22,8 +22,6 @@ _FAMILY_KEYS: Final = (
 )
 # The firmware's table (ACPI SLIT) has a byte for each pair.
 _MAX_DISTANCE: Final = 255
-# A longer number is cut off in a message.
-_SHOWN_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def _node_count(text: str) -> int:
         count = whole(text)
         if 0 < count <= MAX_NODE + 1:
             return count
-    raise ValueError(f"expected a number from 1 to {MAX_NODE + 1}, got {text[:_SHOWN_DIGITS]!r}")
+    raise ValueError(f"expected a number from 1 to {MAX_NODE + 1}, got {short_repr(text)}")
 
 
 def _distances(field: YamlField | None, count: int) -> tuple[tuple[int, ...], ...] | None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.yaml_fields import YamlField, short_repr, without_leading_zeros
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.quantity import parse_bytes
+from sysfs.quantity import QuantityError, parse_bytes
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ def whole(text: str) -> int:
     8
     """
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise ValueError(f"expected a whole number from 0, got {text[: _MAX_DIGITS + 2]!r}")
-    return int(text)
+        raise ValueError(f"expected a whole number from 0, got {short_repr(text)}")
+    return int(without_leading_zeros(text))
 
 
 def node_number(text: str) -> int:
@@ -83,10 +83,15 @@ def amounts_of_memory(field: YamlField, what: str) -> dict[str, int]:
     """Return bytes by resource: ``{memory: 1Gi, hugepages-2Mi: 64Mi}``. Raises DocumentError."""
     found = {}
     for resource, value in field.entries(what).items():
-        size = resource.removeprefix("hugepages-")
-        if resource != "memory" and (size == resource or not size):
-            raise value.refuse(
-                f"{what}: unknown resource {resource!r}; give memory or hugepages-SIZE, as hugepages-2Mi"
-            )
+        if resource != "memory" and not _is_page_size(resource.removeprefix("hugepages-"), resource):
+            shown = short_repr(resource)
+            raise value.refuse(f"{what}: unknown resource {shown}; give memory or hugepages-SIZE, as hugepages-2Mi")
         found[resource] = value.parsed(f"{what}.{resource}", parse_bytes)
     return found
+
+
+def _is_page_size(size: str, resource: str) -> bool:
+    try:
+        return size != resource and parse_bytes(size) > 0
+    except QuantityError:
+        return False

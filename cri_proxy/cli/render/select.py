@@ -35,11 +35,14 @@ def select_text(answer: SelectAnswer) -> str:
     by_type: dict[str, list[str]] = {}
     for name in selection.names:
         by_type.setdefault(type_of(name), []).append(name)
-    members = [Cells((kind, str(len(names)), _shown(kind, names)), lead="  ") for kind, names in by_type.items()]
+    members = [
+        Cells((kind, str(len(names)), _shown(kind, names)), lead="  ", rest="  ") for kind, names in by_type.items()
+    ]
     terms = [
         Cells(
             (_between(*term.types), f"{term.pairs} pair{'s' * (term.pairs > 1)}", str(cost_number(term.cost))),
             lead="  ",
+            rest="  ",
         )
         for term in selection.terms
     ]

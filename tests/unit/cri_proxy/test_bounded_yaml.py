@@ -51,7 +51,7 @@ def test_keys_are_found_whatever_their_case() -> None:
     [
         ("a: &x [1]\nb: *x", 2, "aliases"),
         ("[" * 17, 1, "nested deeper"),
-        ("a:\n\t- 1", 2, "not YAML"),
+        ("a:\n\t- 1", 2, "not YAML: a tab where a value begins: YAML indents with spaces"),
         ("a: [1,\n", 1, "not YAML"),
         ("a: 1\n---\nb: 2", 3, "not YAML: expected a single document"),
         ("a: !!str 1", 1, "tags"),

@@ -40,7 +40,10 @@ def test_what_stands_in_a_value_raises_the_errors_of_its_class() -> None:
 
 @pytest.mark.parametrize(
     ("data", "problem"),
-    [(b"\xff", "not UTF-8: byte 0xff"), (b"x" * 11, "larger than 10 bytes; cut it into several files")],
+    [
+        (b"a: 1\n\xff", "f:2: not UTF-8: byte 0xff; save it as UTF-8 text"),
+        (b"x" * 11, "larger than 10 bytes; cut it into several files"),
+    ],
 )
 def test_a_file_that_is_no_text_or_too_large_is_refused(data: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
@@ -67,3 +70,9 @@ def test_rows_have_the_lines_of_their_keys_and_keys_that_stand_twice() -> None:
 
 def test_an_error_may_be_about_another_line_of_the_file() -> None:
     assert str(only("a: 1").refuse("no", 77)) == "f.yaml:77: no"
+
+
+def test_standard_input_that_the_caller_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(DocumentError, match="-: standard input is closed: redirect a file to it"):
+        YamlField.read_text("-", 10)

@@ -52,7 +52,7 @@ def test_a_single_document_is_a_single_object(capsys: pytest.CaptureFixture[str]
 def test_several_are_an_array_in_which_a_broken_one_has_its_place(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    file.write_text("a: 1\n---\na: [\n---\nfail: x\n---\noptions: {siz: 2}\n---\n# nothing\n---\na: 2\n")
+    file.write_text("a: 1\n---\na: [\n---\nfail: x\n---\noptions: {siz: 2}\n---\n# nothing\n---\na: 2\n---\n")
     status, out = asked(capsys, str(file))
     first, *failed, last = json.loads(out)
     assert (status, first, last) == (1, last, first)
@@ -62,7 +62,39 @@ def test_several_are_an_array_in_which_a_broken_one_has_its_place(
     assert lines[1:] == [
         ("5", "fail: cannot use 'x': do not"),
         ("7", "options: unknown key 'siz'; did you mean 'size'?"),
+        ("8", "the document is empty: write one, or remove the --- above it"),
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%YAML 1.2\n---\na: 1\n",
+        "# said before\n%YAML 1.1\n# between\n\n%TAG !x! tag:example.com,2020:\n---\na: 1\n...\n",
+        "%YAML 1.1\r\n---\r\na: 1\r\n",
+        "---\na: 1\n---\n---\n# no more\n",
+        "\ufeff---\na: 1\n...\n---\n",
+    ],
+)
+def test_directives_and_what_ends_a_file_are_no_documents(
+    text: str, capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    file.write_text(text, encoding="utf-8")
+    status, out = asked(capsys, str(file))
+    assert (status, json.loads(out)) == (0, {"size": 1, "exact": False, "some_names": None})
+
+
+def test_a_directive_belongs_to_the_document_below_it(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text("%YAML 1.1\n---\nfail: x\n...\n%YAML 1.2\n---\nfail: x\n---\n%a\nfail: x\n---\nfail: x\n")
+    status, out = asked(capsys, str(file))
+    lines = [a["error"].removeprefix(f"{file}:").partition(":")[0] for a in json.loads(out)]
+    assert (status, lines) == (1, ["3", "7", "9", "12"])
+
+
+def test_a_long_word_is_cut_in_an_error(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(f"? {'x' * 100_000}\n: 1\n? {'x' * 100_000}\n: 2\n---\noptions: {{size: {'9' * 4300}}}\n")
+    _, out = asked(capsys, str(file))
+    assert [len(a["error"]) < 5000 for a in json.loads(out)] == [True, True]
 
 
 def test_a_broken_one_alone_is_an_error_and_prints_nothing(capsys: pytest.CaptureFixture[str], file: Path) -> None:

@@ -106,3 +106,23 @@ def test_a_full_disk_is_said_in_one_line() -> None:
         1,
         "cri-proxy hints: the output cannot be written: No space left on device\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        (
+            "hints compare --nodes 1 >&-",
+            1,
+            "cri-proxy hints: the output cannot be written: standard output is closed\n",
+        ),
+        ("--help >&-", 1, "cri-proxy: the output cannot be written: standard output is closed\n"),
+        ("--version >/dev/full", 1, "cri-proxy: the output cannot be written: No space left on device\n"),
+        ("hints compare --nodes 1 >&- 2>&-", 1, ""),
+        ("statsu 2>&-", 2, ""),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_said_in_one_line(line: str, status: int, said: str) -> None:
+    words = ["bash", "-c", f"{sys.executable} -m cri_proxy.cli.main {line}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (status, said)

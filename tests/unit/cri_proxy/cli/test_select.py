@@ -164,6 +164,13 @@ def test_several_documents_are_answered_one_by_one(
             "-:1: the document: unknown key 'requests'; did you mean 'request'?",
         ),
         ("a/x0-1: {1: [b/y]}\na/x1: {2: [b/y]}\n", "-:2: a/x1: has cost 1 on line 1 to b/y and cost 2 here; keep one"),
+        (
+            "cpu/cpu3: {1: [b/y]}\ncpu/cpu03: {2: [b/y]}\n",
+            "-:2: cpu/cpu3: has cost 1 on line 1 to b/y and cost 2 here; keep one",
+        ),
+        ("{present: [cpu/cpu3, cpu/cpu03], request: {cpu: 1}}", "-:1: present: cpu/cpu03: cpu/cpu3 is already named"),
+        ("{costs: {a/x: {010: [b/y]}}, request: {a: 1}}", "-:1: '010': may be meant as an octal number"),
+        ("{costs: {a/x: {1: [b/y]}}, request: {a: 01}}", "-:1: request: '01' may be meant as an octal number"),
         ("[a/x]", "-:1: the document: expected a mapping, got a list"),
     ],
 )

@@ -48,6 +48,15 @@ def test_the_answer_has_affinity_preferred_and_admit_and_what_it_rests_on(
     }
 
 
+def test_a_long_or_hostile_resource_breaks_no_column(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    hints = [{"nodes": [0], "preferred": True}]
+    file.write_text(json.dumps({"nodes": 2, "providers": [{"x" * 300: hints, "cpu\x1b[2J\u202e\n": hints}]}))
+    lines = merged(capsys, str(file))[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[2].endswith("x  nodes {0}, preferred")
+    assert lines[-1].split() == ["cpu\\x1b[2J\\u202e\\n", "nodes", "{0},", "preferred"]
+
+
 def test_a_refusal_is_a_no(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, out, _ = merged(capsys, str(file), "--policy", "restricted")
     assert status == 1

@@ -24,7 +24,10 @@ def test_nodes_without_sockets_are_a_socket_each() -> None:
         ("{nodes: {1024: 0}}", "topology.nodes: expected a node from 0 to 1023, got 1024"),
         ("{nodes: {0: 0-}}", "topology.nodes.0: expected a list like '0-3,8', got '0-': '' is not a number"),
         ("{nodes: {0: 0-3, 1: '2-5'}}", "topology.nodes.1: CPUs 2-3 are on another node as well"),
-        ("{nodes: {1: 0, 01: 1}}", "topology.nodes: '01' stands twice"),
+        (
+            "{nodes: {1: 0, 01: 1}}",
+            "topology.nodes: '01' may be meant as an octal number: write it without leading zeros",
+        ),
         (
             "{nodes: {0: 0, 1: 1}, sockets: {0: [0]}}",
             "topology.sockets: node 1 is in no socket; add it, or leave sockets out",

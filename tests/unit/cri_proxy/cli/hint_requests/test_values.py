@@ -20,8 +20,14 @@ def test_a_number_that_is_none_is_shown_as_it_is_written(text: str) -> None:
 
 
 def test_a_key_that_reads_the_same_twice_is_refused() -> None:
-    with pytest.raises(DocumentError, match="it: '01' stands twice"):
-        by_key(field("{1: a, 01: b}"), "it", whole)
+    with pytest.raises(DocumentError, match="it: 'A' stands twice"):
+        by_key(field("{a: 1, A: 2}"), "it", str.casefold)
+
+
+@pytest.mark.parametrize("text", ["010", "00", "08"])
+def test_a_number_with_leading_zeros_is_refused_since_yaml_has_two_readings_of_it(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' may be meant as an octal number: write it without leading zeros"):
+        whole(text)
 
 
 def test_a_node_that_there_is_not_is_refused_with_those_that_there_are() -> None:
