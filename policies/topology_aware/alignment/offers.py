@@ -24,6 +24,7 @@ from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.memory_account import MemoryAccount, has_memory_hints, promised_bytes, wanted_kinds
 from policies.topology_aware.supply.memory_packing import packed, promised_inside
 from policies.topology_aware.supply.supply import Room, room_of
+from sysfs.cpuset import NodeSet
 from sysfs.model import Machine, NumaNode
 
 MOST_LISTED: Final = 8
@@ -315,11 +316,13 @@ def _by_node(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:
 
 
 def nodes_text(nodes: int) -> str:
-    """Return NUMA nodes in words.
+    """Return NUMA nodes in words; many of them as a list of ranges.
 
-    >>> nodes_text(0b10), nodes_text(0b111)
-    ('NUMA node 1', 'NUMA nodes 0, 1 and 2')
+    >>> nodes_text(0b10), nodes_text(0b111), nodes_text(0x3ff)
+    ('NUMA node 1', 'NUMA nodes 0, 1 and 2', 'NUMA nodes 0-9')
     """
+    if nodes.bit_count() > _SHOWN:
+        return f"NUMA nodes {NodeSet(nodes)}"
     ids = [str(i) for i in range(nodes.bit_length()) if nodes >> i & 1]
     if len(ids) == 1:
         return f"NUMA node {ids[0]}"

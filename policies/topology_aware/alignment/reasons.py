@@ -6,7 +6,8 @@ from typing import Final
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Reason, Request
 from policies.errors import PolicyBaseError
-from policies.hints.model import Hint, Hints, Merged, Unlisted
+from policies.hints.model import Hint, HintOrigin, Hints, Merged, Unlisted
+from policies.hints.unlisted import single_node_hints
 from policies.topology_aware.alignment.offers import ResourceHints, nodes_text
 from policies.topology_aware.reason_codes import ReasonCode
 
@@ -56,7 +57,25 @@ def merged_reason(request: Request, rules: TopologyOptions, merged: Merged, alig
     whose = " for the pod" if rules.scope is TopologyScope.POD else ""
     where = "any node" if alignment is None else nodes_text(alignment.nodes.mask)
     how = "preferred by all" if merged.preferred else "not preferred by all"
-    return Reason(ReasonCode.TOPOLOGY_MERGED, f"{policy_text(request, rules)}{whose}: {where}, {how}")
+    text = f"{policy_text(request, rules)}{whose}: {where}, {how}: {_rests_on_text(merged)}"
+    return Reason(ReasonCode.TOPOLOGY_MERGED, text)
+
+
+def _rests_on_text(merged: Merged) -> str:
+    """Return which hint of each resource gave the result."""
+    if not merged.rests_on:
+        return "no hints of all resources have a node in common"
+    bound = [origin for origin in merged.rests_on if origin.hint.nodes is not None or not origin.hint.preferred]
+    free = [origin.resource for origin in merged.rests_on if origin not in bound]
+    texts = [origin.resource if merged.preferred else _hint_text(origin) for origin in bound]
+    texts += [f"any node suits {' and '.join(free)}"] if free else []
+    return (", " if merged.preferred else "; ").join(texts)
+
+
+def _hint_text(origin: HintOrigin) -> str:
+    if origin.hint.nodes is None:
+        return f"{origin.resource} fits nowhere"
+    return f"{origin.resource} on {nodes_text(origin.hint.nodes)}, {'' if origin.hint.preferred else 'not '}preferred"
 
 
 def unmerged(request: Request, rules: TopologyOptions) -> Reason:
@@ -66,7 +85,7 @@ def unmerged(request: Request, rules: TopologyOptions) -> Reason:
 
 
 def not_merged(request: Request, rules: TopologyOptions, error: PolicyBaseError) -> Reason:
-    """The hints of a machine with many nodes take too long: ``best-effort`` places the container as without them."""
+    """The hints of a machine with many nodes cannot be merged: ``best-effort`` places the container as without them."""
     return Reason(ReasonCode.TOPOLOGY_BEYOND, f"{policy_text(request, rules)} has no effect: {error}")
 
 
@@ -110,6 +129,8 @@ def _obstacles(policy: TopologyPolicy, offers: Sequence[ResourceHints]) -> Itera
 
 def _has_good(policy: TopologyPolicy, offered: Hints) -> bool:
     """Return whether some set of these would satisfy the policy alone."""
+    if isinstance(offered, Unlisted) and policy is TopologyPolicy.SINGLE_NUMA_NODE:
+        offered = single_node_hints(offered)
     if offered is None or isinstance(offered, Unlisted):
         return offered is None
     most = 1 if policy is TopologyPolicy.SINGLE_NUMA_NODE else len(offered)

@@ -1,9 +1,10 @@
 """The sentences of ``explain`` and of refusals about topology hints."""
 
-from policies.alignment import TopologyOptions, TopologyPolicy
-from policies.hints.model import Hint, Hints, Unlisted
+from policies.alignment import Alignment, TopologyOptions, TopologyPolicy
+from policies.hints.model import Amount, Hint, HintOrigin, Hints, Merged, Unlisted
 from policies.topology_aware.alignment.offers import ResourceHints
-from policies.topology_aware.alignment.reasons import hints_reason, refused, unmerged
+from policies.topology_aware.alignment.reasons import hints_reason, merged_reason, refused, unmerged
+from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import request
 
 ORIGINS = (("cpu_request_mcpu", "cpu_quota"),)
@@ -43,3 +44,39 @@ def test_a_refusal_names_what_lacks_and_otherwise_everything() -> None:
 def test_that_there_is_nothing_to_merge_is_said() -> None:
     text = unmerged(ASKED, TopologyOptions(TopologyPolicy.RESTRICTED)).text
     assert text == "topology policy restricted (topologyManager.policy): no resource that it asks for has hints"
+
+
+def result(*, affinity: int, preferred: bool, **hints: Hint) -> str:
+    """What is said of a merge that rests on these hints, behind the policy."""
+    rests_on = tuple(HintOrigin(i, name, hint) for i, (name, hint) in enumerate(hints.items()))
+    merged = Merged(affinity, preferred, admit=True, rests_on=rests_on)
+    alignment = Alignment(NodeSet(affinity), NodeSet(affinity))
+    text = merged_reason(ASKED, TopologyOptions(TopologyPolicy.BEST_EFFORT), merged, alignment).text
+    return text.removeprefix("topology policy best-effort (topologyManager.policy): ")
+
+
+def test_a_result_that_all_prefer_names_who_prefers_it_and_who_does_not_care() -> None:
+    here, anywhere = Hint(1, preferred=True), Hint(None, preferred=True)
+    assert result(affinity=1, preferred=True, cpu=here, memory=here) == "NUMA node 0, preferred by all: cpu, memory"
+    assert result(affinity=1, preferred=True, cpu=here, gpu=anywhere, nic=anywhere) == (
+        "NUMA node 0, preferred by all: cpu, any node suits gpu and nic"
+    )
+
+
+def test_a_result_that_not_all_prefer_names_the_hint_of_each_resource() -> None:
+    wide, narrow, none = Hint(0b11, preferred=False), Hint(0b01, preferred=True), Hint(None, preferred=False)
+    assert result(affinity=1, preferred=False, cpu=wide, gpu=narrow, memory=none) == (
+        "NUMA node 0, not preferred by all: cpu on NUMA nodes 0 and 1, not preferred; gpu on NUMA node 0, preferred; "
+        "memory fits nowhere"
+    )
+    assert result(affinity=3, preferred=False) == (
+        "NUMA nodes 0 and 1, not preferred by all: no hints of all resources have a node in common"
+    )
+
+
+def test_a_refusal_of_many_nodes_does_not_name_what_a_single_node_has() -> None:
+    rules = TopologyOptions(TopologyPolicy.SINGLE_NUMA_NODE)
+    family = Unlisted((Amount((2,) * 12, 2),), 1, (1 << 12) - 1)
+    memory = ResourceHints("memory", (), "90 GiB", "8 GiB on node 0", "memory_limit_bytes")
+    assert "cpu: wanted" not in refused(ASKED, rules, (offer(family), memory)).text
+    assert "cpu: wanted" in refused(ASKED, rules, (offer(family), offer(family))).text
