@@ -26,12 +26,14 @@ class TopologyScope(StrEnum):
 class TopologyOptions:
     """The operator's choices for containers that say nothing.
 
-    ``prefers_closest``: of sets of as many nodes, the one with the smallest distances.
+    ``prefers_closest``: of sets of as many nodes, the one with the smallest distances. ``most_nodes``: hints are merged
+    on machines of up to so many NUMA nodes; 0 = on all.
     """
 
     policy: TopologyPolicy = TopologyPolicy.NONE
     scope: TopologyScope = TopologyScope.CONTAINER
     prefers_closest: bool = False
+    most_nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)

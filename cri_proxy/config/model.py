@@ -12,6 +12,7 @@ from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, 
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, optional_period_seconds, options_of
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
+from cri_proxy.config.topology import most_numa_nodes
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
 from policies.alignment import TopologyPolicy, TopologyScope
@@ -133,6 +134,17 @@ class TopologyManager:
             "Of sets of as many NUMA nodes, take those with the smallest distances between them",
         ),
     ] = False
+    most_nodes: Annotated[
+        int,
+        Option(
+            "max-allowable-numa-nodes",
+            "On a machine of more NUMA nodes a configuration with a topology policy is not valid, as in the kubelet. "
+            "0: no limit",
+            values="`0`, or a number from `8`",
+            unit="NUMA nodes",
+            read=most_numa_nodes,
+        ),
+    ] = 0
 
 
 # The policies that have a group of options in the configuration.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
-from cri_proxy.config.model import Config, TopologyManager
+from cri_proxy.config.model import Config
 from cri_proxy.config.thread_variables import MAX_VARIABLES
+from cri_proxy.config.topology import require_few_nodes, topology_notes, topology_options
 from cri_proxy.errors import ConfigError
-from policies.alignment import TopologyOptions
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
 from policies.options import PolicyOptions
@@ -61,18 +61,15 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
         )
     chosen = config.of_policy(registered(config.policy).options)
     topology = topology_options(config.topology_manager)
+    require_few_nodes(topology, machine)
     options = replace(chosen, available=available, reserved=reserved, topology=topology)
     notes = (
         *warnings,
+        *topology_notes(config.policy, topology, machine),
         *_resize_notes(config.of_policy(TopologyAwareOptions)),
         *_memory_notes(config.memory_kinds, machine),
     )
     return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
-
-
-def topology_options(chosen: TopologyManager) -> TopologyOptions:
-    """Return how topology hints count, as the policies take it."""
-    return TopologyOptions(chosen.policy, chosen.scope, chosen.prefers_closest)
 
 
 def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:

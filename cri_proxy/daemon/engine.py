@@ -14,8 +14,8 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
-from cri_proxy.config.resolve import topology_options
 from cri_proxy.config.settings import Fallback, Settings
+from cri_proxy.config.topology import topology_options
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.daemon.apply import Applier, Built, Host, build_start
 from cri_proxy.daemon.loop_lag import LoopLag

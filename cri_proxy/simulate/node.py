@@ -16,7 +16,7 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.resolve import topology_options
+from cri_proxy.config.topology import topology_options
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE

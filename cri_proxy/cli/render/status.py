@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeView, RefusedView, StatusView
+from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import CpuKind, PoolView
 
 # Widths beyond which a column wraps: tree (which takes what the others leave), CPUs, use, memory nodes, memory, state.
@@ -131,7 +132,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
     ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
     title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
     blocks = [
-        [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_configuration(view, colours, width)],
+        [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_head(view, colours, width)],
         _tree(view, colours, width),
         _memory(view.memory, colours),
         _huge_pages(view.memory, colours),
@@ -142,7 +143,23 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
+def _head(view: StatusView, colours: bool, width: int) -> list[str]:
+    """Return the lines below the title: the active file, and the topology policy where there is one."""
+    texts = [*_configuration(view), *_topology(view.topology)]
+    lines = [line for text in texts for line in paragraph(text, "  ", first="", width=width)]
+    return [paint(line, "dim", colours=colours) for line in lines]
+
+
+def _topology(chosen: TopologyOptions | None) -> list[str]:
+    """Return the topology policy in force with its scope and options; nothing where no hints are merged."""
+    if chosen is None or chosen.policy is TopologyPolicy.NONE:
+        return []
+    options = ["prefer-closest-numa-nodes"] if chosen.prefers_closest else []
+    options += [f"max-allowable-numa-nodes {chosen.most_nodes}"] if chosen.most_nodes else []
+    return [f"topology policy: {', '.join([chosen.policy, f'scope {chosen.scope}', *options])}"]
+
+
+def _configuration(view: StatusView) -> list[str]:
     """Return the active file and since when; nothing without a file. A rejected change is among the warnings."""
     known = view.configuration
     if known is None or not known.file:
@@ -150,8 +167,7 @@ def _configuration(view: StatusView, colours: bool, width: int) -> list[str]:
     group = f" (group {known.group})" if known.group else ""
     old = " (last valid version)" if known.is_kept else ""
     since = moment_text(known.since_seconds)
-    text = f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"
-    return [paint(line, "dim", colours=colours) for line in paragraph(text, "  ", first="", width=width)]
+    return [f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"]
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:

@@ -9,6 +9,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.state.decisions import DecisionRecord, PinningChange
 from cri_proxy.steps import Steps
+from policies.alignment import TopologyOptions
 from policies.base import PoolView
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -168,7 +169,8 @@ class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
     ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
-    containers that were refused or not created in the last hour and hold nothing.
+    containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
+    configuration says of topology hints; a pod's annotations may say otherwise for its containers.
     """
 
     node: str
@@ -181,6 +183,7 @@ class StatusView:
     violations: tuple[str, ...] = ()
     refused: tuple[RefusedView, ...] = ()
     configuration: ConfigurationView | None = None
+    topology: TopologyOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

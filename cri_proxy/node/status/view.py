@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace
 
 from cri_proxy.config.model import Config
+from cri_proxy.config.topology import topology_options
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
@@ -134,6 +135,7 @@ class NodeView:
             warnings=(*self.health().problems, *self._in_force.warnings, *self._present_warnings()),
             refused=self._refused(),
             configuration=self._daemon.configuration(),
+            topology=topology_options(self._in_force.config.topology_manager),
         )
         yield
         moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import CpuKind, Decision, Placed, Reason, Rejected
-from policies.errors import PolicyBaseError
+from policies.errors import PolicyBaseError, PolicyOptionsError
 from policies.hints.merge import merge
 from policies.hints.model import Merged, MergeOptions, Nodes
 from policies.hints.reach import TooManyHintsError
@@ -36,6 +36,7 @@ from sysfs.model import Machine
 
 Place = Callable[[PlacementContext], Decision]
 _STRICT = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
+_UNMERGED = (TooManyHintsError, SearchTooLongError, PolicyOptionsError)  # no result, and no internal error
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Plac
     """Merge the hints of its resources, and place it within the nodes that they give."""
     try:
         found = _merge_of(context, rules)
-    except (TooManyHintsError, SearchTooLongError) as error:
+    except _UNMERGED as error:
         return _place_undecided(context, rules, place, error)
     if not found.merged.admit:
         return Rejected(reasons.refused(context.request, rules, found.offers))
@@ -107,7 +108,7 @@ def _place_merged(context: PlacementContext, rules: TopologyOptions, place: Plac
 def _place_undecided(
     context: PlacementContext, rules: TopologyOptions, place: Place, error: PolicyBaseError
 ) -> Decision:
-    """Refuse a container whose hints take too long to merge, or place it as without hints where that is allowed."""
+    """Refuse a container whose hints cannot be merged, or place it as without hints where that is allowed."""
     if rules.policy in _STRICT:
         return Rejected(reasons.undecided(context.request, rules, error))
     return _with_reasons(place(_within(context, None)), reasons.not_merged(context.request, rules, error))
@@ -121,7 +122,7 @@ def pod_refused(context: PlacementContext) -> Rejected | None:
         return None
     try:
         found = _merge_of(context, rules)
-    except (TooManyHintsError, SearchTooLongError) as error:
+    except _UNMERGED as error:
         return Rejected(reasons.undecided(context.request, rules, error))
     if found.merged.admit:
         return None
@@ -182,6 +183,10 @@ def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
 
     Where none is, the last one does, which asks for least.
     """
+    count = len(context.tree.machine.nodes)
+    if rules.most_nodes and count > rules.most_nodes:  # by an annotation: the options are refused together
+        problem = f"the machine has {count} NUMA nodes"
+        raise PolicyOptionsError("max-allowable-numa-nodes", str(rules.most_nodes), problem)
     asked = asked_of(context, is_of_pod=rules.scope is TopologyScope.POD)
     others = (*memory_hints(context, asked), *device_hints(context))
     merges = (_merge_with(context, rules, (*cpus, *others)) for cpus in _cpus(context, asked, shares=bool(others)))

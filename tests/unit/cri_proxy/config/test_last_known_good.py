@@ -38,6 +38,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "kubeletRoot": ("/srv/kubelet",),
     "sysfsRoot": ("/srv/machine",),
     "http": ("off", "[::1]:80"),
+    "topologyManager.max-allowable-numa-nodes": ("0", "8", "64"),
     "topologyAware.MovesPerCheck": ("0", "64"),
     "nodeName": ("", "worker-7"),
     "nodeGroup": ("", "rt"),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
 from cri_proxy.node.status.model import ConfigurationView, HugePageView, RefusedView
+from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
 
@@ -33,6 +34,16 @@ warning: reservedResources.cpu is not set"""
 
 def test_the_whole_picture() -> None:
     assert render_status(status_view()) == EXPECTED
+
+
+def test_the_topology_policy_stands_below_the_title_with_its_scope_and_options() -> None:
+    plain = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    full = replace(plain, prefers_closest=True, most_nodes=16)
+    lines = [render_status(replace(status_view(), topology=chosen)).splitlines()[1:3] for chosen in (plain, full)]
+    assert lines[0] == ["topology policy: restricted, scope pod", ""]
+    assert lines[1][0] == "topology policy: restricted, scope pod, prefer-closest-numa-nodes,"
+    assert lines[1][1].strip() == "max-allowable-numa-nodes 16"
+    assert render_status(replace(status_view(), topology=TopologyOptions())) == EXPECTED
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,20 @@ def test_hints_that_take_too_long_to_merge_refuse_a_container_under_a_strict_pol
     assert many.refused_pod(NOTHING, wanted) is not None
 
 
+def test_a_pod_that_asks_for_a_policy_on_more_nodes_than_are_allowed_is_told() -> None:
+    """The configuration's own policy is refused together with the limit."""
+    machine = describe({"packages": 1, "nodes": 9, "cores": 2})
+    limited = topology_aware(machine, topology=TopologyOptions(most_nodes=8))
+    wanted = request("a/c", 1000)
+    for policy in TopologyPolicy:
+        asked = replace(wanted, preferences=replace(wanted.preferences, topology_policy=policy))
+        decision = limited.decide(NOTHING, asked)
+        if policy in (TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT):
+            assert ("topology-beyond" in codes(placed(decision))) is (policy is TopologyPolicy.BEST_EFFORT)
+        else:
+            assert "cannot use '8': the machine has 9 NUMA nodes" in rejected(decision).reason.text
+
+
 @pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
 def test_for_want_of_cpu_time_a_container_that_shares_is_still_let_in(policy: TopologyAware) -> None:
     held = fill(policy, *(request(f"{n}/c", 4000 if n else 3000, hints=at(n)) for n in (0, 1, 2)))

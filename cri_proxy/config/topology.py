@@ -1,0 +1,62 @@
+"""Resolve how topology hints count on a machine: the options of the policies, what is wrong or has no effect."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cri_proxy.errors import ConfigError
+from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.hints.merge import CLOSEST_POLICIES, KUBELET_NODES
+from sysfs.model import Machine
+
+if TYPE_CHECKING:
+    from cri_proxy.config.model import TopologyManager
+
+_POLICY = "topologyManager.policy"
+_CLOSEST = "topologyManager.prefer-closest-numa-nodes"
+_MOST = "topologyManager.max-allowable-numa-nodes"
+
+
+def most_numa_nodes(text: str) -> int:
+    """Return the most NUMA nodes of a machine whose hints are merged, 0 for no limit. Raises ValueError.
+
+    The kubelet takes no number below 8 either (max-allowable-numa-nodes of its topology-manager-policy-options).
+
+    >>> most_numa_nodes("0"), most_numa_nodes("16")
+    (0, 16)
+    """
+    with suppress(ValueError):
+        most = int(text) if text.isascii() and text.isdigit() else -1
+        if most == 0 or most >= KUBELET_NODES:
+            return most
+    raise ValueError(f"expected 0 (no limit), or a number from {KUBELET_NODES}, got {text!r}")
+
+
+def topology_options(chosen: "TopologyManager") -> TopologyOptions:
+    """Return how topology hints count, as the policies take it."""
+    return TopologyOptions(chosen.policy, chosen.scope, chosen.prefers_closest, chosen.most_nodes)
+
+
+def require_few_nodes(options: TopologyOptions, machine: Machine) -> None:
+    """Raise ConfigError for a topology policy on a machine of more NUMA nodes than are allowed."""
+    count, most = len(machine.nodes), options.most_nodes
+    if options.policy is not TopologyPolicy.NONE and most and count > most:
+        problem = f"{most} is less than the {count} NUMA nodes of this machine; allow {count}, or set {_POLICY} to none"
+        raise ConfigError("configuration", 0, _MOST, problem)
+
+
+def topology_notes(policy: str, options: TopologyOptions, machine: Machine) -> Iterator[str]:
+    """Yield what has no effect, a sentence each; ``policy`` is the one that places containers."""
+    if options.policy is TopologyPolicy.NONE:
+        return
+    if policy == "none":
+        yield f"{_POLICY} is {options.policy}, and has no effect: policy none places no container"
+        return
+    if sum(1 for node in machine.nodes if node.cpus) <= 1:
+        can = "it can only refuse" if options.policy is not TopologyPolicy.BEST_EFFORT else "it changes nothing for"
+        yield (
+            f"{_POLICY} is {options.policy}, but this machine has not more than one NUMA node with CPUs: {can} "
+            "containers that the node has no room for"
+        )
+    if options.prefers_closest and options.policy.value not in CLOSEST_POLICIES:
+        yield f"{_CLOSEST} is on, and has no effect with {_POLICY} {options.policy}: it takes a single node"
