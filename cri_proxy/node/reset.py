@@ -93,7 +93,8 @@ class NodeReset:
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )
-            await asyncio.to_thread(self._write_files, {c.id: c.key for c in live}, results)
+            devices = {container_id: row.grant.devices for container_id, row in rows.items()}
+            await asyncio.to_thread(self._write_files, {c.id: c.key for c in live}, results, devices)
         ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)
 
@@ -127,8 +128,16 @@ class NodeReset:
             except RuntimeUnavailable as error:
                 return replace(result, outcome="refused", after=result.before, problem=error.problem)
 
-    def _write_files(self, keys: Mapping[str, ContainerKey], results: Sequence[ResetContainer]) -> None:
-        """Correct what containers read at ``/.cri-proxy``; a file that cannot be written is left as it is. Blocks."""
+    def _write_files(
+        self,
+        keys: Mapping[str, ContainerKey],
+        results: Sequence[ResetContainer],
+        devices: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        """Correct what containers read at ``/.cri-proxy``; a file that cannot be written is left as it is. Blocks.
+
+        ``devices`` are those of each container, which keep working in it.
+        """
         try:
             present = set(list_directories(self._files_root))
         except ResourceFilesError:
@@ -138,7 +147,8 @@ class NodeReset:
             directory = directory_of(keys[result.container_id])
             if directory in present and result.outcome in ("widened", "wide already"):
                 with suppress(ResourceFilesError):
-                    write_files(self._files_root, directory, unpinned_resources(result.after, sets))
+                    wide = unpinned_resources(result.after, sets, devices.get(result.container_id, ()))
+                    write_files(self._files_root, directory, wide)
 
 
 def _writable(container: LiveContainer, row: Row | None, target: Pinning) -> Pinning:

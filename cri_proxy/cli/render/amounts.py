@@ -1,7 +1,11 @@
-"""Format CPU and memory amounts, CPU and node sets, and times for a terminal. Pure."""
+"""Format CPU and memory amounts, CPU and node sets, devices and times for a terminal. Pure."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
+from policies.costs.model import CostError, type_of
+from policies.costs.text import ranges_of
 from sysfs.cpuset import CpuSet, NodeSet
 
 _UNITS = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -51,6 +55,24 @@ def ids_text(what: str, ids: CpuSet | NodeSet | None) -> str:
     if not ids:
         return f"no {what}"
     return f"{what} {ids}" if len(ids) == 1 else f"{what}s {ids}"
+
+
+def devices_text(devices: Sequence[str]) -> str:
+    """Format devices: the instances of each type, in ranges where they can be written so.
+
+    >>> devices_text(("example.com/gpu/gpu0", "example.com/gpu/gpu1", "example.com/nic/eth3"))
+    'example.com/gpu gpu0-1, example.com/nic eth3'
+    """
+    kinds = dict.fromkeys(map(type_of, devices))
+    return ", ".join(f"{kind} {instances_text(kind, [d for d in devices if type_of(d) == kind])}" for kind in kinds)
+
+
+def instances_text(kind: str, devices: Sequence[str]) -> str:
+    """Format devices of one type without its name, in ranges where they can be written so."""
+    names = list(devices)
+    with suppress(CostError):  # a name that the cost format would read as another one, of a listing made otherwise
+        names = ranges_of(names)
+    return ", ".join(name.removeprefix(f"{kind}/") for name in names)
 
 
 def moment_text(at_seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cri_proxy.cli.render.amounts import ids_text, moment_text
+from cri_proxy.cli.render.amounts import devices_text, ids_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, paint, paragraph
 from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
@@ -15,6 +15,7 @@ from policies.base import CpuKind, Reason
 _CPUS = "cpus-picked"
 _MEMORY = ("memory-", "hugepages", "cold-start", "no-cold-start")
 _TOPOLOGY = "topology-"
+_DEVICES = "device"
 _DISPLACED = "displaced"
 _NAMES = 6
 
@@ -46,7 +47,8 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
     memory = [reason for reason in decision.reasons if reason.code.startswith(_MEMORY)]
     listed = bool(decision.displaced)
     topology = [reason for reason in decision.reasons if reason.code.startswith(_TOPOLOGY)]
-    apart = cpus + memory + topology
+    devices = [reason for reason in decision.reasons if reason.code.startswith(_DEVICES)]
+    apart = cpus + memory + topology + devices
     rest = [r for r in decision.reasons if r not in apart and not (listed and r.code == _DISPLACED)]
     sections = (
         ("", _where(explanation, colours, width)),
@@ -54,6 +56,7 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
         ("asked for", render_request(decision.request, decision.defaults, width=width)),
         ("why", _reasons(rest, width)),
         ("topology hints", _reasons(topology, width)),
+        ("choice of devices", _reasons(devices, width)),
         ("choice of CPUs", _reasons(cpus, width)),
         ("choice of memory", _reasons(memory, width)),
         ("attracted or repelled by", _list(decision.company, width)),
@@ -99,6 +102,7 @@ def _place(held: ContainerView) -> str:
     if held.pool and held.kind != CpuKind.RESERVED:
         parts.append(f"in {held.pool}")
     parts.append(ids_text("memory node", held.mems))
+    parts += [devices_text(held.devices)] if held.devices else []
     if held.is_cold:
         until = f" until {moment_text(held.warm_at_seconds)} UTC" if held.warm_at_seconds is not None else ""
         parts.append(f"in its cold start{until}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, ids_text
+from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, devices_text, ids_text
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Expression, Request
@@ -77,7 +77,8 @@ def _parts(request: Request) -> Iterator[RequestLine]:
         yield RequestLine("device", f"{hint.source}: {where}", ("hints", "hint_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
-        yield RequestLine("earlier place", f"{request.previous.pool}{owned}")
+        devices = f", {devices_text(request.previous.devices)}" if request.previous.devices else ""
+        yield RequestLine("earlier place", f"{request.previous.pool}{owned}{devices}".removeprefix(", "))
 
 
 def _memory(count: int) -> str:

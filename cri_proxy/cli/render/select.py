@@ -1,13 +1,12 @@
 """Render a selected set as text: the set by type, what its cost is made of, how far the greedy walk is."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
+from cri_proxy.cli.render.amounts import instances_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paragraph
-from policies.costs.model import CostError, CostValue, type_of
+from policies.costs.model import CostValue, type_of
 from policies.costs.select import Selection, SelectMethod
-from policies.costs.text import ranges_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,8 @@ def select_text(answer: SelectAnswer) -> str:
     for name in selection.names:
         by_type.setdefault(type_of(name), []).append(name)
     members = [
-        Cells((kind, str(len(names)), _shown(kind, names)), lead="  ", rest="  ") for kind, names in by_type.items()
+        Cells((kind, str(len(names)), instances_text(kind, names)), lead="  ", rest="  ")
+        for kind, names in by_type.items()
     ]
     terms = [
         Cells(
@@ -57,13 +57,6 @@ def select_text(answer: SelectAnswer) -> str:
 
 def _table(rows: list[Cells]) -> list[str]:
     return layout(rows, column_widths(rows, (40, 12, 20), flexible=2, total=WIDTH))
-
-
-def _shown(kind: str, names: list[str]) -> str:
-    """Return the members of a type without its name, in ranges where they can be written so."""
-    with suppress(CostError):  # a name that the cost format would read as another one, of a listing made otherwise
-        names = ranges_of(names)
-    return ", ".join(name.removeprefix(f"{kind}/") for name in names)
 
 
 def _between(first: str, second: str) -> str:

@@ -2,9 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, moment_text
+from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, instances_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
-from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeView, RefusedView, StatusView
+from cri_proxy.node.status.model import (
+    ContainerView,
+    DeviceUseView,
+    HugePageView,
+    MemoryNodeView,
+    RefusedView,
+    StatusView,
+)
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import CpuKind, PoolView
 
@@ -12,6 +19,7 @@ from policies.base import CpuKind, PoolView
 # Together with the gaps they are 80.
 _LIMITS = (19, 12, 15, 5, 11, 8)
 _HEADER = ("POOL / CONTAINER", "CPUS", "USE", "MEM", "MEMORY", "STATE")
+_DEVICE_LIMITS = (24, 6, 4, 16, 20)  # of the columns of devices
 _SYSTEM = "reserved for the system"
 _OTHER = "in no pool"
 _NOTE = 1  # the cells of a row that is a note
@@ -136,6 +144,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
         _tree(view, colours, width),
         _memory(view.memory, colours),
         _huge_pages(view.memory, colours),
+        _devices(view.devices, colours, width),
         _refused(view.refused, colours, width),
         _sentences("violation", view.violations, "red", colours, width),
         _sentences("warning", view.warnings, "yellow", colours, width),
@@ -231,6 +240,22 @@ def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
         amounts = (about_bytes_text(node.memory_bytes), *map(_amount, _promises(node)))
         rows.append(Cells((f"{node.node}", node.kind, *amounts, str(node.containers))))
     return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
+
+
+def _devices(types: Sequence[DeviceUseView], colours: bool, width: int) -> list[str]:
+    """Return a line per type of devices, and one for each further container that holds some."""
+    if not types:
+        return []
+    header = ("DEVICES", "LISTED", "HELD", "FREE", "HELD BY")
+    rows = [Cells(header, ("dim",) * len(header))]
+    for each in types:
+        free = instances_text(each.kind, each.free) or "-"
+        holders = [f"{holder.container}: {instances_text(each.kind, holder.devices)}" for holder in each.holders]
+        gone = [f"no longer listed: {instances_text(each.kind, each.unlisted)}"] if each.unlisted else []
+        first, *more = [*holders, *gone] or ["-"]
+        rows.append(Cells((each.kind, str(each.present), str(each.held), free, first)))
+        rows += [Cells(("", "", "", "", text)) for text in more]
+    return layout(rows, column_widths(rows, _DEVICE_LIMITS, flexible=4, total=width), colours=colours)
 
 
 def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[str]:

@@ -5,6 +5,7 @@ and a few more. The variables have the names that cri-resource-manager gave them
 """
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -13,6 +14,7 @@ from sysfs.cpuset import CpuSet, IdSet, NodeSet
 from sysfs.model import Machine, MemoryKind
 
 VERSION = 1
+_UNQUOTED = re.compile(r'["$`\\]')  # special between double quotes (POSIX shell, 2.2.3)
 Ids = TypeVar("Ids", bound=IdSet)
 
 
@@ -22,7 +24,7 @@ class ContainerResources:
 
     CPUs of ``exclusive_cpus`` and ``isolated_cpus`` are its own, ``shared_cpus`` are not. ``hidden_cpus`` are its own
     too, but it does not run on them: the thread siblings of hyperthreads ``hide``. ``all_mems`` are the memory nodes
-    of all three kinds.
+    of all three kinds. ``devices`` are those of cost files, as ``TYPE/INSTANCE``.
     """
 
     pool: str
@@ -36,6 +38,7 @@ class ContainerResources:
     dram_mems: NodeSet
     pmem_mems: NodeSet
     hbm_mems: NodeSet
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,15 @@ def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets:
         hidden_cpus=hidden,
         shared_mcpu=grant.shared_mcpu,
         **sets.by_kind(mems),
+        devices=grant.devices,
     )
 
 
-def unpinned_resources(pinning: Pinning, sets: MachineSets) -> ContainerResources:
-    """Return the resources of a container after ``reset``: all that it has is shared."""
+def unpinned_resources(pinning: Pinning, sets: MachineSets, devices: tuple[str, ...] = ()) -> ContainerResources:
+    """Return the resources of a container after ``reset``: all its CPUs and memory are shared, its devices stay."""
     none, shared, mems = CpuSet(), pinning.cpus or sets.online, pinning.mems or sets.memory_nodes
-    return ContainerResources("", CpuKind.PRESERVE.value, shared, none, none, none, 0, **sets.by_kind(mems))
+    kind, by_kind = CpuKind.PRESERVE.value, sets.by_kind(mems)
+    return ContainerResources("", kind, shared, none, none, none, 0, **by_kind, devices=devices)
 
 
 def _present(wanted: Ids | None, confirmed: Ids | None) -> Ids | None:
@@ -101,15 +106,17 @@ def _present(wanted: Ids | None, confirmed: Ids | None) -> Ids | None:
 
 
 def as_shell(resources: ContainerResources) -> str:
-    """Return ``resources.sh``: lists in the kernel's format (cpuset(7)), in which nothing needs quoting."""
+    """Return ``resources.sh``: lists in the kernel's format (cpuset(7)), which need no quoting, then devices."""
     names = ("shared_cpus", "isolated_cpus", "exclusive_cpus", "all_mems", "dram_mems", "pmem_mems", "hbm_mems")
-    return "".join(f'{name.upper()}="{getattr(resources, name)}"\n' for name in names)
+    sets = "".join(f'{name.upper()}="{getattr(resources, name)}"\n' for name in names)
+    devices = _UNQUOTED.sub(r"\\\g<0>", ",".join(resources.devices))
+    return f'{sets}DEVICES="{devices}"\n'
 
 
 def as_json(resources: ContainerResources, generation: int) -> str:
     """Return ``resources.json``: one object; ``generation`` ascends with every change, so that readers can compare."""
     values = ((f.name, getattr(resources, f.name)) for f in fields(resources))
-    plain = {name: value if isinstance(value, str | int) else str(value) for name, value in values}
+    plain = {name: value if isinstance(value, str | int | tuple) else str(value) for name, value in values}
     return json.dumps({"version": VERSION, "generation": generation} | plain, indent=2) + "\n"
 
 

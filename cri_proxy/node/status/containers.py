@@ -1,4 +1,4 @@
-"""Build the container and memory views of ``status`` and ``explain``; find others that may be on a container's CPUs."""
+"""Build the views of containers, memory and devices for ``status``; find others that may be on a container's CPUs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,13 @@ from typing import Final, Self
 
 from cri_proxy.node.effects import CallUnderWay
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.status.model import ContainerView, HugePageView, MemoryNodeView
+from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, PoolView
+from policies.costs.inventory import Inventory
+from policies.costs.model import name_order, type_of
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
@@ -168,6 +170,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         reachable_by=reachable,
         is_overcommitted=grant.is_overcommitted,
         shares_pod_cpus=grant.shares_cpus,
+        devices=grant.devices,
     )
 
 
@@ -271,3 +274,32 @@ def _promised(zones: Iterable[tuple[int, int]], node: int) -> tuple[int, int]:
     return sum(amount for is_alone, amount in here if is_alone), sum(
         amount for is_alone, amount in here if not is_alone
     )
+
+
+def device_views(inventory: Inventory, grants: Iterable[Grant]) -> tuple[DeviceUseView, ...]:
+    """Return a view of each type that is listed or held, by its name; holders are in the order of their names."""
+    holders: dict[str, list[DeviceHolderView]] = {}
+    for grant in grants:
+        by_type: dict[str, list[str]] = {}
+        for device in grant.devices:
+            by_type.setdefault(type_of(device), []).append(device)
+        for kind, devices in by_type.items():
+            holders.setdefault(kind, []).append(DeviceHolderView(str(name_of(grant.request)), _in_order(devices)))
+    listed = inventory.devices
+    return tuple(_device_use(kind, listed.get(kind, ()), holders.get(kind, [])) for kind in sorted({*listed, *holders}))
+
+
+def _device_use(kind: str, listed: Sequence[str], holders: Sequence[DeviceHolderView]) -> DeviceUseView:
+    held = {device for holder in holders for device in holder.devices}
+    return DeviceUseView(
+        kind,
+        present=len(listed),
+        held=len(held),
+        free=_in_order(set(listed) - held),
+        unlisted=_in_order(held.difference(listed)),
+        holders=tuple(sorted(holders, key=lambda holder: holder.container)),
+    )
+
+
+def _in_order(devices: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(devices, key=name_order))

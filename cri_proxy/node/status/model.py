@@ -59,6 +59,7 @@ class ContainerView:
     the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
     booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
+    ``devices`` are those of cost files that it has, as ``TYPE/INSTANCE``.
     """
 
     namespace: str
@@ -87,6 +88,7 @@ class ContainerView:
     reachable_by: tuple[str, ...] = ()
     is_overcommitted: bool = False
     shares_pod_cpus: bool = False
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,29 @@ class MemoryNodeView:
     widely_promised_bytes: int
     containers: int
     huge_pages: tuple[HugePageView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHolderView:
+    """A container, as ``namespace/pod/container``, and its devices of one type; containers of a pod may share them."""
+
+    container: str
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUseView:
+    """The devices of one type, as ``TYPE/INSTANCE``: how many cost files list, and which of them are free.
+
+    ``held`` is how many are held, those that cost files list no more (``unlisted``) among them.
+    """
+
+    kind: str
+    present: int
+    held: int
+    free: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    holders: tuple[DeviceHolderView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +196,7 @@ class StatusView:
     ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
     containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
     configuration says of topology hints; a pod's annotations may say otherwise for its containers.
+    ``devices`` are by type.
     """
 
     node: str
@@ -184,6 +210,7 @@ class StatusView:
     refused: tuple[RefusedView, ...] = ()
     configuration: ConfigurationView | None = None
     topology: TopologyOptions | None = None
+    devices: tuple[DeviceUseView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

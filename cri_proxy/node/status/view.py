@@ -10,7 +10,14 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
-from cri_proxy.node.status.containers import Moment, container_view, memory_views, reserved_warning, violations
+from cri_proxy.node.status.containers import (
+    Moment,
+    container_view,
+    device_views,
+    memory_views,
+    reserved_warning,
+    violations,
+)
 from cri_proxy.node.status.explain import (
     Names,
     candidates,
@@ -141,6 +148,8 @@ class NodeView:
         moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
         yield
         memory = memory_views(policy.machine, ledger.allocations.grants)
+        yield
+        devices = device_views(policy.inventory, ledger.allocations.grants)
         containers: list[ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
@@ -151,7 +160,9 @@ class NodeView:
         yield
         broken = violations(containers, escaped, kept_elsewhere)
         warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
-        return replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
+        return replace(
+            view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings, devices=devices
+        )
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

@@ -185,3 +185,17 @@ def test_history_is_dated_and_says_nothing_twice() -> None:
         "  2023-11-14 22:13:20  placed in root",
         "  2023-11-14 22:13:21  lifted: from a to b",
     ]
+
+
+def test_devices_stand_with_the_place_and_their_choice_apart() -> None:
+    chosen = Reason("devices", "gpu0 and gpu1 cost least")
+    text = render_explanation(
+        replace(
+            explanation(reasons=(*decision_record().reasons, chosen)),
+            container=container(
+                "c0", "exclusive", "2-3", pool="socket #0", devices=("example.com/gpu/gpu0", "example.com/gpu/gpu1")
+            ),
+        )
+    )
+    assert "memory node 0, example.com/gpu gpu0-1 (running)" in " ".join(text.split())
+    assert "\n\nchoice of devices\n  - gpu0 and gpu1 cost least\n\n" in text

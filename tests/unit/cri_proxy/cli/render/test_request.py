@@ -3,6 +3,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
+from policies.alignment import DeviceAmount
 from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, Threads
@@ -109,3 +110,15 @@ def test_huge_pages_are_shown_by_size_with_their_field() -> None:
     pages = (HugePageLimit(2 << 20, 1 << 30), HugePageLimit(1 << 30, 2 << 30))
     asked = replace(request("a", 1500), huge_pages=pages, origins=(("huge_pages", "hugepage_limits"),))
     assert "  huge pages     1Gi of 2Mi, 2Gi of 1Gi  from hugepage_limits" in lines(asked)
+
+
+def test_devices_that_are_asked_for_and_those_it_had_are_shown() -> None:
+    asked = replace(
+        request("c0", 1000),
+        preferences=Preferences(devices=(DeviceAmount("example.com/gpu", 2),)),
+        origins=(("devices", "cri-proxy.io/device-request"),),
+        previous=Previous("", CpuSet(), devices=("example.com/gpu/gpu0", "example.com/gpu/gpu1")),
+    )
+    text = "\n".join(render_request(asked, (), width=80))
+    assert "  devices asked  example.com/gpu=2     from cri-proxy.io/device-request" in text
+    assert "  earlier place  example.com/gpu gpu0-1" in text

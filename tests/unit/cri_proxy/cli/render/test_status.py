@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
-from cri_proxy.node.status.model import ConfigurationView, HugePageView, RefusedView
+from cri_proxy.node.status.model import ConfigurationView, DeviceHolderView, DeviceUseView, HugePageView, RefusedView
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
@@ -161,3 +161,33 @@ def test_a_configuration_from_before_the_start_is_marked() -> None:
 def test_without_a_file_no_configuration_is_named() -> None:
     known = ConfigurationView("", "", "", 0.0)
     assert render_status(replace(status_view(), configuration=known)) == render_status(status_view())
+
+
+def test_devices_have_a_line_for_each_type_and_for_each_further_holder() -> None:
+    gpus = tuple(f"example.com/gpu/gpu{i}" for i in range(6))
+    view = replace(
+        status_view(),
+        devices=(
+            DeviceUseView(
+                "example.com/gpu",
+                present=5,
+                held=3,
+                free=gpus[2:5],
+                unlisted=gpus[5:],
+                holders=(
+                    DeviceHolderView("default/web/c0", gpus[:2]),
+                    DeviceHolderView("default/web/c1", gpus[5:]),
+                ),
+            ),
+            DeviceUseView("example.com/nic", present=1, held=0, free=("example.com/nic/eth0",)),
+        ),
+    )
+    expected = """
+DEVICES          LISTED  HELD  FREE    HELD BY
+example.com/gpu  5       3     gpu2-4  default/web/c0: gpu0-1
+                                       default/web/c1: gpu5
+                                       no longer listed: gpu5
+example.com/nic  1       0     eth0    -
+"""
+    assert expected in render_status(view)
+    assert "DEVICES" not in render_status(status_view())

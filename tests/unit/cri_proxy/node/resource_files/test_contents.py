@@ -29,7 +29,16 @@ GROUND = machine_sets(
         }
     )
 )
-VARIABLES = ("SHARED_CPUS", "ISOLATED_CPUS", "EXCLUSIVE_CPUS", "ALL_MEMS", "DRAM_MEMS", "PMEM_MEMS", "HBM_MEMS")
+VARIABLES = (
+    "SHARED_CPUS",
+    "ISOLATED_CPUS",
+    "EXCLUSIVE_CPUS",
+    "ALL_MEMS",
+    "DRAM_MEMS",
+    "PMEM_MEMS",
+    "HBM_MEMS",
+    "DEVICES",
+)
 
 
 def pinned(cpus: str, mems: str = "0") -> Pinning:
@@ -115,6 +124,7 @@ def test_a_shell_finds_every_variable_and_nothing_else(facts: ContainerResources
         facts.dram_mems,
         facts.pmem_mems,
         facts.hbm_mems,
+        "",
     )
     assert printed.splitlines() == [f"{name}={ids}" for name, ids in zip(VARIABLES, sets, strict=True)]
     assert len(as_shell(facts).splitlines()) == len(VARIABLES)
@@ -137,6 +147,7 @@ def test_a_program_finds_the_same_facts_and_more() -> None:
         "dram_mems": "0",
         "pmem_mems": "2",
         "hbm_mems": "",
+        "devices": [],
     }
 
 
@@ -149,3 +160,18 @@ def test_the_generation_is_found_again() -> None:
 )
 def test_a_text_that_is_not_ours_has_no_generation(text: str) -> None:
     assert generation_in(text) == 0
+
+
+def test_its_devices_are_listed() -> None:
+    grant = Grant(request("c", 1000), "root", CpuKind.SHARED, devices=("example.com/gpu/gpu0", "nic/eth1"))
+    facts = resources_of(grant, pinned("1"), None, GROUND)
+    assert 'DEVICES="example.com/gpu/gpu0,nic/eth1"' in as_shell(facts).splitlines()
+    assert json.loads(as_json(facts, 1))["devices"] == ["example.com/gpu/gpu0", "nic/eth1"]
+    assert unpinned_resources(pinned("0-7"), GROUND, facts.devices).devices == facts.devices
+
+
+@pytest.mark.parametrize("name", ['a/"b', "a/$(touch x)", "a/`id`", "a/b\\", "a/'b'"])
+def test_a_shell_reads_the_name_of_a_device_as_it_is(name: str) -> None:
+    facts = replace(variables(CpuKind.SHARED, pinned("1")), devices=(name,))
+    script = as_shell(facts) + 'printf %s "$DEVICES"'
+    assert subprocess.run(["sh", "-eu"], input=script, capture_output=True, text=True, check=True).stdout == name

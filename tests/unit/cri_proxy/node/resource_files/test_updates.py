@@ -77,6 +77,7 @@ async def test_a_container_with_cpus_of_its_own_finds_them_from_its_start(site: 
         "DRAM_MEMS": "1",
         "PMEM_MEMS": "",
         "HBM_MEMS": "",
+        "DEVICES": "",
     }
     assert generation(site, pod) == 1
 

@@ -6,17 +6,21 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.containers import (
     Moment,
     container_view,
+    device_views,
     memory_views,
     names_text,
     reserved_warning,
     violations,
 )
-from cri_proxy.node.status.model import ContainerView, HugePageView
+from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, HugePageLimit
+from policies.base import ContainerKey, CpuKind, Grant, HugePageLimit
+from policies.costs.inventory import NO_DEVICES
+from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.device_policy import inventory
 from tests.fakes.grants import ledger_with, request, row
 from tests.fakes.views import container, pool
 
@@ -120,3 +124,36 @@ def test_containers_that_share_their_pods_cpus_ask_for_reserved_ones_together() 
 def test_of_many_names_a_few_are_shown() -> None:
     assert names_text(["a", "b"]) == "a, b"
     assert names_text([str(i) for i in range(300)]).endswith("and 296 more")
+
+
+GPUS = tuple(f"example.com/gpu/gpu{i}" for i in range(12))
+ONE = Grant(request("b", 1000), "root", CpuKind.SHARED, devices=(GPUS[10], GPUS[9]))
+OTHER = Grant(request("a", 1000), "root", CpuKind.SHARED, devices=(GPUS[2], "nic/eth0"))
+
+
+def holder(grant: Grant, *devices: str) -> DeviceHolderView:
+    asked = grant.request
+    return DeviceHolderView(f"{asked.pod.namespace}/{asked.pod.name}/{asked.container.name}", devices)
+
+
+def test_each_type_has_those_that_are_free_and_those_that_are_held_by_whom() -> None:
+    gpus, nics = device_views(inventory(*GPUS, "nic/eth0"), (ONE, OTHER))
+    assert (gpus.kind, gpus.present, gpus.held, gpus.unlisted) == ("example.com/gpu", 12, 3, ())
+    assert gpus.free == (*GPUS[:2], *GPUS[3:9], GPUS[11])
+    assert gpus.holders == (holder(OTHER, GPUS[2]), holder(ONE, GPUS[9], GPUS[10]))
+    assert nics == DeviceUseView("nic", 1, 1, holders=(holder(OTHER, "nic/eth0"),))
+
+
+def test_what_no_file_lists_any_more_is_held_all_the_same() -> None:
+    (gpus,) = device_views(inventory(GPUS[9]), (ONE,))
+    assert (gpus.present, gpus.held, gpus.free, gpus.unlisted) == (1, 2, (), (GPUS[10],))
+
+
+def test_devices_that_containers_of_a_pod_share_are_held_once() -> None:
+    shared = [replace(ONE, request=request(name, 1000), share=PodShare(1000)) for name in ("a", "b")]
+    (gpus,) = device_views(inventory(*GPUS), shared)
+    assert (gpus.held, len(gpus.free), len(gpus.holders)) == (2, 10, 2)
+
+
+def test_without_cost_files_and_devices_there_is_nothing_to_see() -> None:
+    assert device_views(NO_DEVICES, (Grant(request("a", 1000), "root", CpuKind.SHARED),)) == ()

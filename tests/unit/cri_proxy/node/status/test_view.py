@@ -12,8 +12,9 @@ from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStat
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import first_devices
 from tests.fakes.grants import small_policy
-from tests.fakes.site import Site
+from tests.fakes.site import Site, opened
 from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import BUSY_AFTER, SHARES, FragilePolicy, background, entered, soon
 
@@ -328,3 +329,15 @@ def test_a_node_alone_is_well_and_has_nothing_to_add() -> None:
     assert alone.reaches_runtime()
     assert (*alone.parts(), *alone.samples(), *alone.warnings()) == ()
     assert alone.configuration() is None
+
+
+async def test_the_status_shows_devices_and_who_has_them() -> None:
+    async with opened(Site(first_devices("example.com/gpu/gpu0", "example.com/gpu/gpu1"))) as site:
+        await site.run("a", guaranteed("c", 1000), **{"cri-proxy.io/device-request": "example.com/gpu=1"})
+        status = view(site).status()
+        (container,), (gpus,) = status.containers, status.devices
+        assert container.devices == ("example.com/gpu/gpu0",)
+        assert (gpus.free, gpus.holders[0].container) == (("example.com/gpu/gpu1",), "default/a/c")
+        (explained,) = view(site).explain("a").decisions
+        assert explained.decision.granted is not None
+        assert explained.decision.granted.devices == container.devices
