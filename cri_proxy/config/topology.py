@@ -1,38 +1,19 @@
 """Resolve how topology hints count on a machine: the options of the policies, what is wrong or has no effect."""
 
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from cri_proxy.config.model import TopologyManager
 from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy
-from policies.hints.merge import CLOSEST_POLICIES, KUBELET_NODES
+from policies.hints.merge import CLOSEST_POLICIES
 from sysfs.model import Machine
-
-if TYPE_CHECKING:
-    from cri_proxy.config.model import TopologyManager
 
 _POLICY = "topologyManager.policy"
 _CLOSEST = "topologyManager.prefer-closest-numa-nodes"
 _MOST = "topologyManager.max-allowable-numa-nodes"
 
 
-def most_numa_nodes(text: str) -> int:
-    """Return the most NUMA nodes of a machine whose hints are merged, 0 for no limit. Raises ValueError.
-
-    The kubelet takes no number below 8 either (max-allowable-numa-nodes of its topology-manager-policy-options).
-
-    >>> most_numa_nodes("0"), most_numa_nodes("16")
-    (0, 16)
-    """
-    with suppress(ValueError):
-        most = int(text) if text.isascii() and text.isdigit() else -1
-        if most == 0 or most >= KUBELET_NODES:
-            return most
-    raise ValueError(f"expected 0 (no limit), or a number from {KUBELET_NODES}, got {text!r}")
-
-
-def topology_options(chosen: "TopologyManager") -> TopologyOptions:
+def topology_options(chosen: TopologyManager) -> TopologyOptions:
     """Return how topology hints count, as the policies take it."""
     return TopologyOptions(chosen.policy, chosen.scope, chosen.prefers_closest, chosen.most_nodes)
 

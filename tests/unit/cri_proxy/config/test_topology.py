@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.resolve import policy_options
-from cri_proxy.config.topology import most_numa_nodes, topology_options
+from cri_proxy.config.topology import topology_options
 from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from sysfs.descriptions.machine import describe
@@ -28,12 +28,6 @@ def test_all_options_reach_the_policy() -> None:
     wanted = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD, prefers_closest=True, most_nodes=12)
     assert topology_options(config.topology_manager) == wanted
     assert policy_options(config, nodes(2), NOWHERE).options.topology == wanted
-
-
-@pytest.mark.parametrize("text", ["7", "-1", "", "eight", "1.5", "\u0668"])
-def test_fewer_nodes_than_the_kubelet_manages_by_itself_cannot_be_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected 0 \(no limit\), or a number from 8"):
-        most_numa_nodes(text)
 
 
 def test_a_policy_on_more_nodes_than_are_allowed_is_not_valid() -> None:
