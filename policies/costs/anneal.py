@@ -49,12 +49,13 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = STEP
         links = [link - gone + come for link, gone, come in zip(links, pair[old], pair[new], strict=True)]
         if change < best_change:
             best, best_change = list(counts), change
-    return _settled(graph, best, rows)
+    return settled(graph, best)
 
 
-def _settled(graph: CostGraph, start: list[int], rows: Sequence[Sequence[int]]) -> list[int]:
+def settled(graph: CostGraph, start: Sequence[int]) -> list[int]:
     """Return the set after replacements that each make it cheaper, until none does or the looks are used up."""
     pair, counts, links = graph.pair, list(start), links_to(graph, start)
+    rows = [graph.layers[vertex.layer].vertices for vertex in graph.vertices]
     looks, is_better = SETTLING_LOOKS, True
     while is_better:
         is_better = False

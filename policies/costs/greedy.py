@@ -1,5 +1,7 @@
 """Walk the layers and take the cheapest instance each time: the first solution."""
 
+from collections.abc import Sequence
+
 from policies.costs.graph import CostGraph
 
 
@@ -19,7 +21,7 @@ def take_greedily(graph: CostGraph) -> list[int]:
     return counts
 
 
-def links_to(graph: CostGraph, counts: list[int]) -> list[int]:
+def links_to(graph: CostGraph, counts: Sequence[int]) -> list[int]:
     """Return, for each vertex, the cost from one of its instances that is not in the set to the whole set."""
     links = [0] * len(graph.vertices)
     for v, count in enumerate(counts):

@@ -1,22 +1,22 @@
 """Select the cheapest set of a request: greedy walk, annealing, exact search, and what the set's cost is made of."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from random import Random
 
-from policies.costs import exact
+from policies.costs import exact, singles
 from policies.costs.anneal import anneal
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.exact import Clock
+from policies.costs.exact import Clock, Found
 from policies.costs.graph import CostGraph, Missing, build_graph
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostValue, type_of
 from policies.costs.table import CostTable, with_instances
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.
-SHORT_STEPS = 1_000
+SHORT_STEPS = 4_000
 
 
 class SelectMethod(StrEnum):
@@ -141,12 +141,23 @@ def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: C
         return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
     walked = anneal(graph, first, Random(options.seed))
     search.offer(walked)
-    found = search.run(options.steps, is_over)
+    found = _searched_on(graph, search, found, options.steps, is_over)
     method = SelectMethod.EXACT
     if options.method is SelectMethod.AUTO and not found.is_proved:
         by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
         method = min(by_method, key=lambda known: graph.cost(by_method[known]))
     return _Best(found.counts, method, found.is_proved, found.steps)
+
+
+def _searched_on(
+    graph: CostGraph, search: exact.ExactSearch, so_far: Found, steps: int | None, is_over: Clock | None
+) -> Found:
+    """Go on with the search, or, where bounds that take longer are worth it, with the one that has these."""
+    if not singles.are_for_convex_bounds(graph):
+        return search.run(steps, is_over)
+    left = None if steps is None else steps - so_far.steps
+    found = singles.SinglesSearch(graph, search.run(0).counts).run(left, is_over)
+    return replace(found, steps=so_far.steps + found.steps)
 
 
 def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:

@@ -10,9 +10,16 @@ from policies.costs.exact import search
 from policies.costs.graph import Missing
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostLine, CostListing
+from policies.costs.singles import SinglesSearch
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import cost_line, cost_text
-from tests.unit.policies.costs.build import cheapest_by_enumeration, graph_of, random_listing, random_request
+from tests.unit.policies.costs.build import (
+    are_single,
+    cheapest_by_enumeration,
+    graph_of,
+    random_listing,
+    random_request,
+)
 
 CASES = 400
 
@@ -35,6 +42,20 @@ def test_exact_is_what_enumeration_finds_and_the_others_are_never_better(missing
             assert best <= graph.cost(early.counts) <= graph.cost(walked)
             assert early == search(graph, walked, steps)
             assert not early.is_proved or graph.cost(early.counts) == best
+        if are_single(graph):
+            found = SinglesSearch(graph, greedy).run(None)
+            assert (graph.cost(found.counts), found.is_proved) == (best, True)
+
+
+def test_both_searches_prove_the_same_cost_where_no_two_are_alike() -> None:
+    random = Random(11)
+    for _ in range(CASES // 4):
+        listing = random_listing(random, alike=0.3, known=0.9, most=9)
+        graph = graph_of(listing, random_request(random, listing), random.choice(list(Missing)))
+        if are_single(graph):
+            greedy = take_greedily(graph)
+            other, found = search(graph, greedy, None), SinglesSearch(graph, greedy).run(None)
+            assert (graph.cost(found.counts), found.is_proved) == (graph.cost(other.counts), True)
 
 
 def test_renaming_instances_changes_no_cost() -> None:

@@ -60,3 +60,16 @@ def graph_of(listing: CostListing, wanted: SetRequest, missing: Missing = Missin
     graph = build_graph(compile_costs(listing), wanted, missing)
     assert isinstance(graph, CostGraph), graph.problem
     return graph
+
+
+def no_two_alike(seed: int, each: int, count: int, most: int = 99) -> CostGraph:
+    """Two types of so many instances with random costs up to ``most``, and so many of each to choose."""
+    random = Random(seed)
+    names = [f"{kind}/{i}" for kind in "ab" for i in range(each)]
+    lines = tuple(CostLine((x,), random.randint(0, most), (y,)) for x in names for y in names if x != y)
+    return graph_of(CostListing(lines), SetRequest({"a": count, "b": count}))
+
+
+def are_single(graph: CostGraph) -> bool:
+    """Whether no vertex stands for several instances."""
+    return all(len(vertex.members) == 1 for vertex in graph.vertices)

@@ -4,18 +4,16 @@ import pytest
 
 from policies.costs.demand import SetRequest
 from policies.costs.exact import CLOCK_STEPS, search
-from policies.costs.graph import CostGraph, Missing
+from policies.costs.graph import Missing
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostLine, CostListing
-from tests.unit.policies.costs.build import cheapest_by_enumeration, graph_of, random_listing, random_request
-
-
-def no_two_alike(seed: int, each: int, count: int) -> CostGraph:
-    """Two types of so many instances with random costs, and so many of each to choose."""
-    random = Random(seed)
-    names = [f"{kind}/{i}" for kind in "ab" for i in range(each)]
-    lines = tuple(CostLine((x,), random.randint(0, 99), (y,)) for x in names for y in names if x != y)
-    return graph_of(CostListing(lines), SetRequest({"a": count, "b": count}))
+from tests.unit.policies.costs.build import (
+    cheapest_by_enumeration,
+    graph_of,
+    no_two_alike,
+    random_listing,
+    random_request,
+)
 
 
 @pytest.mark.parametrize("missing", Missing)
