@@ -10,8 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
-from cri_proxy.config.numa_limit import most_numa_nodes
-from cri_proxy.config.option import Known, optional_period_seconds, options_of
+from cri_proxy.config.option import Known, most_numa_nodes, optional_period_seconds, options_of
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction

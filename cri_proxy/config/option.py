@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
+from policies.hints.merge import KUBELET_NODES
 from policies.options import Option
 
 Raw = str | tuple[str, ...]
@@ -144,6 +145,20 @@ def optional_period_seconds(text: str) -> float:
     if seconds and not SHORTEST_PERIOD_SECONDS <= seconds <= LONGEST_PERIOD_SECONDS:
         raise ValueError(f"expected 0 (never), or seconds from 1 to {LONGEST_PERIOD_SECONDS:.0f}, got {text!r}")
     return seconds
+
+
+def most_numa_nodes(text: str) -> int:
+    """Return the most NUMA nodes of a machine whose hints are merged, 0 for no limit. Raises ValueError.
+
+    The kubelet takes no number below 8 either (max-allowable-numa-nodes of its topology-manager-policy-options).
+
+    >>> most_numa_nodes("0"), most_numa_nodes("16")
+    (0, 16)
+    """
+    most = int(text) if _INTEGER.fullmatch(text) else -1
+    if most == 0 or most >= KUBELET_NODES:
+        return most
+    raise ValueError(f"expected 0 (no limit), or a number from {KUBELET_NODES}, got {text!r}")
 
 
 def _read_bool(text: str) -> bool:

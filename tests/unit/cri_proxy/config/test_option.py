@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 import pytest
 
 from cri_proxy.config.model import known_options
-from cri_proxy.config.option import Known, optional_period_seconds, options_of, read_value, values_text
+from cri_proxy.config.option import Known, most_numa_nodes, optional_period_seconds, options_of, read_value, values_text
 from policies.options import Option
 from policies.registry import POLICIES
 
@@ -129,3 +129,9 @@ def test_a_period_is_seconds_and_nothing_is_never(text: str, seconds: float) -> 
 def test_a_period_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected 0 \(never\), or seconds from 1 to 86400"):
         optional_period_seconds(text)
+
+
+@pytest.mark.parametrize("text", ["7", "-1", "", "eight", "1.5", "\u0668"])
+def test_fewer_nodes_than_the_kubelet_manages_by_itself_cannot_be_allowed(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected 0 \(no limit\), or a number from 8"):
+        most_numa_nodes(text)
