@@ -1,5 +1,7 @@
 """Derive costs from a matrix of links: GPUs and NICs to each other, NVLinks before paths over PCIe."""
 
+from collections.abc import Mapping
+
 from policies.costs.derive_pci import (
     ONE_SWITCH,
     SAME_HOST_BRIDGE,
@@ -8,8 +10,9 @@ from policies.costs.derive_pci import (
     devices_of_nodes,
 )
 from policies.costs.derive_scale import FARTHEST, NodeScale
-from policies.costs.link_text import LinkMatrix, nvlinks
-from policies.costs.model import CostLine, CostListing
+from policies.costs.model import CostError, CostLine, CostListing
+from policies.costs.text import is_plain_name
+from policies.links.matrix import UNKNOWN, Link, LinkMatrix
 from sysfs.cpuset import NodeSet
 
 GPU_TYPE = "nvidia.com/gpu"
@@ -19,24 +22,37 @@ MOST_NVLINKS = 2
 # What 18 NVLinks, the most of a pair today, save against one.
 _LINKS = 18
 
-_PCI_COSTS = {"PIX": ONE_SWITCH, "PXB": SEVERAL_SWITCHES, "PHB": SAME_HOST_BRIDGE, "NODE": SAME_NODE_DEVICE}
+_PCI_COSTS = {
+    "PSB": ONE_SWITCH,
+    "PIX": ONE_SWITCH,
+    "PXB": SEVERAL_SWITCHES,
+    "PHB": SAME_HOST_BRIDGE,
+    "NODE": SAME_NODE_DEVICE,
+}
 
 
 def costs_of_links(matrix: LinkMatrix, scale: NodeScale) -> CostListing:
     """Return what the devices of a matrix cost each other, said both ways.
 
-    GPUs are ``nvidia.com/gpu/gpu0``, NICs ``nic/NAME``.
+    GPUs are ``nvidia.com/gpu/gpu0``, NICs ``nic/NAME``. Raises CostError for a NIC whose name in the legend cannot be
+    that of an instance.
     """
-    name_of = {gpu: gpu_name(gpu) for gpu in matrix.gpus} | {nic: f"{NIC_TYPE}/{nic}" for nic in matrix.nics}
+    for nic in matrix.nics:
+        if nic.device and not is_plain_name(nic.device):
+            raise CostError(0, nic.name, f"expected a device's name in the legend, got {nic.device[:40]!r}; correct it")
+    name_of = {gpu.name: gpu_name(gpu.name) for gpu in matrix.gpus}
+    name_of |= {nic.name: f"{NIC_TYPE}/{nic.device or nic.name}" for nic in matrix.nics}
+    nodes_of = {gpu.name: gpu.nodes for gpu in matrix.gpus}
     lines = [
-        CostLine((name_of[one],), _cost(matrix, one, other, scale), (name_of[other],)) for one, other in matrix.words
+        CostLine((name_of[one],), _cost(matrix.links[one, other], one, other, nodes_of, scale), (name_of[other],))
+        for one, other in matrix.links
     ]
     return CostListing(tuple(lines), tuple(name_of.values()))
 
 
 def nodes_of_gpus(matrix: LinkMatrix) -> dict[str, NodeSet]:
     """Return the nodes of the GPUs that have them, by their names in a listing."""
-    return {gpu_name(gpu): nodes for gpu, nodes in matrix.nodes.items()}
+    return {gpu_name(gpu.name): gpu.nodes for gpu in matrix.gpus if gpu.nodes}
 
 
 def gpu_name(gpu: str) -> str:
@@ -58,14 +74,15 @@ def link_cost(links: int) -> int:
     return ONE_NVLINK - saved
 
 
-def _cost(matrix: LinkMatrix, one: str, other: str, scale: NodeScale) -> int:
-    word = matrix.words[one, other]
-    if links := nvlinks(word):
-        return link_cost(links)
-    if word in _PCI_COSTS:
-        cost = _PCI_COSTS[word]
+def _cost(link: Link, one: str, other: str, nodes_of: Mapping[str, NodeSet], scale: NodeScale) -> int:
+    """Return the cost of a pair; ``nodes_of`` has the nodes of the GPUs."""
+    if link.nvlinks:
+        return link_cost(link.nvlinks)
+    if link.pcie in _PCI_COSTS:
+        cost = _PCI_COSTS[link.pcie]
     else:
-        nodes = [matrix.nodes.get(device, NodeSet()) for device in (one, other)]
-        cost = devices_of_nodes(nodes[0], nodes[1], scale) if all(nodes) else FARTHEST
+        nodes = [nodes_of.get(device, NodeSet()) for device in (one, other)]
+        is_known = link.pcie != UNKNOWN and all(nodes)
+        cost = devices_of_nodes(nodes[0], nodes[1], scale) if is_known else FARTHEST
     # A switch between two GPUs is no match for NVLink, though it is the nearest a GPU and a NIC can have.
-    return min(FARTHEST, cost + ONE_NVLINK) if one in matrix.gpus and other in matrix.gpus else cost
+    return min(FARTHEST, cost + ONE_NVLINK) if one in nodes_of and other in nodes_of else cost

@@ -35,8 +35,8 @@ from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
-from policies.costs.link_text import read_links
-from policies.costs.model import CostError
+from policies.links.matrix import LinkError
+from policies.links.text import read_links
 from sysfs.archives.tar import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
@@ -136,14 +136,14 @@ def cpu_list(data: bytes) -> None:
 
 
 def gpu_links(data: bytes) -> None:
-    """The text of nvidia-smi topo -m; what is understood has a word for each two devices, there and back."""
+    """The text of nvidia-smi topo -m; what is understood has a link of each two devices, there and back."""
     try:
         matrix = read_links(text_of(data))
-    except CostError as error:
+    except LinkError as error:
         assert error.problem
     else:
         devices = len(matrix.gpus) + len(matrix.nics)
-        assert len(matrix.words) == devices * (devices - 1)
+        assert len(matrix.links) == devices * (devices - 1)
 
 
 def held(method: str) -> Interest:

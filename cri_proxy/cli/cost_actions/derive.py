@@ -10,10 +10,11 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.yaml_fields import YamlField
 from policies.costs.derive import PCI_TYPE, MachineCosts
 from policies.costs.derive_links import costs_of_links, nodes_of_gpus
-from policies.costs.link_text import read_links
 from policies.costs.model import CostError, CostListing
 from policies.costs.table import compile_costs
 from policies.costs.text import cost_text, names_of, ranges_of
+from policies.links.matrix import LinkError
+from policies.links.text import read_links
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.sources import load_machine
 
@@ -119,9 +120,15 @@ def _addresses(devices: Sequence[str], root: Path) -> dict[str, str]:
 def _of_links(file: str, costs: MachineCosts) -> Iterator[CostListing]:
     try:
         matrix = read_links(YamlField.read_text(file, MAX_MATRIX_BYTES))
+    except LinkError as error:
+        raise CommandFailed(f"{file}: {error}") from None
+    if not matrix.links and not matrix.gpus:
+        raise CommandFailed(f"{file}: it says that no GPU was found; leave --topo out")
+    try:
+        listing = costs_of_links(matrix, costs.scale)
     except CostError as error:
         raise CommandFailed(f"{file}: {error}") from None
-    yield costs_of_links(matrix, costs.scale)
+    yield listing
     yield costs.of_listed_nodes(nodes_of_gpus(matrix))
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from policies.costs.derive_links import costs_of_links, link_cost, nodes_of_gpus
 from policies.costs.derive_scale import NodeScale
-from policies.costs.link_text import read_links
+from policies.costs.model import CostError
+from policies.links.text import read_links
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.costs.derived import by_pair, machine
 
@@ -49,3 +50,20 @@ def test_a_gpu_without_links_is_present() -> None:
     listing = costs_of_links(matrix, NodeScale(machine()))
     assert (listing.lines, listing.present) == ((), ("nvidia.com/gpu/gpu0",))
     assert nodes_of_gpus(matrix) == {"nvidia.com/gpu/gpu0": NodeSet.of([0, 1])}
+
+
+@pytest.mark.parametrize("name", ["mlx5/0", "mlx5-0"])
+def test_a_name_of_the_legend_that_is_no_instance_is_refused(name: str) -> None:
+    matrix = read_links(MATRIX.replace("NIC1: mlx5_1", f"NIC1: {name}"))
+    with pytest.raises(CostError, match=f"NIC1: expected a device's name in the legend, got '{name}'; correct it"):
+        costs_of_links(matrix, NodeScale(machine()))
+
+
+def test_a_pair_of_which_nothing_is_known_is_as_far_as_can_be() -> None:
+    costs = by_pair(
+        costs_of_links(
+            read_links(MATRIX.replace("SYS PIX SYS 0-7", "N/A PIX SYS 0-7").replace("GPU2 SYS", "GPU2 -")),
+            NodeScale(machine()),
+        )
+    )
+    assert costs["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu2"] == 100

@@ -109,7 +109,7 @@ def test_a_matrix_that_cannot_be_used_is_named_with_its_line(
     path = tmp_path / "topo.txt"
     path.write_text(MATRIX)
     assert refusal(capsys, "--topo", str(path)) == (
-        f"{path}: NIC0: the matrix has a column and no row of this name; save the whole text"
+        f"{path}: line 1, column 12: NIC0: the matrix has a column and no row of this name; save the whole text"
     )
 
 

@@ -1,0 +1,118 @@
+"""Values: how the GPUs and NICs of a node reach each other, read from a text or given as two matrices."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from policies.errors import PolicyBaseError
+from sysfs.cpuset import NodeSet
+
+SELF = "X"
+UNKNOWN = "-"
+# The words of the legends of nvidia-smi and dcgmi, from the nearest path over PCIe to the farthest.
+PCI_WORDS = ("PSB", "PIX", "PXB", "PHB", "NODE", "SYS")
+# A host has 16 GPUs today and as many NICs; virtual functions are not in the matrix.
+MAX_DEVICES = 256
+# More than 18 is no product yet; more than 999 is a typing error.
+MAX_NVLINKS = 999
+
+
+@dataclass(eq=False)
+class LinkError(PolicyBaseError):
+    """A matrix that cannot be used: line and column (from 1; 0 = unknown), the word there, what is wrong."""
+
+    line: int
+    column: int
+    token: str
+    problem: str
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, column {self.column}: " if self.column else f"line {self.line}: "
+        return f"{place if self.line else ''}{self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """The error without its place."""
+        return f"{self.token}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What connects two devices: NVLinks, and the path over PCIe, which ``UNKNOWN`` says nothing about.
+
+    A text has one of the two: NVLinks hide the path. Given as matrices, both are known.
+    """
+
+    nvlinks: int = 0
+    pcie: str = UNKNOWN
+
+    @property
+    def word(self) -> str:
+        """The word of the matrix.
+
+        >>> Link(2, "PIX").word, Link(pcie="SYS").word
+        ('NV2', 'SYS')
+        """
+        return f"NV{self.nvlinks}" if self.nvlinks else self.pcie
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixGpu:
+    """A GPU of a matrix; ``cpus`` is the CPU list as printed, which the tool may have cut off. Empty: not known."""
+
+    index: int
+    nodes: NodeSet = NodeSet()
+    cpus: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in the matrix."""
+        return f"GPU{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixNic:
+    """A NIC of a matrix; ``device`` is its name in the legend, empty where there is none."""
+
+    name: str
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMatrix:
+    """The devices in the order of the matrix, and the link of each two of them by name, in both directions."""
+
+    gpus: tuple[MatrixGpu, ...]
+    nics: tuple[MatrixNic, ...]
+    links: Mapping[tuple[str, str], Link]
+
+    def link(self, one: int, other: int) -> Link:
+        """Return the link of two GPUs; one that tells nothing where the matrix has no such GPU."""
+        return self.links.get((f"GPU{one}", f"GPU{other}"), Link())
+
+    @property
+    def indices(self) -> frozenset[int]:
+        """The numbers of the GPUs."""
+        return frozenset(gpu.index for gpu in self.gpus)
+
+
+def matrix_of(nvlinks: Sequence[Sequence[int]], pcie: Sequence[Sequence[str]]) -> LinkMatrix:
+    """Return the matrix of GPUs that have these NVLinks and paths; of two square matrices, one may be empty.
+
+    Raises LinkError for two directions that differ: a link has two ends.
+    """
+    count = max(len(nvlinks), len(pcie))
+    if nvlinks and pcie and len(nvlinks) != len(pcie):
+        raise LinkError(0, 0, "nvlink", f"{len(nvlinks)} rows, and pcie has {len(pcie)}; give both the same GPUs")
+    if count > MAX_DEVICES:
+        raise LinkError(0, 0, f"GPU{count - 1}", f"{count} devices; at most {MAX_DEVICES} are read")
+    links: dict[tuple[str, str], Link] = {}
+    for i, j in combinations(range(count), 2):
+        there, back = (
+            Link(nvlinks[a][b] if nvlinks else 0, pcie[a][b] if pcie else UNKNOWN) for a, b in ((i, j), (j, i))
+        )
+        if there != back:
+            shown = [link.word if there.word != back.word else link.pcie for link in (there, back)]
+            raise LinkError(0, 0, shown[1], f"GPU{j} to GPU{i}, and {shown[0]} back; expected the same word")
+        links[f"GPU{i}", f"GPU{j}"] = links[f"GPU{j}", f"GPU{i}"] = there
+    return LinkMatrix(tuple(MatrixGpu(i) for i in range(count)), (), links)
