@@ -10,15 +10,26 @@ from policies.costs.model import CostError, CostValue
 from policies.costs.select import Selection
 from policies.costs.text import ranges_of
 
-BOX_WIDTH, BOX_HEIGHT, GAP, ROW, MARGIN, TOP, TITLES = 150, 40, 34, 150, 20, 110, 200
+BOX_WIDTH, BOX_HEIGHT, GAP, ROW, LINE, MARGIN, TOP = 150, 40, 34, 150, 90, 20, 110
 BEND = (BOX_WIDTH + GAP) // 2
 LONGEST_LABEL = 18
+# The titles of the rows: the widest, and what a character of them takes.
+LONGEST_TITLE, TITLE_CHARACTER = 42, 8
+# Boxes of a layer beside each other. Where there are more, the chosen are drawn on further lines, and of the others as
+# many as fit on the last one.
+BOXES = 8
 FONT = "font-family='DejaVu Sans, Verdana, sans-serif'"
 INK, CHOSEN_FILL, FILL, EDGE = "#1f2933", "#8fb8de", "#ffffff", "#7d8a99"
 # Between neighbouring layers, inside a layer, between other layers: the colours of the proposal's figure.
 RED, GREEN, BLACK = "#b3423a", "#3f8f4f", "#1f2933"
 # A line for each pair of vertices cannot be followed beyond that; then only those of the chosen set are drawn.
-MOST_LINES = 400
+MOST_LINES = 150
+# So many lines of the chosen set have room for their costs; more are thin, and a browser tells the cost at a line.
+MOST_LABELS = 60
+
+
+# The upper left corner of each vertex.
+Places = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +56,12 @@ class _Drawing:
         """Return the instances of a vertex without their type, shortened."""
         vertex = self.graph.vertices[v]
         kind = self.graph.layers[vertex.layer].kind
-        names = _ranges(vertex.members)
-        text = ", ".join(name.removeprefix(f"{kind}/") for name in names)
-        return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
+        names = [name.removeprefix(f"{kind}/") for name in _ranges(vertex.members)]
+        text = ", ".join(names)
+        if len(text) <= LONGEST_LABEL:
+            return text
+        more = f" +{len(names) - 1}" if len(names) > 1 else ""
+        return _cut(names[0], LONGEST_LABEL - len(more)) + more
 
     def chosen(self, v: int) -> str:
         """Return how many instances of a vertex are chosen."""
@@ -73,6 +87,11 @@ def _links(graph: CostGraph, counts: tuple[int, ...]) -> Iterator[_Link]:
             pairs = counts[v] * (counts[v] - 1) // 2 if v == w else counts[v] * counts[w]
             colour = GREEN if not apart else RED if apart == 1 else BLACK
             yield _Link(v, w, _number(Fraction(row[w], graph.scale)), colour, pairs)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters; of a long one the end, in which names differ."""
+    return text if len(text) <= most else f"...{text[3 - most :]}"
 
 
 def _number(cost: CostValue) -> str:
@@ -120,21 +139,25 @@ def _quoted(text: str) -> str:
 def svg(graph: CostGraph, selection: Selection) -> str:
     """Return the graph as a complete SVG document: a row for each type, the chosen filled and their costs written."""
     drawing = _drawing(graph, selection)
-    widest = max(len(layer.vertices) for layer in graph.layers)
-    width = max(2 * MARGIN + TITLES + widest * (BOX_WIDTH + GAP) + BEND, 560)
-    height = TOP + (len(graph.layers) - 1) * ROW + BOX_HEIGHT + MARGIN
-    places = {
-        # Every second row is moved by half a box, so that lines past it do not run through its boxes.
-        v: (MARGIN + TITLES + at * (BOX_WIDTH + GAP) + k % 2 * BEND, TOP + k * ROW)
-        for k, layer in enumerate(graph.layers)
-        for at, v in enumerate(layer.vertices)
-    }
+    titles = [_cut(layer.kind, LONGEST_TITLE) + f": {layer.count}" for layer in graph.layers]
+    left = MARGIN + max(180, TITLE_CHARACTER * max(map(len, titles)) + GAP)
+    rows = [_row(drawing, layer.vertices) for layer in graph.layers]
+    places, tops = _places(rows, left)
+    links = [link for link in drawing.links if link.v in places and link.w in places]
     parts = [_text(drawing.title, MARGIN, 26, 16, "bold"), _legend()]
-    parts += [_line(link, places) for link in sorted(drawing.links, key=lambda link: link.pairs > 0)]
-    for k, layer in enumerate(graph.layers):
-        parts.append(_text(f"{layer.kind}: {layer.count}", MARGIN, TOP + k * ROW + 24, 13, "bold"))
+    is_crowded = sum(link.pairs > 0 for link in links) > MOST_LABELS
+    stroke = 1 if is_crowded else 2.5
+    parts += [_line(link, places, stroke) for link in sorted(links, key=lambda link: link.pairs > 0)]
+    for layer, title, top in zip(graph.layers, titles, tops, strict=True):
+        parts.append(f"<g><title>{escape(layer.kind)}</title>{_text(title, MARGIN, top + 24, 13, 'bold')}</g>")
     parts += [_box(drawing, v, place) for v, place in places.items()]
-    parts += [_label(link, places) for link in drawing.links if link.pairs]
+    for layer, row in zip(graph.layers, rows, strict=True):
+        if hidden := len(layer.vertices) - len(row):
+            x, y = places[row[-1]]
+            parts.append(_text(f"and {hidden} more", x + BOX_WIDTH + 32, y + 24, 11))
+    parts += [_label(link, places) for link in links if link.pairs and not is_crowded]
+    width = max(left + (min(BOXES, max(map(len, rows))) + 1) * (BOX_WIDTH + GAP), 560)
+    height = max(y for _, y in places.values()) + BOX_HEIGHT + MARGIN
     body = "\n".join(parts)
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}'>\n"
@@ -142,7 +165,25 @@ def svg(graph: CostGraph, selection: Selection) -> str:
     )
 
 
-Places = dict[int, tuple[int, int]]
+def _row(drawing: _Drawing, vertices: range) -> list[int]:
+    """Return the vertices of a layer that are drawn: the chosen, and others up to a whole line."""
+    chosen = [v for v in vertices if drawing.counts[v]]
+    room = -len(chosen) % BOXES if chosen else BOXES
+    others = [v for v in vertices if not drawing.counts[v]][:room]
+    return sorted((*chosen, *others))
+
+
+def _places(rows: list[list[int]], left: int) -> tuple[Places, list[int]]:
+    """Return where the box of each vertex is, and where each layer begins."""
+    places: Places = {}
+    tops = [TOP]
+    for k, row in enumerate(rows):
+        for at, v in enumerate(row):
+            line, column = divmod(at, BOXES)
+            # Every second row is moved by half a box, so that lines past it do not run through its boxes.
+            places[v] = (left + column * (BOX_WIDTH + GAP) + (k + line) % 2 * BEND, tops[k] + line * LINE)
+        tops.append(places[row[-1]][1] + ROW)
+    return places, tops[:-1]
 
 
 def _text(text: str, x: float, y: float, size: int, weight: str = "normal", more: str = "") -> str:
@@ -191,9 +232,9 @@ def _curve(link: _Link, places: Places) -> tuple[str, float, float]:
     return f"M {x1} {top} L {x2} {y2}", x1 + 0.35 * (x2 - x1), top + 0.35 * (y2 - top)
 
 
-def _line(link: _Link, places: Places) -> str:
+def _line(link: _Link, places: Places, stroke: float) -> str:
     path, _, _ = _curve(link, places)
-    form = "stroke-width='2.5'" if link.pairs else "stroke-width='1' stroke-opacity='0.3' stroke-dasharray='4 3'"
+    form = f"stroke-width='{stroke}'" if link.pairs else "stroke-width='1' stroke-opacity='0.3' stroke-dasharray='4 3'"
     return f"<path d='{path}' fill='none' stroke='{link.colour}' {form}><title>cost {link.cost}</title></path>"
 
 

@@ -52,3 +52,38 @@ def test_of_many_lines_those_of_the_set_are_drawn(monkeypatch: pytest.MonkeyPatc
     assert dot(graph, selection).count(" [color=") == 3
     monkeypatch.setattr(picture, "MOST_LINES", 2)
     assert dot(graph, selection).count(" [color=") == 1
+
+
+def texts(listing: CostListing, wanted: SetRequest) -> list[str]:
+    """The words of the drawing of a request, from its top to its bottom line."""
+    selection = select(compile_costs(listing), wanted)
+    assert isinstance(selection, Selection)
+    root = Xml.fromstring(svg(graph_of(listing, wanted), selection))
+    found = [(float(e.get("y", 0)), e.text or "") for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    return [word for _, word in sorted(found, key=lambda pair: pair[0])]
+
+
+def unlike(count: int) -> CostListing:
+    """As many instances of a type, no two of which are alike."""
+    return CostListing(tuple(CostLine((f"a/x{i}",), i + 1, ("b/y",)) for i in range(count)))
+
+
+def test_a_large_layer_is_drawn_with_its_chosen_and_as_many_others_as_fit() -> None:
+    words = texts(unlike(30), SetRequest({"a": 2, "b": 1}, must=frozenset({"a/x29"})))
+    assert [word for word in words if word.startswith("x")] == ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x29"]
+    assert "and 22 more" in words
+
+
+def test_many_chosen_ones_stand_on_several_lines_without_labels_where_they_are_too_many() -> None:
+    words = texts(unlike(70), SetRequest({"a": 61, "b": 1}))
+    assert [word for word in words if word.startswith("x")] == [f"x{i}" for i in range(64)]
+    assert "61" not in words
+    assert "and 6 more" in words
+
+
+def test_a_long_name_shows_its_end_and_a_list_how_many_more_there_are() -> None:
+    long = "v" * 300
+    listing = CostListing((CostLine(("a/0000:3b:00.0", "a/0000:3c:00.0"), 1, (f"{long}/{long}7",)),))
+    words = texts(listing, SetRequest({"a": 1, long: 1}))
+    assert {"0000:3b:00.0 +1", "...vvvvvvvvvvvvvv7"} <= set(words)
+    assert max(map(len, words)) < 50
