@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar, Self, TypeVar
+from typing import BinaryIO, ClassVar, Self, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.errors import CriProxyError
 
 T = TypeVar("T")
 _SHOWN_CHARACTERS = 40
+_PIECE_BYTES = 1 << 16
 
 
 @dataclass(eq=False)
@@ -60,10 +61,10 @@ class YamlField:
             if path == "-":
                 if sys.stdin is None:  # the caller has closed it
                     raise cls.error(path, 0, "standard input is closed: redirect a file to it, or name the file")
-                data = sys.stdin.buffer.read(max_bytes + 1)
+                data = _bounded(sys.stdin.buffer, max_bytes + 1)
             else:
                 with Path(path).open("rb") as file:
-                    data = file.read(max_bytes + 1)
+                    data = _bounded(file, max_bytes + 1)
             if len(data) > max_bytes:
                 raise cls.error(path, 0, f"larger than {max_bytes} bytes; cut it into several files")
             return data.decode("utf-8-sig")
@@ -168,6 +169,15 @@ class YamlField:
             case Listing():
                 return "a list"
         return short_repr(self._tree.text)
+
+
+def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
+    """Return what a file holds, at most so many bytes. Python takes memory for all that a single call may read."""
+    data = bytearray()
+    wanted = _PIECE_BYTES
+    while len(piece := file.read(min(wanted, most_bytes - len(data)))) == wanted:
+        data += piece
+    return bytes(data + piece)
 
 
 def short_repr(text: str) -> str:

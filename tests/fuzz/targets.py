@@ -7,8 +7,6 @@ coverage-guided fuzzers take. ``seeds`` are sound inputs, from which mangled one
 import contextlib
 import gzip
 import tarfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,8 +44,9 @@ from tests.fakes.http2 import GREETING, reply, request
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
 from tests.fuzz.budget import Budget
+from tests.fuzz.document_targets import DOCUMENT_TARGETS
+from tests.fuzz.target import CONFIGS, Target, text_of, yaml_seeds
 
-CONFIGS: Final = Path(__file__).parent.parent.parent / "configs"
 MACHINE: Final = small_machine(pci=[{"address": "10:01.0", "class": 0x060400, "node": 0}])
 FILES: Final = files_of(MACHINE)
 PATHS: Final = sorted(FILES)
@@ -56,25 +55,6 @@ CDI_SEED: Final = (
     b'[{"path":"/dev/gpu0"}]}}],"containerEdits":{"deviceNodes":[{"hostPath":"/dev/ctl"}]}}'
 )
 ENCODINGS: Final = (b"", b"gzip", b"deflate", b"snappy")
-
-
-USUAL: Final = Budget()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A parser. ``grown`` are what its inputs of growing length repeat, beside what they all do."""
-
-    name: str
-    run: Callable[[bytes], None]
-    seeds: tuple[bytes, ...]
-    budget: Budget = USUAL
-    grown: tuple[bytes, ...] = ()
-
-
-def text_of(data: bytes) -> str:
-    """The text that a parser of text gets: protobuf and YAML readers refuse what is no UTF-8 before we see it."""
-    return data.decode("utf-8", "replace")
 
 
 def foreign_text(data: bytes) -> None:
@@ -237,10 +217,6 @@ def http_request(data: bytes) -> None:
             names_this_machine(read_head(head).host)
 
 
-def yaml_seeds(*names: str) -> tuple[bytes, ...]:
-    return tuple(path.read_bytes() for name in names for path in sorted(CONFIGS.glob(name)))
-
-
 def kept_seed(path: Path) -> bytes:
     return encode_kept(KnownGood(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9)).encode()
 
@@ -314,4 +290,5 @@ TARGETS: Final = (
         http_request,
         (b"GET /api/v1/explain?pod=a HTTP/1.1\r\nHost: localhost:8891\r\nConnection: close\r\n\r\n",),
     ),
+    *DOCUMENT_TARGETS,
 )

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.budget import memory_of, rounds_of
 from tests.fuzz.mangle import TOKENS, mangled
-from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz.target import Target
+from tests.fuzz.targets import TARGETS
 
 EXAMPLES = 25
 NUMBERS = range(500)
