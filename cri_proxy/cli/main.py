@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypedDict, cast
 
@@ -83,7 +84,7 @@ class CommandHelp(TypedDict):
 def help_of(command: Command) -> CommandHelp:
     """Return a parser's arguments for a command: what it does, and its example."""
     return CommandHelp(
-        description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
+        description=textwrap.fill(f"{command.HELP[0].upper()}{command.HELP[1:]}.", 79),
         epilog=f"example:\n{_indented(command.EXAMPLE)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

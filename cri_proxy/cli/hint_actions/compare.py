@@ -3,10 +3,12 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from cri_proxy.cli.documents import choice
 from cri_proxy.errors import CommandFailed
 from policies.hints.compare import MAX_NODES, ComparedPair, Verdict, compared_pairs, hint_lists
 from policies.hints.merge import POLICIES
@@ -14,15 +16,11 @@ from policies.hints.merge import POLICIES
 HELP = "print what every policy makes of every pair of hint lists that two providers can offer"
 EXAMPLE = """\
 cri-proxy hints compare
+cri-proxy hints compare --policy restricted,strict-2019
 cri-proxy hints compare --format csv > policies.csv
 cri-proxy hints compare --nodes 1 --format md"""
 
 FORMATS: Final = ("text", "csv", "md")
-COLUMNS: Final = (
-    "provider0",
-    "provider1",
-    *(f"{policy}_{part}" for policy in POLICIES for part in ("affinity", "preferred", "admit")),
-)
 _LINES_AT_ONCE: Final = 4096
 
 
@@ -35,7 +33,25 @@ def register(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="NUMA nodes of the machine: 1, 2 (default) or 3, which has 4.8 million rows and takes a minute",
     )
+    parser.add_argument(
+        "--policy",
+        type=_policies,
+        default=POLICIES,
+        metavar="NAME,…",
+        help=f"only these policies, in this order, of {', '.join(POLICIES)} (default: all)",
+    )
     parser.add_argument("--format", choices=FORMATS, help="of the text: a table (default), CSV or Markdown")
+
+
+def _policies(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, map(str.strip, text.split(","))))
+    try:
+        known = tuple(map(choice(*POLICIES), names))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not names or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"expected policies with commas between them, each once, got {text!r}")
+    return known
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,64 +60,76 @@ def run(args: argparse.Namespace) -> int:
 
     if args.format and args.output != "text":
         raise CommandFailed(f"--format {args.format} and -o {args.output}: give one of them", 2)
-    pairs = compared_pairs(args.nodes)
+    shown: tuple[str, ...] = args.policy
+    at = [POLICIES.index(policy) for policy in shown]
+    pairs = (
+        replace(pair, verdicts=tuple(pair.verdicts[i] for i in at)) if shown != POLICIES else pair
+        for pair in compared_pairs(args.nodes)
+    )
     match args.format or args.output:
         case "csv":
-            lines = _csv_lines(pairs)
+            lines = _csv_lines(pairs, shown)
         case "json":
-            lines = _json_lines(pairs)
+            lines = _json_lines(pairs, shown)
         case "yaml":
-            lines = (f"- {json.dumps(_row(pair))}" for pair in pairs)
+            names = columns(shown)
+            lines = (f"- {json.dumps(_row(pair, names))}" for pair in pairs)
         case "md":
-            lines = _markdown_lines(pairs)
+            lines = _markdown_lines(pairs, shown)
         case _:
-            lines = _text_lines(pairs, max(len(known.text) for known in hint_lists(args.nodes)))
+            lines = _text_lines(pairs, max(len(known.text) for known in hint_lists(args.nodes)), shown)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         say("\n".join(chunk))
     return 0
 
 
-def _row(pair: ComparedPair) -> dict[str, str]:
-    return dict(zip(COLUMNS, _values(pair), strict=True))
+def columns(policies: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the table as data."""
+    parts = (f"{policy}_{part}" for policy in policies for part in ("affinity", "preferred", "admit"))
+    return ("provider0", "provider1", *parts)
+
+
+def _row(pair: ComparedPair, names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(names, _values(pair), strict=True))
 
 
 def _values(pair: ComparedPair) -> list[str]:
     return [*pair.providers, *(text for v in pair.verdicts for text in (v.affinity, v.preferred, v.admit))]
 
 
-def _csv_lines(pairs: Iterable[ComparedPair]) -> Iterator[str]:
-    yield ",".join(COLUMNS)
+def _csv_lines(pairs: Iterable[ComparedPair], policies: Sequence[str]) -> Iterator[str]:
+    yield ",".join(columns(policies))
     # No value holds a comma or a quote.
     yield from (",".join(_values(pair)) for pair in pairs)
 
 
-def _json_lines(pairs: Iterable[ComparedPair]) -> Iterator[str]:
-    before = "["
+def _json_lines(pairs: Iterable[ComparedPair], policies: Sequence[str]) -> Iterator[str]:
+    before, names = "[", columns(policies)
     for pair in pairs:
-        yield f"{before}{json.dumps(_row(pair))}"
+        yield f"{before}{json.dumps(_row(pair, names))}"
         before = ","
     yield "]"
 
 
-def _markdown_lines(pairs: Iterable[ComparedPair]) -> Iterator[str]:
-    yield f"| {' | '.join(('provider 0', 'provider 1', *POLICIES))} |"
-    yield f"{'|---' * (len(POLICIES) + 2)}|"
+def _markdown_lines(pairs: Iterable[ComparedPair], policies: Sequence[str]) -> Iterator[str]:
+    yield f"| {' | '.join(('provider 0', 'provider 1', *policies))} |"
+    yield f"{'|---' * (len(policies) + 2)}|"
     admitted: Counter[str] = Counter()
     for pair in pairs:
         yield f"| {' | '.join((*pair.providers, *map(_cell, pair.verdicts)))} |"
-        _count(pair, admitted)
-    yield f"\n{_summary(admitted)}"
+        _count(pair, admitted, policies)
+    yield f"\n{_summary(admitted, policies)}"
 
 
-def _text_lines(pairs: Iterable[ComparedPair], label_width: int) -> Iterator[str]:
+def _text_lines(pairs: Iterable[ComparedPair], label_width: int, policies: Sequence[str]) -> Iterator[str]:
     labels = max(label_width, len("provider 0"))
-    widths = [labels, labels, *(max(len(policy), len("111 T yes")) for policy in POLICIES)]
-    yield _columns(("provider 0", "provider 1", *POLICIES), widths)
+    widths = [labels, labels, *(max(len(policy), len("111 T yes")) for policy in policies)]
+    yield _columns(("provider 0", "provider 1", *policies), widths)
     admitted: Counter[str] = Counter()
     for pair in pairs:
         yield _columns((*pair.providers, *map(_cell, pair.verdicts)), widths)
-        _count(pair, admitted)
-    yield f"\n{_summary(admitted)}"
+        _count(pair, admitted, policies)
+    yield f"\n{_summary(admitted, policies)}"
 
 
 def _columns(texts: Iterable[str], widths: Iterable[int]) -> str:
@@ -112,9 +140,9 @@ def _cell(verdict: Verdict) -> str:
     return " ".join(text for text in (verdict.affinity, verdict.preferred, verdict.admit) if text)
 
 
-def _count(pair: ComparedPair, admitted: Counter[str]) -> None:
-    admitted.update(["rows", *(policy for policy, v in zip(POLICIES, pair.verdicts, strict=True) if v.admit == "yes")])
+def _count(pair: ComparedPair, admitted: Counter[str], policies: Sequence[str]) -> None:
+    admitted.update(["rows", *(policy for policy, v in zip(policies, pair.verdicts, strict=True) if v.admit == "yes")])
 
 
-def _summary(admitted: Counter[str]) -> str:
-    return f"admitted of {admitted['rows']}: {', '.join(f'{policy} {admitted[policy]}' for policy in POLICIES)}"
+def _summary(admitted: Counter[str], policies: Sequence[str]) -> str:
+    return f"admitted of {admitted['rows']}: {', '.join(f'{policy} {admitted[policy]}' for policy in policies)}"

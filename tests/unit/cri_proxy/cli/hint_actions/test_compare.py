@@ -5,8 +5,9 @@ import json
 import pytest
 import yaml
 
-from cri_proxy.cli.hint_actions.compare import COLUMNS
+from cri_proxy.cli.hint_actions.compare import columns
 from cri_proxy.cli.main import run_command
+from policies.hints.merge import POLICIES
 
 
 def compared(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -16,7 +17,7 @@ def compared(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_csv_has_a_row_for_each_ordered_pair(capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(compared(capsys, "--format", "csv"))))
-    assert (len(rows), tuple(rows[0])) == (784, COLUMNS)
+    assert (len(rows), tuple(rows[0])) == (784, columns(POLICIES))
     (row,) = [r for r in rows if (r["provider0"], r["provider1"]) == ("11:T", "01:T 10:F")]
     assert [row[f"restricted_{part}"] for part in ("affinity", "preferred", "admit")] == ["01", "F", "no"]
     assert [row[f"proposed-strict_{part}"] for part in ("affinity", "preferred", "admit")] == ["none", "", "no"]
@@ -47,3 +48,24 @@ def test_markdown_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["hints", "compare", *words]) == 2
     assert "hints" in capsys.readouterr().err
+
+
+def test_only_some_policies_fit_into_a_narrow_window(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["hints", "compare", "--nodes", "1", "--policy", "strict-2019, restricted"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["provider", "0", "provider", "1", "strict-2019", "restricted"]
+    assert lines[1].split() == ["1:T", "1:T", "1", "T", "yes", "1", "T", "yes"]
+    assert (max(map(len, lines)) < 80, lines[-1]) == (True, "admitted of 16: strict-2019 4, restricted 4")
+
+
+def test_some_policies_as_data_have_their_columns_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["hints", "compare", "--nodes", "1", "--policy", "none", "-o", "json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)[0]) == list(columns(["none"]))
+
+
+@pytest.mark.parametrize(("names", "problem"), [("", "expected policies"), ("none,none", "each once"), ("x", "one of")])
+def test_policies_that_there_are_not_are_wrong_usage(
+    names: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["hints", "compare", "--policy", names]) == 2
+    assert problem in capsys.readouterr().err
