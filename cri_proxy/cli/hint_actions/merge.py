@@ -14,7 +14,7 @@ from cri_proxy.cli.documents import (
     truth,
     whole_number,
 )
-from cri_proxy.cli.hint_actions.merge_request import read_merge_request
+from cri_proxy.cli.hint_actions.merge_request import read_merge_request, read_node_count
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
 from policies.hints.merge import KUBELET_NODES, POLICIES, merge
 from policies.hints.model import HintOrigin, Merged, MergeOptions
@@ -24,6 +24,7 @@ HELP = "print the affinity that a policy makes of the hints of several providers
 EXAMPLE = """\
 cri-proxy hints merge hints.yaml --policy restricted
 cri-proxy hints merge hints.yaml --policy best-effort --prefer-closest-numa-nodes -o json
+cri-proxy hints generate request.yaml -o json | cri-proxy hints merge - --nodes 2
 echo '{nodes: 2, providers: [{cpu: [{nodes: [0], preferred: true}]}]}' | cri-proxy hints merge -"""
 
 POLICY = DocumentOption(
@@ -52,7 +53,14 @@ MOST_NODES: DocumentOption[int | None] = DocumentOption(
     "refuse machines of more nodes, from 8; default no limit: merging takes milliseconds on large ones too",
     "N",
 )
-OPTIONS: tuple[DocumentOption[object], ...] = (POLICY, CLOSEST, MOST_NODES)
+NODES: DocumentOption[int | None] = DocumentOption(
+    "nodes",
+    read_node_count,
+    None,
+    "how many NUMA nodes the machine has; for the answer of hints generate, which does not say it",
+    "N",
+)
+OPTIONS: tuple[DocumentOption[object], ...] = (POLICY, CLOSEST, MOST_NODES, NODES)
 
 _NOT_PREFERRED = "no set of nodes is preferred for every resource"
 _REFUSALS = {
@@ -89,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def answer(document: Document) -> MergeAnswer:
     """Return the result for a document. Raises DocumentError and PolicyBaseError."""
-    request = read_merge_request(document.root)
+    request = read_merge_request(document.root, document.option(NODES))
     policy = document.option(POLICY)
     options = MergeOptions(document.option(CLOSEST), document.option(MOST_NODES))
     start = time.perf_counter()

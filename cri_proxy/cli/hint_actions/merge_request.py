@@ -32,18 +32,47 @@ class MergeRequest:
     offers: tuple[Offers, ...]
 
 
-def read_merge_request(root: YamlField) -> MergeRequest:
-    """Return the content of a document. Raises DocumentError."""
+def read_merge_request(root: YamlField, node_count: int | None = None) -> MergeRequest:
+    """Return the content of a document; ``node_count`` beats its ``nodes``. Raises DocumentError.
+
+    A mapping of resources, as ``hints generate -o json`` prints it, is the only provider.
+    """
+    entries = root.entries("the document")
+    if entries and not entries.keys() & {*_KEYS}:
+        return _of_one_provider(root, entries, node_count)
     fields = root.mapping(_KEYS, "the document")
+    given = {key for key, field in fields.items() if not field.is_null} | ({"nodes"} if node_count else set())
     for key in ("nodes", "providers"):
-        if key not in fields or fields[key].is_null:
+        if key not in given:
             raise root.refuse(f"{key}: missing; give the number of NUMA nodes and a list of providers")
-    count = fields["nodes"].parsed("nodes", _node_count)
+    count = node_count or fields["nodes"].parsed("nodes", read_node_count)
     nodes = Nodes((1 << count) - 1, _distances(fields.get("distances"), count))
     return MergeRequest(nodes, tuple(_offers(item, count) for item in fields["providers"].items("providers")))
 
 
-def _node_count(text: str) -> int:
+def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], node_count: int | None) -> MergeRequest:
+    """Return the hints of a provider; the number of nodes is known where hints are not listed."""
+    wrong = next(
+        (name for name, hints in entries.items() if not (hints.is_null or hints.is_list or hints.is_mapping)), ""
+    )
+    if wrong:
+        raise entries[wrong].refuse(f"{wrong}: no key of a document ({', '.join(_KEYS)}), and no list of hints")
+    count = node_count or next(filter(None, map(_described_count, entries.values())), None)
+    if count is None:
+        raise root.refuse("hints of a provider do not say how many NUMA nodes the machine has; give --nodes NUMBER")
+    return MergeRequest(Nodes((1 << count) - 1), (_offers(root, count),))
+
+
+def _described_count(hints: YamlField) -> int | None:
+    """Return the number of nodes that a description of hints has amounts for; None for listed ones."""
+    family = hints.entries("hints").get("unlisted") if hints.is_mapping else None
+    amounts = family.entries("unlisted").get("amounts") if family is not None else None
+    free = [amount.entries("amounts").get("free") for amount in amounts.items("amounts")] if amounts is not None else []
+    return len(free[0].items("free")) if free and free[0] is not None else None
+
+
+def read_node_count(text: str) -> int:
+    """Return how many NUMA nodes a machine has. Raises ValueError."""
     with suppress(ValueError):
         count = whole(text)
         if 0 < count <= MAX_NODE + 1:

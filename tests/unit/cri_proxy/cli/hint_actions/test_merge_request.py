@@ -8,9 +8,9 @@ from policies.hints.model import Amount, Hint, Nodes, Unlisted
 DIALECT = Dialect(max_bytes=10_000, max_depth=10, max_nodes=500)
 
 
-def read(text: str) -> MergeRequest:
+def read(text: str, nodes: int | None = None) -> MergeRequest:
     (document,) = YamlField.documents(text, "h.yaml", DIALECT)
-    return read_merge_request(document)
+    return read_merge_request(document, nodes)
 
 
 def problem(text: str) -> str:
@@ -31,6 +31,24 @@ def test_providers_offer_lists_nothing_or_no_preference() -> None:
         None,
         {},
     )
+
+
+PROVIDER = '{"cpu": [{"nodes": [0], "preferred": true}], "example.com/gpu": null}'
+
+
+def test_the_answer_of_hints_generate_is_a_document_with_one_provider() -> None:
+    request = read(PROVIDER, 2)
+    assert (request.nodes, request.offers) == (Nodes(0b11), ({"cpu": (Hint(1, True),), "example.com/gpu": None},))
+
+
+def test_a_provider_alone_needs_the_number_of_nodes_unless_amounts_tell_it() -> None:
+    assert "how many NUMA nodes the machine has; give --nodes NUMBER" in problem(PROVIDER)
+    family = "{amounts: [{free: [1, 0, 2], request: 2}], preferred_size: 1, within: [0, 2]}"
+    assert read(f"{{gpu: null, cpu: {{unlisted: {family}}}}}").nodes == Nodes(0b111)
+
+
+def test_the_number_of_nodes_of_the_command_line_beats_that_of_the_document() -> None:
+    assert read("{nodes: 2, providers: []}", 4).nodes == read("{providers: []}", 4).nodes == Nodes(0b1111)
 
 
 def test_distances_are_a_row_for_each_node() -> None:
@@ -61,6 +79,7 @@ def test_hints_that_are_not_listed_are_read_as_generate_prints_them() -> None:
         ("[]", "h.yaml:1: the document: expected a mapping, got a list"),
         ("{providers: []}", "h.yaml:1: nodes: missing"),
         ("{nodes: 2}", "h.yaml:1: providers: missing"),
+        ("{node: 2}", "node: no key of a document (nodes, distances, options, providers), and no list of hints"),
         ("{nodes: 0, providers: []}", "nodes: expected a number from 1 to 1024, got '0'"),
         ("{nodes: -1, providers: []}", "nodes: expected a number from 1 to 1024, got '-1'"),
         ("{nodes: 1, provider: []}", "the document: unknown key 'provider'; did you mean 'providers'?"),
