@@ -87,8 +87,22 @@ def add_document_options(parser: argparse.ArgumentParser, options: Sequence[Docu
         if option.is_flag:
             parser.add_argument(flag, dest=option.dest, action=argparse.BooleanOptionalAction, help=option.text)
         else:
-            kind = _argument(option.read)
-            parser.add_argument(flag, dest=option.dest, type=kind, metavar=option.metavar or None, help=option.text)
+            kind, action = _argument(option.read), _Once if option.metavar.endswith("…") else "store"
+            parser.add_argument(
+                flag, dest=option.dest, type=kind, action=action, metavar=option.metavar or None, help=option.text
+            )
+
+
+class _Once(argparse.Action):
+    """Store a list; a second one would replace the first in silence."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, flag: str | None = None
+    ) -> None:
+        """Store the value."""
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "given twice: put all into one, with commas between them")
+        setattr(namespace, self.dest, values)
 
 
 def choice(*known: str) -> Callable[[str], str]:

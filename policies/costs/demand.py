@@ -37,7 +37,7 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
     for group in table.groups:
         present.setdefault(group.kind, set()).update(group.members)
     if not any(wanted.counts.values()):
-        yield "nothing is requested: name a type and how many of it"
+        yield f"nothing is requested: give request: {{TYPE: COUNT}} or --request TYPE=COUNT; {_listed(present)}"
     for kind, count in wanted.counts.items():
         if kind not in present:
             yield f"{kind}: no instance of this type is present; {_known_types(kind, present)}"
@@ -49,10 +49,15 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
 
 
 def _known_types(kind: str, present: Iterable[str]) -> str:
-    near = get_close_matches(kind, present, 1)
-    if near:
-        return f"did you mean {near[0]}?"
-    return f"known types: {', '.join(sorted(present)[:SHOWN_TYPES]) or 'none'}"
+    same = sorted(known for known in present if known.rpartition("/")[2] == kind.rpartition("/")[2])
+    near = same or get_close_matches(kind, present, 1)
+    return f"did you mean {near[0]}?" if near else _listed(present)
+
+
+def _listed(present: Iterable[str]) -> str:
+    known = sorted(present)
+    more = f" and {len(known) - SHOWN_TYPES} more" if len(known) > SHOWN_TYPES else ""
+    return f"known types: {', '.join(known[:SHOWN_TYPES]) or 'none'}{more}"
 
 
 def _shortages(kind: str, count: int, present: set[str], wanted: SetRequest) -> Iterator[str]:

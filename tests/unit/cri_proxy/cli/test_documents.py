@@ -13,7 +13,9 @@ from policies.errors import PolicyOptionsError
 
 SIZE = DocumentOption("size", whole_number, 1, "how many", "N")
 EXACT = DocumentOption("exact", truth, False, "exactly", is_flag=True)
-NAMES: DocumentOption[list[str] | None] = DocumentOption("some-names", lambda text: text.split(","), None, "names")
+NAMES: DocumentOption[list[str] | None] = DocumentOption(
+    "some-names", lambda text: text.split(","), None, "names", "NAME,…"
+)
 OPTIONS: tuple[DocumentOption[object], ...] = (SIZE, EXACT, NAMES)
 
 
@@ -171,3 +173,10 @@ def test_a_text_can_be_repaired_before_it_is_parsed(capsys: pytest.CaptureFixtur
     )
     assert command.run(args) == 0
     assert json.loads(capsys.readouterr().out)["size"] == 3
+
+
+def test_a_list_that_is_given_twice_is_wrong_usage(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    with pytest.raises(SystemExit) as stop:
+        asked(capsys, str(file), "--some-names=a", "--some-names=b")
+    assert stop.value.code == 2
+    assert "argument --some-names: given twice: put all into one, with commas" in capsys.readouterr().err

@@ -151,7 +151,14 @@ def test_several_documents_are_answered_one_by_one(
             "-:1: request: a: 9999999 requested, more than any node has",
         ),
         ("{costs: {a/x: {1: [b/y]}}, request: {}}", "-:1: nothing is requested"),
-        ("{costs: {a/x: {1: [b/y]}}}", "-:1: nothing is requested"),
+        (
+            "{costs: {a/x: {1: [b/y]}}}",
+            "-:1: nothing is requested: give request: {TYPE: COUNT} or --request TYPE=COUNT; known types: a, b",
+        ),
+        (
+            "{costs: {e.com/gpu/x: {1: [cpu/y]}}, request: {gpu: 1}}",
+            "-:1: gpu: no instance of this type is present; did you mean e.com/gpu?",
+        ),
         ("{costs: {}, request: {a: 1}}", "-:1: a: no instance of this type is present; known types: none"),
         (
             "{costs: {a/x: {1: [b/y]}}, request: {a: 1}, must: [a/x], busy: [a/x]}",
