@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import mul
+from itertools import repeat
+from operator import add, itemgetter, mul
 
 from policies.costs.demand import CannotSelect, SetRequest, refuse
 from policies.costs.model import name_order, type_of
@@ -11,9 +12,9 @@ from policies.costs.table import CostTable, Group
 
 # Graph and search hold two numbers for each pair of vertices: 1,024 of them take 100 MiB. 1,792 CPUs are 896 cores.
 MAX_VERTICES = 1024
-# Odd, and far apart modulo 2^61: weights of the check sums of rows, by position.
-_WEIGHT = 0x9E3779B97F4A7C15
-_MODULUS = (1 << 61) - 1
+# Weights of the check sums of rows, by position: multiples of an odd number, far apart and small enough to be fast.
+_WEIGHT = 0x9E3779B1
+_MODULUS = 1 << 24
 
 
 class Missing(StrEnum):
@@ -132,9 +133,9 @@ def _vertex(layer: int, names: Sequence[str], wanted: SetRequest) -> Vertex:
 def _pair_costs(table: CostTable, groups: Sequence[int], missing: Missing) -> list[list[int]]:
     """Return the costs between groups, there and back together."""
     unknown = None if missing is Missing.MIRROR else 0
-    there = [[table.costs[a].get(b, unknown) for b in groups] for a in groups]
-    back = zip(*there, strict=True)
-    return [[_both_ways(x, y) for x, y in zip(*rows, strict=True)] for rows in zip(there, back, strict=True)]
+    there = [list(map(table.costs[a].get, groups, repeat(unknown))) for a in groups]
+    together = _both_ways if missing is Missing.MIRROR else add
+    return [list(map(together, row, column)) for row, column in zip(there, zip(*there, strict=True), strict=True)]
 
 
 def _both_ways(there: int | None, back: int | None) -> int:
@@ -147,7 +148,8 @@ def _both_ways(there: int | None, back: int | None) -> int:
 def _rows(at: Sequence[Sequence[int]], pair: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     """Return the costs between vertices, each given by the positions of its groups in ``pair``."""
     firsts = [positions[0] for positions in at]
-    rows = [[pair[i][j] for j in firsts] for i in firsts]
+    of_firsts = itemgetter(*firsts, firsts[0])  # which returns no tuple for one alone
+    rows = [list(of_firsts(pair[i])[:-1]) for i in firsts]
     for v, positions in enumerate(at):
         if len(positions) > 1:
             rows[v][v] = pair[positions[0]][positions[1]]

@@ -1,6 +1,6 @@
 """Compile a listing into a table of costs between groups of instances that no line tells apart."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -46,55 +46,60 @@ def compile_costs(listing: CostListing, normalize: Normalize = Normalize.NONE) -
     """Return the table of a listing. Raises CostError for two lines that disagree."""
     groups = _groups(listing)
     group_of = {name: i for i, group in enumerate(groups) for name in group.members}
-    rows: list[dict[int, CostLine]] = [{} for _ in groups]
+    # Many lines have the same names: every core of a node, for one, has the same CPUs on other nodes.
+    groups_of: dict[tuple[str, ...], Sequence[int]] = {}
+    worth, scale = _worth(listing, normalize)
+    rows: list[dict[int, int]] = [{} for _ in groups]
     pairs = 0
     for line in listing.lines:
-        sources, targets = _groups_of(line.sources, group_of), _groups_of(line.targets, group_of)
+        for names in (line.sources, line.targets):
+            if names not in groups_of:
+                groups_of[names] = sorted({group_of[name] for name in names})
+        sources, targets = groups_of[line.sources], groups_of[line.targets]
         pairs += len(sources) * len(targets)
         if pairs > MAX_PAIRS:
             raise CostError(line.line, line.sources[0], f"more than {MAX_PAIRS} pairs of instances with costs so far")
         for source in sources:
-            row = rows[source]
-            for target in targets:
-                if source == target and len(groups[source].members) == 1:
-                    continue
-                earlier = row.setdefault(target, line)
-                if earlier.cost != line.cost:
-                    raise _disagreement(groups[source], groups[target], earlier, line)
+            row, cost = rows[source], worth[groups[source].kind, line.cost]
+            said = dict.fromkeys(targets, cost)
+            if len(groups[source].members) == 1:
+                said.pop(source, None)
+            for target in targets if not row.keys().isdisjoint(said) else ():
+                if target in said and row.get(target, cost) != cost:
+                    raise _disagreement(listing, groups[source], groups[target], line)
+            row.update(said)
+    return CostTable(groups, tuple(rows), scale)
+
+
+def _worth(listing: CostListing, normalize: Normalize) -> tuple[dict[tuple[str, CostValue], int], int]:
+    """Return what each cost of each source type counts as, in whole numbers of 1/scale, and the scale."""
     factors = _factors(listing, normalize)
-    scaled = [
-        {target: line.cost * factors.get(group.kind, 1) for target, line in row.items()}
-        for group, row in zip(groups, rows, strict=True)
-    ]
-    scale = lcm(*{value.denominator for row in scaled for value in row.values()})
-    costs = tuple({target: int(value * scale) for target, value in row.items()} for row in scaled)
-    return CostTable(groups, costs, scale)
-
-
-def _groups_of(names: Sequence[str], group_of: Mapping[str, int]) -> Sequence[int]:
-    return (group_of[names[0]],) if len(names) == 1 else sorted({group_of[name] for name in names})
+    said = {(kind, line.cost) for line in listing.lines for kind in {type_of(name) for name in line.sources}}
+    values = {(kind, cost): cost * factors.get(kind, 1) for kind, cost in said}
+    scale = lcm(*{value.denominator for value in values.values()})
+    return {key: int(value * scale) for key, value in values.items()}, scale
 
 
 def _groups(listing: CostListing) -> tuple[Group, ...]:
     """Return the groups in the order of their first members."""
-    as_source: dict[str, list[int]] = {name: [] for name in _names(listing)}
-    as_target: dict[str, list[int]] = {name: [] for name in as_source}
-    for i, line in enumerate(listing.lines):
-        for name in dict.fromkeys(line.sources):
-            as_source[name].append(i)
-        for name in dict.fromkeys(line.targets):
-            as_target[name].append(i)
+    # Names stand in the same lines where the same lists of names have them.
+    as_source = _places(dict.fromkeys(line.sources for line in listing.lines))
+    as_target = _places(dict.fromkeys(line.targets for line in listing.lines))
+    names = {*as_source, *as_target, *listing.present}
     members: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[str]] = {}
-    for name in sorted(as_source, key=lambda name: (type_of(name), name_order(name))):
-        members.setdefault((type_of(name), tuple(as_source[name]), tuple(as_target[name])), []).append(name)
+    for name in sorted(names, key=lambda name: (type_of(name), name_order(name))):
+        place = (type_of(name), tuple(as_source.get(name, ())), tuple(as_target.get(name, ())))
+        members.setdefault(place, []).append(name)
     return tuple(Group(kind, tuple(names)) for (kind, _, _), names in members.items())
 
 
-def _names(listing: CostListing) -> Iterator[str]:
-    for line in listing.lines:
-        yield from line.sources
-        yield from line.targets
-    yield from listing.present
+def _places(lists: Iterable[tuple[str, ...]]) -> dict[str, list[int]]:
+    """Return, for each name, which of the lists have it."""
+    found: dict[str, list[int]] = {}
+    for i, names in enumerate(lists):
+        for name in dict.fromkeys(names):
+            found.setdefault(name, []).append(i)
+    return found
 
 
 def _factors(listing: CostListing, normalize: Normalize) -> dict[str, Fraction]:
@@ -110,8 +115,9 @@ def _factors(listing: CostListing, normalize: Normalize) -> dict[str, Fraction]:
     return {kind: Fraction(FULL_SCALE) / value for kind, value in largest.items() if value}
 
 
-def _disagreement(source: Group, target: Group, earlier: CostLine, line: CostLine) -> CostError:
+def _disagreement(listing: CostListing, source: Group, target: Group, line: CostLine) -> CostError:
     name, other = source.members[0], target.members[-1]
+    earlier = next(known for known in listing.lines if name in known.sources and other in known.targets)
     said = f"cost {earlier.cost}" + f" on line {earlier.line}" * (earlier.line > 0)
     problem = f"has {said} to {other} and cost {line.cost} here; keep one"
     return CostError(line.line, name, problem)
