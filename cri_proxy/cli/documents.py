@@ -140,8 +140,10 @@ def whole_number(text: str) -> int:
     >>> whole_number("8")
     8
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"expected a whole number from 0, got {short_repr(text)}")
+    if len(text) > 18:
+        raise ValueError(f"expected a whole number of at most 18 digits, got {short_repr(text)}")
     return int(without_leading_zeros(text))
 
 

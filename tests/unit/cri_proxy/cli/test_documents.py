@@ -130,6 +130,7 @@ def test_a_null_option_is_as_if_it_were_not_there(capsys: pytest.CaptureFixture[
     ("text", "problem"),
     [
         ("options: {size: -1}", ":1: size: expected a whole number from 0, got '-1'"),
+        (f"options: {{size: {'9' * 19}}}", ":1: size: expected a whole number of at most 18 digits, got '999"),
         ("options: [size]", ":1: options: expected a mapping, got a list"),
         ("options: {size: {a: [1]}}", ":1: size: expected a text or number, got a list"),
         ("options: {exact: maybe}", ":1: exact: expected true or false, got 'maybe'"),

@@ -148,7 +148,7 @@ def test_several_documents_are_answered_one_by_one(
         ("{costs: {a/x: {1: [b/y]}}, request: {a: -1}}", "-:1: request: expected a whole number from 0, got '-1'"),
         (
             "{costs: {a/x: {1: [b/y]}}, request: {a: 9999999}}",
-            "-:1: request: a: 9999999 requested, more than any node has",
+            "-:1: a: 9999999 requested, 1 free (1 present, 0 busy)",
         ),
         ("{costs: {a/x: {1: [b/y]}}, request: {}}", "-:1: nothing is requested"),
         (
