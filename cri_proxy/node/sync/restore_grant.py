@@ -34,7 +34,7 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     except GrantTextError:
         parts = None
     if parts is None:
-        return Rebuilt(found.request)
+        return Rebuilt(_with_devices(found.request, ()))
     request = _with_devices(found.request, parts.devices)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
@@ -64,8 +64,11 @@ def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
 
 
 def _with_devices(request: Request, devices: tuple[str, ...]) -> Request:
-    """Return the request with as many devices as the container has: its pod may not be admitted to ask any more."""
-    if not devices:
+    """Return the request with as many devices as the container has.
+
+    What runs gets none any more, where it was created without them, and keeps its own, where its pod may not ask now.
+    """
+    if not devices and not request.preferences.devices:
         return request
     counts = Counter(map(type_of, devices))
     amounts = tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))

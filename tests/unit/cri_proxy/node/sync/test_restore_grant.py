@@ -30,8 +30,12 @@ SHARER = replace(OWNER, request=request("a", 500), kind=CpuKind.SHARED, exclusiv
 
 def live(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0") -> Rebuilt:
     """What is rebuilt of a container that was created with this grant and is now on these CPUs for this request."""
+    return rebuild(existing(created, cpus, mcpu, mems), MACHINE)
+
+
+def existing(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0") -> Existing:
     asks = created.request if mcpu is None else replace(created.request, cpu_request_mcpu=mcpu)
-    found = Existing(
+    return Existing(
         container_id="id",
         sandbox_id="s",
         state=pb.CONTAINER_RUNNING,
@@ -42,7 +46,6 @@ def live(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0") ->
         pid=1,
         grant_text=grant_to_text(created),
     )
-    return rebuild(found, MACHINE)
 
 
 def held(rebuilt: Rebuilt) -> tuple[str, list[str]] | None:
@@ -191,3 +194,11 @@ def test_what_runs_has_its_devices_although_its_pod_may_not_ask_any_more() -> No
     grant = live(created, "2-3").grant
     assert grant is not None
     assert (grant.devices, grant.request.preferences.devices) == (GPUS, ASKED)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_what_was_created_without_devices_gets_none_while_it_runs(is_ours: bool) -> None:
+    """A device enters a container with its creation only."""
+    asks = replace(OWNER, request=replace(OWNER.request, preferences=Preferences(devices=ASKED)))
+    rebuilt = live(asks, "2-3") if is_ours else rebuild(replace(existing(asks, "2-3"), grant_text=""), MACHINE)
+    assert rebuilt.request.preferences.devices == ()
