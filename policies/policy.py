@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from policies.base import (
     Allocations,
@@ -57,10 +57,15 @@ class Policy(ABC):
 
     def __init__(self, machine: Machine, options: PolicyOptions, inventory: Inventory = NO_DEVICES) -> None:
         """Bind to a machine, to options, and to the devices that may be given to containers."""
+        self._bound_options: Final = options
         self.machine: Final = machine
         self.inventory: Final = inventory
         self.available: Final = options.available & machine.online
         self.reserved: Final = options.reserved & self.available
+
+    def with_inventory(self, inventory: Inventory) -> Self:
+        """Return the same policy for other devices. What it makes of the grants that there are stays the same."""
+        return self if inventory == self.inventory else type(self)(self.machine, self._bound_options, inventory)
 
     @abstractmethod
     def decide(self, held: Allocations, request: Request) -> Decision:

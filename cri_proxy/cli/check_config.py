@@ -13,7 +13,7 @@ from cri_proxy.config.cpus import CgroupCpus
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
-from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.model import Config, CostOptions, known_options
 from cri_proxy.config.settings import host_node_name, settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError
@@ -63,6 +63,8 @@ class ConfigReport:
     CPU lists, '' where the configuration is not valid. ``problem`` is why the running daemon would reject it now (''
     = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
     ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
+    ``cost_files`` are what the configuration's cost files list, in a sentence ('' = there are none or they were not
+    read), ``cost_problems`` why one of them cannot be used, with file and line.
     ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
     them to ``old``; None where no daemon has answered what its command line sets. ``hints`` are what an operator may
     want to consider; nothing is wrong.
@@ -85,11 +87,13 @@ class ConfigReport:
     instead: str = ""
     overridden: tuple[OptionChange, ...] | None = None
     hints: tuple[str, ...] = ()
+    cost_files: str = ""
+    cost_problems: tuple[str, ...] = ()
 
     @property
     def is_good(self) -> bool:
-        """Return whether the daemon would start with it, and apply it now."""
-        return self.valid and not self.problem
+        """Return whether the daemon would start with it, with all its cost files, and apply it now."""
+        return self.valid and not self.problem and not self.cost_problems
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +111,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the report; 1 when the configuration is not valid, or the running daemon would reject it."""
+    """Print the report; 1 when the configuration or a cost file is not valid, or the daemon would reject it."""
     report = check(args.path, args.admin, names=(args.node_name, args.node_group), machine=args.machine)
     emit(report, args.output, render_report)
     return 0 if report.is_good else 1
@@ -135,6 +139,8 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     warnings = (*loaded.warnings, *place.warnings())
     report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
+    if not machine or machine == "host":
+        report = with_cost_files(report, loaded.config.costs)
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
@@ -156,6 +162,27 @@ def hints(config: Config) -> tuple[str, ...]:
     if config.restricted_annotations or not config.annotation_domains or config.policy == "none":
         return ()
     return (UNRESTRICTED,)
+
+
+def with_cost_files(report: ConfigReport, options: CostOptions) -> ConfigReport:
+    """Return the report with what the cost files of this node list, and what is wrong with them."""
+    from cri_proxy.costs.directory import read_directory
+    from cri_proxy.costs.merge import merge
+    from cri_proxy.costs.words import listed_text, silent_text, where_text
+
+    if not options.directory:
+        return report
+    found = read_directory(Path(options.directory))
+    costs = merge(found, {}, options.normalize, options.missing)
+    problems = [f"{found.path}: {found.problem}"] if found.problem else []
+    problems += [f"{where_text(found.path, file)}: {file.problem}" for file in costs.files if file.problem]
+    silent = silent_text(costs.inventory)
+    return replace(
+        report,
+        warnings=(*report.warnings, *((f"cost files: {silent}",) if silent else ())),
+        cost_files=listed_text(found, costs),
+        cost_problems=tuple(problems),
+    )
 
 
 def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
@@ -323,7 +350,10 @@ def render_report(report: ConfigReport) -> str:
         start = [f"a start of the daemon would use {report.instead}"] if report.instead else []
         return "\n".join([f"not valid: {problem}{where}", *start, *warnings])
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
-    lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}", *warnings]
+    lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}"]
+    lines += [f"cost files: {report.cost_files}"] if report.cost_files else []
+    lines += [f"cost file not usable: {problem}" for problem in report.cost_problems]
+    lines += warnings
     lines += [f"hint: {hint}" for hint in report.hints]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
     stays = [(change.key, f"{change.old} stays; the file says {change.new}") for change in report.overridden or ()]

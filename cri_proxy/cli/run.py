@@ -26,6 +26,9 @@ cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --
 
 _HELPERS_CODE: Final = (
     "cri_proxy.config.last_known_good",
+    "cri_proxy.costs.directory",
+    "cri_proxy.costs.merge",
+    "cri_proxy.costs.last_good",
     "cri_proxy.cri.device_locality",
     "cri_proxy.cri.mounts",
     "cri_proxy.kubelet.unit",

@@ -16,7 +16,7 @@ from cri_proxy.cli.documents import (
     whole_number,
 )
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
-from cri_proxy.cost_file import read_costs
+from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
 from cri_proxy.yaml_fields import YamlField, short_repr

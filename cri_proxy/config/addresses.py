@@ -54,6 +54,11 @@ def directory(text: str) -> str:
     return text
 
 
+def optional_directory(text: str) -> str:
+    """Return the absolute path of a directory; '' stands for none. Raises ValueError."""
+    return directory(text) if text else ""
+
+
 def optional_name(text: str) -> str:
     """Return a node or group name, which becomes part of a file name; '' stands for none. Raises ValueError."""
     if text and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?", text):

@@ -15,6 +15,8 @@ from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
 from policies.alignment import TopologyPolicy, TopologyScope
+from policies.costs.graph import Missing
+from policies.costs.table import Normalize
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
 from policies.thread_counts import ThreadCounts
@@ -146,6 +148,36 @@ class TopologyManager:
     ] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CostOptions:
+    """Cost files, and how they are read together."""
+
+    directory: Annotated[
+        str,
+        Option(
+            "dir",
+            "The directory of the cost files, which list devices that containers can ask for; '' for none",
+            values="a directory, or `''`",
+            read=addresses.optional_directory,
+        ),
+    ] = "/etc/cri-proxy/costs.d"
+    missing: Annotated[
+        Missing,
+        Option(
+            "missing",
+            "A cost that no cost file says. zero: counts as 0; mirror: as that of the other direction, if known",
+        ),
+    ] = Missing.ZERO
+    normalize: Annotated[
+        Normalize,
+        Option(
+            "normalize",
+            "Make costs of different origin comparable. per-type-max: the largest cost that devices of a type report "
+            "becomes 100; global: the largest of all does; none: the numbers that were written",
+        ),
+    ] = Normalize.PER_TYPE_MAX
+
+
 # The policies that have a group of options in the configuration.
 _WITH_OPTIONS: Final = tuple(policy for policy in POLICIES if policy.options is not PolicyOptions)
 OptionsT = TypeVar("OptionsT", bound=PolicyOptions)
@@ -168,6 +200,7 @@ class Config:
     reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
     policy_options: tuple[PolicyOptions, ...] = tuple(policy.options() for policy in _WITH_OPTIONS)
     topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()
+    costs: Annotated[CostOptions, Option("costs", "")] = CostOptions()
     memory_kinds: Annotated[
         tuple[NodeMemory, ...],
         Option(

@@ -206,7 +206,7 @@ class Daemon:
         await node.recover()
         node.start_watching()
         if self._reload_is_wanted:
-            watchers.watch.ask()
+            watchers.reload()
         watchers.follow()
         self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
         # Objects from start-up stay: the collector need not visit them again.
@@ -215,10 +215,10 @@ class Daemon:
         notify("STATUS=placing containers")
 
     def reload(self) -> None:
-        """Apply the configuration as it is now, changed or not: at once, or as soon as decisions are made."""
+        """Apply configuration and cost files as they are, changed or not: at once, or as soon as decisions are made."""
         self._reload_is_wanted = True
         if self.watchers is not None:
-            self.watchers.watch.ask()
+            self.watchers.reload()
 
     async def _runtime_endpoint(self, machine: "Machine") -> str:
         """Return the runtime's socket; the embedded runtime gets one beside ours, unless another process has it."""

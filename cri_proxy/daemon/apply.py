@@ -11,15 +11,18 @@ from cri_proxy.config.model import Config
 from cri_proxy.config.resolve import available_now, policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back
+from cri_proxy.costs.directory import CostDirectory
+from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.logs import Log
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import Planned, plan, reconfigure
+from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_inventory
 from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
@@ -68,25 +71,28 @@ class Built:
     warnings: tuple[str, ...]
 
 
-def build(config: Config, machine: Machine, root: Path) -> Built:
-    """Resolve it for this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
+def build(config: Config, machine: Machine, root: Path, inventory: Inventory = NO_DEVICES) -> Built:
+    """Resolve it for this machine and these devices; cgroups are read below ``root``.
+
+    Raises ConfigError, PolicyBaseError.
+    """
     resolved = policy_options(config, machine, root)
-    policy = build_policy(config.policy, resolved.machine, resolved.options)
+    policy = build_policy(config.policy, resolved.machine, resolved.options, inventory)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
-def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
+def build_anyway(config: Config, machine: Machine, root: Path, inventory: Inventory = NO_DEVICES) -> Built:
     """Resolve it for a machine that has changed: other CPUs replace reserved ones that went away.
 
     Raises as ``build`` does when that does not help.
     """
     try:
-        return build(config, machine, root)
+        return build(config, machine, root, inventory)
     except ConfigError as error:
         reduced = _with_fewer_reserved(config, machine, root)
         if reduced is None:
             raise
-        built = build(reduced, machine, root)
+        built = build(reduced, machine, root, inventory)
         note = f"{error.key}: {error.problem}; reserved instead: {reduced.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
 
@@ -140,16 +146,17 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """Apply a changed configuration or machine; ``reader_of`` makes the reader of messages for both.
+    """Apply a changed configuration, machine or inventory; ``reader_of`` makes the reader of messages for the former.
 
-    ``lock`` keeps a new machine and a new configuration apart: worked out at the same time, the later of the two would
-    undo half of the earlier one.
+    ``costs`` are the cost files. ``lock`` keeps changes apart: worked out at the same time, the later of two would undo
+    half of the earlier one.
     """
 
     node: Node
     interceptor: CriInterceptor
     in_force: ConfigInForce
     reader_of: Callable[[Built], Reader]
+    costs: CostFiles | NoCostFiles = field(default_factory=NoCostFiles)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
@@ -171,7 +178,8 @@ class Applier:
             before = self.node.context.ledger.policy.machine
             try:
                 machine = await asyncio.to_thread(host.discover)
-                built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root)
+                devices = self.costs.inventory
+                built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root, devices)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
             problem = await self.change(built, said(), must_fit=False)
@@ -185,27 +193,42 @@ class Applier:
         against a configuration whose CPU options are unchanged.
         """
         async with self.lock:
-            built = await self._build(host, config)
+            read = await self.costs.read(config.costs)
+            built = await self._build(host, config, read.inventory)
             if isinstance(built, str):
                 return built
-            return await self.change(built, said, must_fit=True)
+            problem = await self.change(built, said, must_fit=True)
+            if not problem:
+                self.costs.use(read)
+            return problem
+
+    async def take_costs(self, found: CostDirectory, is_asked: bool) -> None:
+        """Let new containers choose among the devices that these cost files list; no grant changes."""
+        async with self.lock:
+            options = self.in_force.config.costs
+            read = await self.costs.merged(found, options) if found.path == Path(options.directory) else None
+            read = read or await self.costs.read(options)  # the configuration names another directory since
+            if read.inventory != self.costs.inventory:
+                use_inventory(self.node, read.inventory)
+            self.costs.use(read, is_asked=is_asked)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
-            built = await self._build(host, config)
+            read = await self.costs.read(config.costs)
+            built = await self._build(host, config, read.inventory)
             if isinstance(built, str):
                 return Planned(built, ())
             return await plan(self.node, built.policy, NodeRules.of(built.config))
 
-    async def _build(self, host: Host, config: Config) -> Built | str:
+    async def _build(self, host: Host, config: Config, inventory: Inventory) -> Built | str:
         """Resolve it for the machine as found last, or return why that fails."""
         old = self.in_force.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway
         try:
             machine = await asyncio.to_thread(host.machine)
-            return await asyncio.to_thread(make, config, machine, host.cgroup_root)
+            return await asyncio.to_thread(make, config, machine, host.cgroup_root, inventory)
         except ConfigError as error:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:

@@ -18,6 +18,7 @@ from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.config.topology import topology_options
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.daemon.apply import Applier, Built, Host, build_start
+from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
@@ -40,7 +41,7 @@ from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
-from cri_proxy.node.status.model import ConfigurationView, HealthPart
+from cri_proxy.node.status.model import ConfigurationView, CostFilesView, HealthPart
 from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
@@ -107,7 +108,8 @@ class Engine:
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
         closing.callback(files.close)
-        store = await self._open_store(closing)
+        costs = CostFiles(config.costs, files.of_host, clock=self._clock, journal=self.journal)
+        store, _ = await asyncio.gather(self._open_store(closing), costs.begin(settings.state_dir))
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = Environment(
@@ -122,7 +124,8 @@ class Engine:
             writes=InotifyWrites,
             files=files.of_host,
         )
-        node = build_node(self._built.policy, NodeRules.of(config), environment)
+        policy = self._built.policy.with_inventory(costs.inventory)
+        node = build_node(policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
@@ -131,7 +134,7 @@ class Engine:
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
-        applier = Applier(node, interceptor, in_force, reader_of)
+        applier = Applier(node, interceptor, in_force, reader_of, costs)
         watchers = Watchers(settings, applier, self._host, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
         lag = LoopLag(asyncio.get_running_loop())
@@ -139,7 +142,7 @@ class Engine:
         closing.callback(lag.stop)
         reservation = self._reservation(node, files.of_host)
         around = LiveDaemonStatus(
-            node, channel, watchers, reservation, http, files, lag, traffic, socket_problem, settings.relay
+            node, channel, watchers, costs, reservation, http, files, lag, traffic, socket_problem, settings.relay
         )
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
@@ -274,6 +277,7 @@ class LiveDaemonStatus(DaemonStatus):
     node: Node
     channel: RuntimeClient
     watchers: Watchers
+    cost_files: CostFiles
     reservation: ReservationWatch
     http: HttpAddress
     files: HostFiles
@@ -303,7 +307,11 @@ class LiveDaemonStatus(DaemonStatus):
         """Return the state of the configuration."""
         return self.watchers.reloader.view()
 
+    def costs(self) -> CostFilesView:
+        """Return the state of the cost files."""
+        return self.cost_files.view()
+
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""
-        parts = (self.lag, self.http, self.files, self.watchers, self.reservation)
+        parts = (self.lag, self.http, self.files, self.watchers, self.cost_files, self.reservation)
         return tuple(warning for part in parts for warning in part.warnings())

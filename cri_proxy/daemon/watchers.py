@@ -1,26 +1,29 @@
-"""Poll for hotplug, connect the configuration's watch to its reload, keep the last known good one, answer ``plan``."""
+"""Poll for hotplug, watch configuration and cost files and reload them, keep what was good, answer ``plan``."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import FixedSource, Source
-from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings
+from cri_proxy.costs.directory import CostDirectory
+from cri_proxy.costs.last_good import KeptCosts, save_costs
 from cri_proxy.daemon.apply import Applier, Host
+from cri_proxy.daemon.cost_files import POLL_SECONDS as COST_POLL_SECONDS
+from cri_proxy.daemon.cost_files import CostFiles, CostPlace, NoCostFiles
+from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.daemon.reload import Reloader
-from cri_proxy.errors import ConfigError, StoreError
-from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
+from cri_proxy.errors import ConfigError
+from cri_proxy.file_workers import FileCalls
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
-from cri_proxy.tasks import Tasks
 from sysfs.discover import Fingerprint
 
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
@@ -28,7 +31,6 @@ POLL_SECONDS = 5.0
 # A machine is applied once two reads so far apart agree: CPUs are taken offline one by one.
 SETTLE_SECONDS = 0.5
 SETTLE_ROUNDS = 20
-SAVE_SECONDS = 10.0  # for a file of some kilobytes and an fsync(2)
 
 
 class HotplugWatcher:
@@ -91,46 +93,6 @@ class HotplugWatcher:
         return (f"{said}: {self._problem}",) * bool(self._problem)
 
 
-class LastKnownGood:
-    """Writes the configuration in force for the next start: one write at a time; keep only the newest pending one."""
-
-    def __init__(self, directory: Path, tasks: Tasks, journal: Journal, files: FileCalls = PLAIN_THREADS) -> None:
-        self._directory = directory
-        self._files = files
-        self._tasks = tasks
-        self._journal = journal
-        self._next: KnownGood | None = None
-        self._is_writing = False
-        self.problem = ""
-        """Why the newest one could not be written; '' = it was written, or is about to be."""
-
-    def keep(self, kept: KnownGood) -> None:
-        """Write this for the next start, in the background."""
-        self._next = kept
-        if not self._is_writing:
-            self._is_writing = True
-            self._tasks.start(self._write(), name="keep the configuration")
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return warnings for the operator."""
-        return (f"a start with an invalid file would not find this configuration: {self.problem}",) * bool(self.problem)
-
-    async def _write(self) -> None:
-        try:
-            while (kept := self._next) is not None:
-                self._next = None
-                try:
-                    await self._files.run(
-                        str(self._directory), save_known_good, self._directory, kept, within_seconds=SAVE_SECONDS
-                    )
-                    self.problem = ""
-                except (StoreError, FilesFailed) as error:
-                    self.problem = str(error)
-                    self._journal.noted(events.CONFIG_NOT_KEPT, reason=self.problem)
-        finally:
-            self._is_writing = False
-
-
 class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
@@ -142,10 +104,27 @@ class Watchers:
         self._settings = settings
         self._applier = applier
         self._host = host
-        self._last_known_good = LastKnownGood(settings.state_dir, applier.node.background, journal, files)
+        self._clock = clock
+        self._last_known_good: LastGoodWriter[KnownGood] = LastGoodWriter(
+            settings.state_dir,
+            save_known_good,
+            event=events.CONFIG_NOT_KEPT,
+            tasks=applier.node.background,
+            journal=journal,
+            files=files,
+        )
         self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
-        self.watch: Watch[Source] = Watch(place, settings.source, self.reloader.take, clock=clock)
+        self.watch: Watch[Source] = Watch(OnThreads(place), settings.source, self.reloader.take, clock=clock)
+        self.cost_watch = _cost_watch(applier, files, clock)
+        self._last_good_costs: LastGoodWriter[KeptCosts] = LastGoodWriter(
+            settings.state_dir,
+            save_costs,
+            event=events.COST_FILES_NOT_KEPT,
+            tasks=applier.node.background,
+            journal=journal,
+            files=files,
+        )
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
             lambda: applier.take_machine(host, lambda: self.reloader.file_warnings),
@@ -154,15 +133,36 @@ class Watchers:
             in_force=seen,
         )
 
+    @property
+    def costs(self) -> CostFiles | NoCostFiles:
+        """The cost files that are watched."""
+        return self._applier.costs
+
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator, one sentence each."""
         late = f"changes of the configuration are found by polling only: {self.watch.problem}"
+        unsaved = self._last_known_good.problem
+        said = f"a start with an invalid file would not find this configuration: {unsaved}"
         return (
             *self.hotplug.warnings(),
             *self.reloader.warnings(),
             *((late,) if self.watch.problem else ()),
-            *self._last_known_good.warnings(),
+            *((said,) if unsaved else ()),
+            *self._cost_warnings(),
         )
+
+    def _cost_warnings(self) -> Iterator[str]:
+        watch, unsaved = self.cost_watch, self._last_good_costs.problem
+        if watch is not None and watch.problem:
+            yield f"changes of the cost files are found by polling only, every minute: {watch.problem}"
+        if unsaved:
+            yield f"a start with a bad cost file would not find its last good content: {unsaved}"
+
+    def reload(self) -> None:
+        """Apply configuration and cost files as they are now, changed or not."""
+        self.watch.ask()
+        if self.cost_watch is not None:
+            self.cost_watch.ask()
 
     def follow(self) -> None:
         """Watch from now on, in the node's background."""
@@ -173,6 +173,21 @@ class Watchers:
         if self._settings.location is not None:
             self._last_known_good.keep(self.reloader.in_force)
             node.keep_doing(self.watch.poll, "configuration poll")
+        costs, watch = self._applier.costs, self.cost_watch
+        if isinstance(costs, CostFiles) and watch is not None:
+            costs.keep = self._last_good_costs.keep
+            costs.keep(costs.kept)
+            node.keep_doing(lambda: watch.watch(Inotify(watch.notice)), "cost files")
+            node.keep_doing(lambda: self._poll_costs(costs, watch), "cost files poll")
+
+    async def _poll_costs(self, costs: CostFiles, watch: Watch[CostDirectory]) -> None:
+        """Look at the cost files now and then, until cancelled; merge them again where that failed."""
+        while True:
+            await self._clock.sleep(COST_POLL_SECONDS)
+            if costs.is_merged:
+                watch.notice()
+            else:
+                watch.ask()
 
     async def plan(self, text: str, group: str) -> PlanView:
         """Return what this text in the configuration's file would change; nothing changes yet."""
@@ -188,4 +203,15 @@ class Watchers:
         problem = await self._applier.take_config(self._host, config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
+            if self.cost_watch is not None:
+                self.cost_watch.notice()  # in another directory perhaps
         return problem
+
+
+def _cost_watch(applier: Applier, files: FileCalls, clock: Clock) -> Watch[CostDirectory] | None:
+    """Return the watch of the cost files; None where none are read."""
+    costs = applier.costs
+    if not isinstance(costs, CostFiles):
+        return None
+    place = CostPlace(costs, files, lambda: applier.in_force.config.costs)
+    return Watch(place, costs.found, applier.take_costs, clock=clock)

@@ -73,6 +73,9 @@ USES_PROXY: Final = FindingCode("uses-proxy", _M, "The kubelet depends on cri-pr
 KUBELET_CHANGED: Final = FindingCode(
     "kubelet-changed", _S, "A file changed after the kubelet started: it may use other values"
 )
+COST_FILE: Final = FindingCode(
+    "cost-file", _S, "What a cost file says now cannot be used: its devices are as it said before, or are not given out"
+)
 RESERVATION: Final = FindingCode("reservation", _S, "The kubelet offers pods more CPU than containers can be granted")
 NODE_NAME: Final = FindingCode("node-name", _S, "The daemon and the kubelet have different names for the node")
 CGROUP_DRIVER: Final = FindingCode("cgroup-driver", _S, "The kubelet and containerd use different cgroup drivers")

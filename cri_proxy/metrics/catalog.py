@@ -4,61 +4,11 @@ A name ends in the base unit of Prometheus' naming rules, in ``_total`` (a count
 0 or 1 reads as a statement. No label's values come from pods: they are a closed set, or bounded by the machine.
 """
 
-from dataclasses import dataclass
-from itertools import product
-from typing import Final, Literal
+from typing import Final
 
+from cri_proxy.metrics.metric import OTHER, Label, Metric, Values, counter, gauge, histogram
 from policies.base import CpuKind
 from policies.registry import REASON_CODES as _POLICY_CODES
-
-Kind = Literal["counter", "gauge", "histogram"]
-Values = tuple[str, ...]
-
-OTHER: Final = "other"
-"""The label value that replaces every value outside a closed set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A label: ``values`` are all possible values; where the machine decides, ``bound`` says what limits them."""
-
-    name: str
-    values: Values = ()
-    bound: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)  # a row is itself: as a key it costs no comparison of its text
-class Metric:
-    """One row. ``buckets`` are a histogram's upper bounds; ``zeros`` are label values that are shown from the start.
-
-    A counter that appears with its first event hides that event from ``increase()``, so every series that an alert
-    uses starts at zero.
-    """
-
-    name: str
-    kind: Kind
-    text: str
-    labels: tuple[Label, ...] = ()
-    buckets: tuple[float, ...] = ()
-    zeros: tuple[Values, ...] = ()
-
-
-def _counter(name: str, text: str, *labels: Label, zeros: tuple[Values, ...] | None = None) -> Metric:
-    return Metric(name, "counter", text, labels, zeros=_every(labels) if zeros is None else zeros)
-
-
-def _gauge(name: str, text: str, *labels: Label) -> Metric:
-    return Metric(name, "gauge", text, labels)
-
-
-def _histogram(name: str, text: str, buckets: tuple[float, ...], *labels: Label) -> Metric:
-    return Metric(name, "histogram", text, labels, buckets, _every(labels))
-
-
-def _every(labels: tuple[Label, ...]) -> tuple[Values, ...]:
-    """Return all possible label values; () if the machine determines them."""
-    return tuple(product(*(label.values for label in labels)))
-
 
 # Labels.
 REFUSED_CODES: Final[Values] = (
@@ -75,6 +25,8 @@ _DRIFT = Label("outcome", ("put_back", "left_alone"))
 _DRIFT_CAUSE = Label("cause", ("other", "runc_masks"))
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
 _RELOAD = Label("outcome", RELOAD_OUTCOMES)
+COST_FILE_STATES: Final[Values] = ("in_force", "kept", "rejected")
+_COST_FILE_STATE = Label("state", COST_FILE_STATES)
 _WHERE = Label("where", ("call", "background", "update", "resource_files", "relay", OTHER))
 PARTS: Final[Values] = ("recovery", "runtime", "store", "socket")
 _PART = Label("part", (*PARTS, OTHER))
@@ -104,7 +56,7 @@ SAVE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0)
 LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0)
 
 # Counted where it happens.
-DECISIONS: Final = _counter(
+DECISIONS: Final = counter(
     "cri_proxy_decisions_total",
     "Decisions about containers by outcome. A placement counts once the runtime has created or resized the container, "
     "under its first reason that most placements do not have, else pool. passthrough: the container was created with "
@@ -118,59 +70,59 @@ DECISIONS: Final = _counter(
         ("passthrough", "fault"),
     ),
 )
-DECISION_SECONDS: Final = _histogram(
+DECISION_SECONDS: Final = histogram(
     "cri_proxy_decision_duration_seconds",
     "Duration of a decision, including a second attempt after asking the runtime.",
     DECISION_BUCKETS,
 )
-RELEASED: Final = _counter("cri_proxy_grants_released_total", "Grants released.")
-GRANT_CHANGES: Final = _counter(
+RELEASED: Final = counter("cri_proxy_grants_released_total", "Grants released.")
+GRANT_CHANGES: Final = counter(
     "cri_proxy_grant_changes_total",
     "Grants that changed without a request: the container was moved, or its memory nodes were widened or narrowed.",
     _CHANGE,
 )
-ANNOTATIONS_IGNORED: Final = _counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
-HINTS_MISSING: Final = _counter(
+ANNOTATIONS_IGNORED: Final = counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
+HINTS_MISSING: Final = counter(
     "cri_proxy_device_hints_missing_total",
     "Looks at files of a container's devices and mounts that had no answer in time: it was placed without their hints.",
 )
-UPDATES: Final = _counter(
+UPDATES: Final = counter(
     "cri_proxy_updates_total",
     "Updates of containers that the daemon sent by UpdateContainerResources: confirmed by the runtime, or refused "
     "after every attempt (the slow check tries again).",
     _UPDATE,
 )
-MEMORY_MOVES: Final = _counter(
+MEMORY_MOVES: Final = counter(
     "cri_proxy_memory_moves_total",
     "Confirmed updates that took memory nodes from a running container: the kernel migrates its pages.",
 )
-DRIFTS: Final = _counter(
+DRIFTS: Final = counter(
     "cri_proxy_drifts_total",
     "Cpusets found rewritten by another program: put back, or left to the other manager for good. runc_masks: by "
     "systemd, from a CPU mask whose bytes runc before 1.1.6 has reversed; these are always put back.",
     *(_DRIFT, _DRIFT_CAUSE),
     zeros=(("put_back", "other"), ("left_alone", "other"), ("put_back", "runc_masks")),
 )
-VIOLATIONS: Final = _counter(
+VIOLATIONS: Final = counter(
     "cri_proxy_violations_total",
     "Containers that were started while another one could still run on CPUs that they own.",
 )
-FAULTS: Final = _counter(
+FAULTS: Final = counter(
     "cri_proxy_faults_total",
     "Internal errors of cri-proxy; the call at hand follows onPolicyError. relay: also clients that broke HTTP/2.",
     _WHERE,
 )
-SAVE_SECONDS: Final = _histogram(
+SAVE_SECONDS: Final = histogram(
     "cri_proxy_store_save_duration_seconds",
     "Duration of a successful save, from the request to the commit on disk, including the time in the queue.",
     SAVE_BUCKETS,
 )
-CHECKS_FAILED: Final = _counter(
+CHECKS_FAILED: Final = counter(
     "cri_proxy_runtime_checks_failed_total", "Failed attempts to list the containers of the runtime."
 )
 
 # Counted by the relay.
-CALLS: Final = _counter(
+CALLS: Final = counter(
     "cri_proxy_relay_calls_total",
     "Calls by CRI method and gRPC status. unread: a call that passes untouched, counted when it begins, since its "
     "reply is not read. none: an intercepted call that ended without a status from the runtime (cancelled, past its "
@@ -179,30 +131,30 @@ CALLS: Final = _counter(
     _METHOD,
     _CODE,
 )
-HELD_SECONDS: Final = _histogram(
+HELD_SECONDS: Final = histogram(
     "cri_proxy_relay_held_duration_seconds",
     "Time that an intercepted request was held before it was forwarded or refused: decision, save, and for "
     "StartContainer the wait for its CPUs.",
     CALL_BUCKETS,
     _METHOD,
 )
-CALL_SECONDS: Final = _histogram(
+CALL_SECONDS: Final = histogram(
     "cri_proxy_relay_call_duration_seconds",
     "Duration of an intercepted call, from the request to the end of the reply, including the runtime's own time.",
     CALL_BUCKETS,
     _METHOD,
 )
-MALFORMED: Final = _counter(
+MALFORMED: Final = counter(
     "cri_proxy_relay_malformed_requests_total",
     "What clients sent that the relay did not understand. The call was refused (path, header_size, stream_id), or the "
     "connection was closed (compression, flood, protocol).",
     _MALFORMED,
 )
-RECEIVED_BYTES: Final = _counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
-CONNECTIONS: Final = _gauge(
+RECEIVED_BYTES: Final = counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
+CONNECTIONS: Final = gauge(
     "cri_proxy_relay_connections", "Open connections of clients, each with a connection to the runtime."
 )
-CALLS_IN_FLIGHT: Final = _gauge(
+CALLS_IN_FLIGHT: Final = gauge(
     "cri_proxy_relay_intercepted_calls",
     "Intercepted calls that are held or wait for their reply. Calls that pass untouched are not included.",
 )
@@ -215,7 +167,7 @@ JOURNAL_ROWS: Final = (
 RELAY_ROWS: Final = (HELD_SECONDS, CALL_SECONDS, MALFORMED)
 
 # Measured by the daemon.
-LOOP_LAG: Final = _histogram(
+LOOP_LAG: Final = histogram(
     "cri_proxy_event_loop_lag_seconds",
     "How late the event loop ran a timer, measured four times a second, once while it is idle: a call may wait that "
     "long before anything is done for it. A long lag is a long computation, or a daemon that got no CPU.",
@@ -223,175 +175,189 @@ LOOP_LAG: Final = _histogram(
 )
 
 # Read off the node's state at each scrape: series of pools and nodes that are gone disappear.
-BUILD: Final = _gauge(
+BUILD: Final = gauge(
     "cri_proxy_build_info",
     "Always 1: the version, the active policy and the kind of relay.",
     Label("version", bound="one at a time"),
     Label("policy", bound="the policy in force"),
     Label("relay", ("splice", "grpc", OTHER)),
 )
-LIVE: Final = _gauge("cri_proxy_live", "1 while /healthz succeeds, else 0.")
-READY: Final = _gauge("cri_proxy_ready", "1 while /readyz succeeds, else 0.")
-PART_HEALTHY: Final = _gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", _PART)
-CONFIG_GENERATION: Final = _gauge(
+LIVE: Final = gauge("cri_proxy_live", "1 while /healthz succeeds, else 0.")
+READY: Final = gauge("cri_proxy_ready", "1 while /readyz succeeds, else 0.")
+PART_HEALTHY: Final = gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", _PART)
+CONFIG_GENERATION: Final = gauge(
     "cri_proxy_config_generation", "Number of configurations that have been active since the start."
 )
-RELOADS: Final = _counter(
+RELOADS: Final = counter(
     "cri_proxy_config_reloads_total",
     "Changed configurations by outcome; after a rejected one the old one stays active.",
     _RELOAD,
 )
-RELOAD_SUCCESSFUL: Final = _gauge(
+RELOAD_SUCCESSFUL: Final = gauge(
     "cri_proxy_config_last_reload_successful",
     "0 while the newest configuration is rejected and an older one is active, else 1.",
 )
-CONFIG_APPLIED: Final = _gauge(
+CONFIG_APPLIED: Final = gauge(
     "cri_proxy_config_applied_timestamp_seconds",
     "When the configuration became active, by a start or a reload; since the epoch.",
 )
-CONFIG_IS_KEPT: Final = _gauge(
+CONFIG_IS_KEPT: Final = gauge(
     "cri_proxy_config_kept",
     "1 while the last valid configuration is active because the file was invalid at the start, else 0.",
 )
-CPUS: Final = _gauge(
+COST_FILES: Final = gauge(
+    "cri_proxy_cost_files",
+    "Cost files by what counts of them: their present content (in_force), their last good one (kept) or nothing "
+    "(rejected).",
+    _COST_FILE_STATE,
+)
+COST_DEVICES: Final = gauge("cri_proxy_cost_devices", "Devices that the cost files in force list.")
+COST_RELOADS: Final = counter(
+    "cri_proxy_cost_reloads_total",
+    "Changes of the cost files by outcome; rejected: a file of them cannot be used, what the others say is applied.",
+    _RELOAD,
+)
+COST_RELOAD_SUCCESSFUL: Final = gauge(
+    "cri_proxy_cost_last_reload_successful",
+    "0 while the present content of a cost file, or the directory as a whole, cannot be used, else 1.",
+)
+CPUS: Final = gauge(
     "cri_proxy_cpus",
     "Available CPUs of the node: owned by one container (exclusive, isolated), free isolated ones, shared, reserved "
     "for the system, and unused (neither owned nor shared). Each CPU is of one kind.",
     _CPU_KIND,
 )
-POOL_CPUS: Final = _gauge(
+POOL_CPUS: Final = gauge(
     "cri_proxy_pool_cpus",
     "Available CPUs of each pool by kind. A pool's CPUs belong to its parent as well: do not add pools up.",
     _POOL,
     _CPU_KIND,
 )
-POOL_SHARED_FREE: Final = _gauge(
+POOL_SHARED_FREE: Final = gauge(
     "cri_proxy_pool_shared_free_cpus", "CPU time that a pool can still grant from its shared set.", _POOL
 )
-POOL_SHARED_GRANTED: Final = _gauge(
+POOL_SHARED_GRANTED: Final = gauge(
     "cri_proxy_pool_shared_granted_cpus", "CPU time granted from shared sets in a pool and the pools below it.", _POOL
 )
-POOL_MEMORY: Final = _gauge(
-    "cri_proxy_pool_memory_capacity_bytes", "Memory of a pool's memory nodes (its zone).", _POOL
-)
-POOL_MEMORY_FREE: Final = _gauge(
+POOL_MEMORY: Final = gauge("cri_proxy_pool_memory_capacity_bytes", "Memory of a pool's memory nodes (its zone).", _POOL)
+POOL_MEMORY_FREE: Final = gauge(
     "cri_proxy_pool_memory_free_bytes", "Memory of a pool that is not promised to containers confined to it.", _POOL
 )
-NODE_MEMORY: Final = _gauge(
+NODE_MEMORY: Final = gauge(
     "cri_proxy_memory_node_capacity_bytes", "Memory of a NUMA node outside its huge pages.", _NUMA_NODE, _MEMORY_KIND
 )
-NODE_PROMISED: Final = _gauge(
+NODE_PROMISED: Final = gauge(
     "cri_proxy_memory_node_promised_bytes",
     "Memory promised to containers that have no other NUMA node.",
     _NUMA_NODE,
     _MEMORY_KIND,
 )
-NODE_WIDELY_PROMISED: Final = _gauge(
+NODE_WIDELY_PROMISED: Final = gauge(
     "cri_proxy_memory_node_widely_promised_bytes",
     "Memory promised to containers that may use this NUMA node and others: any part may come from this one.",
     _NUMA_NODE,
     _MEMORY_KIND,
 )
-NODE_CONTAINERS: Final = _gauge(
+NODE_CONTAINERS: Final = gauge(
     "cri_proxy_memory_node_containers", "Containers that may use memory of a NUMA node.", _NUMA_NODE, _MEMORY_KIND
 )
-HUGE_PAGES: Final = _gauge(
+HUGE_PAGES: Final = gauge(
     "cri_proxy_hugepages_capacity_bytes", "Huge pages of a NUMA node, those in use too.", _NUMA_NODE, _PAGE_SIZE
 )
-HUGE_PAGES_PROMISED: Final = _gauge(
+HUGE_PAGES_PROMISED: Final = gauge(
     "cri_proxy_hugepages_promised_bytes",
     "Huge pages promised to containers that have no other NUMA node.",
     _NUMA_NODE,
     _PAGE_SIZE,
 )
-HUGE_PAGES_WIDELY_PROMISED: Final = _gauge(
+HUGE_PAGES_WIDELY_PROMISED: Final = gauge(
     "cri_proxy_hugepages_widely_promised_bytes",
     "Huge pages promised to containers that may use this NUMA node and others: any part may come from this one.",
     _NUMA_NODE,
     _PAGE_SIZE,
 )
-CONTAINERS: Final = _gauge(
+CONTAINERS: Final = gauge(
     "cri_proxy_containers",
     "Containers that hold a grant, by state (pending: the runtime has not said whether it was created) and kind.",
     _STATE,
     _GRANT,
 )
-OVERCOMMITTED: Final = _gauge(
+OVERCOMMITTED: Final = gauge(
     "cri_proxy_overcommitted_containers",
     "Containers that share CPUs with no CPU time booked for what they ask for, because no pool has room: let in by "
     "onShortage, or squeezed by a change of options or CPUs.",
 )
-UNPLACED: Final = _gauge(
+UNPLACED: Final = gauge(
     "cri_proxy_unplaced_containers", "Containers that run without a decision because the decision failed."
 )
-LEFT_ALONE: Final = _gauge(
+LEFT_ALONE: Final = gauge(
     "cri_proxy_left_alone_containers",
     "Containers that are not pinned: by the option adopt, or because another manager keeps rewriting their cpusets.",
     _LEFT,
 )
-FILES_HANGING: Final = _gauge(
+FILES_HANGING: Final = gauge(
     "cri_proxy_hung_file_calls",
     "Calls about files that have not ended in time; their mount or directory is not asked again until they do. Files "
     "of pods (volumes, devices) or of the host (state, kubelet).",
     _FILE_OWNER,
 )
-LATE: Final = _gauge(
+LATE: Final = gauge(
     "cri_proxy_update_waiting_containers",
     "Containers whose confirmed CPUs or memory nodes are not what they should be.",
 )
-UPDATE_REFUSED: Final = _gauge(
+UPDATE_REFUSED: Final = gauge(
     "cri_proxy_update_refused_containers", "Containers whose update the runtime refuses; the slow check tries again."
 )
-UNANSWERED: Final = _gauge(
+UNANSWERED: Final = gauge(
     "cri_proxy_unanswered_calls",
     "Starts and updates of containers that the runtime has not answered for more than 5 seconds; a start counts until "
     "its end is known, also when its caller has left. Containers that need those CPUs are placed elsewhere or refused.",
     _CALL,
 )
-VIOLATED: Final = _gauge(
+VIOLATED: Final = gauge(
     "cri_proxy_violated_containers",
     "Running containers whose own CPUs another container still uses, or that another manager keeps on other CPUs.",
 )
-REACHABLE: Final = _gauge(
+REACHABLE: Final = gauge(
     "cri_proxy_reachable_containers",
     "Running containers whose own CPUs can be used by containers that cri-proxy does not pin: preserved, left alone, "
     "or escaped.",
 )
-ESCAPED: Final = _gauge(
+ESCAPED: Final = gauge(
     "cri_proxy_escaped_containers",
     "Containers whose processes the kernel moved out of their cgroup, because all its CPUs went offline (cgroup v1).",
 )
-MISREAD: Final = _gauge(
+MISREAD: Final = gauge(
     "cri_proxy_misread_scope_containers",
     "Containers whose systemd scope has other CPUs or memory nodes than the runtime was given, because runc before "
     "1.1.6 reverses the bytes of masks: the next daemon-reload moves them until they are put back.",
 )
-DEAD_CPUS: Final = _gauge(
+DEAD_CPUS: Final = gauge(
     "cri_proxy_dead_held_cpus",
     "CPUs owned by containers that had ended in the runtime's last list. Any value but 0 is a leak.",
 )
-UPDATE_CALLS: Final = _counter(
+UPDATE_CALLS: Final = counter(
     "cri_proxy_update_calls_total", "UpdateContainerResources calls that the daemon sent, including failed attempts."
 )
-SAVES_FAILED: Final = _counter("cri_proxy_store_errors_total", "Saves that failed or took too long; see onStoreError.")
-RESOURCE_FILES: Final = _counter(
+SAVES_FAILED: Final = counter("cri_proxy_store_errors_total", "Saves that failed or took too long; see onStoreError.")
+RESOURCE_FILES: Final = counter(
     "cri_proxy_resource_files_written_total", "Writes of a container's resource files (/.cri-proxy)."
 )
-RESOURCE_FILES_FAILED: Final = _counter(
+RESOURCE_FILES_FAILED: Final = counter(
     "cri_proxy_resource_files_failed_total", "Failed writes of a container's resource files."
 )
-COMMANDS: Final = _counter(
+COMMANDS: Final = counter(
     "cri_proxy_notify_commands_total", "Commands of notify-exec that ended, by outcome.", _COMMAND
 )
-PROCESS_START: Final = _gauge("process_start_time_seconds", "Start time of this process since the epoch.")
-PROCESS_CPU: Final = _counter("process_cpu_seconds_total", "CPU time of this process, user and system.")
-PROCESS_MEMORY: Final = _gauge("process_resident_memory_bytes", "Resident memory of this process.")
-PROCESS_FILES: Final = _gauge("process_open_fds", "Open file descriptors of this process.")
-BLOCKS: Final = _gauge(
+PROCESS_START: Final = gauge("process_start_time_seconds", "Start time of this process since the epoch.")
+PROCESS_CPU: Final = counter("process_cpu_seconds_total", "CPU time of this process, user and system.")
+PROCESS_MEMORY: Final = gauge("process_resident_memory_bytes", "Resident memory of this process.")
+PROCESS_FILES: Final = gauge("process_open_fds", "Open file descriptors of this process.")
+BLOCKS: Final = gauge(
     "cri_proxy_allocated_blocks",
     "Memory blocks allocated by Python objects of this process. Growth over days at a constant number of containers is "
     "a leak, visible here before it shows in the resident memory.",
 )
-TASKS: Final = _gauge("cri_proxy_tasks", "Unfinished asynchronous tasks of this process.")
+TASKS: Final = gauge("cri_proxy_tasks", "Unfinished asynchronous tasks of this process.")
 
 TABLE: Final[tuple[Metric, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))

@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from cri_proxy.metrics.catalog import OTHER, Metric, Values
 from cri_proxy.metrics.exposition import Distribution, Sample
+from cri_proxy.metrics.metric import OTHER, Metric, Values
 
 
 class Histogram:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from cri_proxy.metrics.catalog import Metric, Values
+from cri_proxy.metrics.metric import Metric, Values
 
 if TYPE_CHECKING:  # loading it takes 2 MB and 30 ms, which a daemon without scrapes saves
     from prometheus_client.metrics_core import Metric as Family

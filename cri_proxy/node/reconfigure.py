@@ -17,6 +17,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Reinstated
+from policies.costs.inventory import Inventory
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.
@@ -72,6 +73,12 @@ async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit:
     if rules.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return ""
+
+
+def use_inventory(node: Node, inventory: Inventory) -> None:
+    """Let new containers choose among these devices. No grant changes: what containers hold stays theirs."""
+    ledger = node.context.ledger
+    ledger.use_policy(ledger.policy.with_inventory(inventory), ledger.allocations)
 
 
 async def _report(node: Node, before: Allocations, result: Reinstated, refused: Mapping[ContainerKey, str]) -> None:

@@ -14,6 +14,7 @@ from cri_proxy.http2.status import Code, Failed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters, Histogram
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.metrics.metric import OTHER
 from cri_proxy.relay.calls import Aborted, Call, Outcome, Refuse, Replied, Verdict
 from cri_proxy.relay.method_types import SERVER_STREAMS, UNARY
 
@@ -86,7 +87,7 @@ class Traffic:
         if begun_at is not None:
             self._method(call).held.measure(self._seconds() - begun_at)
         if isinstance(verdict, Refuse):
-            self._end(call, _CODES.get(verdict.code, catalog.OTHER))
+            self._end(call, _CODES.get(verdict.code, OTHER))
 
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Count the end of a call by its status; an unknown outcome counts as ``none``."""
@@ -94,7 +95,7 @@ class Traffic:
             case Replied():
                 code = Code.OK.name
             case Failed(code=number):
-                code = _CODES.get(number, catalog.OTHER)
+                code = _CODES.get(number, OTHER)
             case Aborted():
                 code = "none"
         self._end(call, code)
@@ -102,7 +103,7 @@ class Traffic:
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of all relays."""
         yield from self._counters.samples()
-        calls: Counter[tuple[str, str]] = Counter({(catalog.OTHER, Code.UNIMPLEMENTED.name): self._unserved})
+        calls: Counter[tuple[str, str]] = Counter({(OTHER, Code.UNIMPLEMENTED.name): self._unserved})
         for method in self._methods.values():
             calls.update({(method.name, code): count for code, count in method.codes.items()})
         for passed in self._passed:
@@ -140,4 +141,4 @@ def count_passed(passed: Passed, path: bytes) -> None:
 
 def _name(method: str) -> str:
     """Return the name of a method of CRI v1, 'other' for any other."""
-    return _NAMES.get(method, catalog.OTHER)
+    return _NAMES.get(method, OTHER)

@@ -1,20 +1,13 @@
-"""Derive costs from a machine: between its CPUs, memory nodes and PCI devices, and from a plugin's devices to these.
-
-A CPU is ``cpu/cpu3``, a memory node ``memory/node0``, a PCI device ``pci/0000:3b:00.0``.
-"""
+"""Derive costs from a machine: between its CPUs, memory nodes and PCI devices, and from a plugin's devices to these."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policies.costs.derive_pci import SAME_DEVICE, device_cost, pci_devices, places
 from policies.costs.derive_scale import LISTED_NODE, SAME_CORE, SAME_L2, SAME_L3, SAME_NODE, NodeScale
-from policies.costs.model import CostError, CostLine, CostListing
-from sysfs.cpuset import CpuSet, NodeSet, grouped
+from policies.costs.model import MEMORY_TYPE, PCI_TYPE, CostError, CostLine, CostListing, cpu_names
+from sysfs.cpuset import NodeSet, grouped
 from sysfs.model import Machine, NumaNode
-
-CPU_TYPE = "cpu"
-MEMORY_TYPE = "memory"
-PCI_TYPE = "pci"
 
 # What two CPUs cost each other that share a node, and in it a last-level cache, in that an L2, in that a core.
 _SHARED_LEVELS = (SAME_NODE, SAME_L3, SAME_L2, SAME_CORE)
@@ -43,7 +36,7 @@ class MachineCosts:
         for node in self._machine.nodes:
             home = _only(node.id)
             targets = [*self._to_nodes(home), *self._to_devices(home)]
-            lines += _lines(_cpu_names(node.cpus), targets)
+            lines += _lines(cpu_names(node.cpus), targets)
             lines += _lines(_memory_names(node), targets)
         for place, addresses in self._places.items():
             targets = list(self._to_nodes(place.nodes))
@@ -83,7 +76,7 @@ class MachineCosts:
         lines: list[CostLine] = []
         for name, address in address_of.items():
             costs = self.of_device(address)
-            targets = [(f"{CPU_TYPE}/cpu{cpu}", cost) for cpu, cost in costs.cpus.items()]
+            targets = list(zip(cpu_names(costs.cpus), costs.cpus.values(), strict=True))
             targets += ((f"{MEMORY_TYPE}/node{node}", cost) for node, cost in costs.memory_nodes.items())
             targets += ((name_of.get(at, f"{PCI_TYPE}/{at}"), cost) for at, cost in costs.devices.items())
             lines += _lines((name,), targets)
@@ -110,7 +103,7 @@ class MachineCosts:
         """Yield the costs from these nodes to the CPUs and the memory of each; ``own`` is that to a node of them."""
         for node in self._machine.nodes:
             cost = self.scale.nearest(home, _only(node.id)) if own is None or node.id not in home else own
-            yield from _each((*_cpu_names(node.cpus), *_memory_names(node)), cost)
+            yield from _each((*cpu_names(node.cpus), *_memory_names(node)), cost)
 
     def _to_devices(self, home: NodeSet) -> Iterator[tuple[str, int]]:
         for place, addresses in self._places.items():
@@ -118,7 +111,7 @@ class MachineCosts:
             yield from _each(_pci_names(addresses), cost)
 
     def _present(self) -> Iterator[str]:
-        yield from _cpu_names(self._machine.online)
+        yield from cpu_names(self._machine.online)
         for node in self._machine.nodes:
             yield from _memory_names(node)
         for addresses in self._places.values():
@@ -133,7 +126,7 @@ def _cpu_lines(machine: Machine) -> Iterator[CostLine]:
         for key, part in grouped((path[: level + 1], cpu) for cpu, path in path_of.items()).items():
             others = part if cost == SAME_CORE else wholes[key[:level]] - part
             if others and len(part | others) > 1:
-                yield CostLine(_cpu_names(part), cost, _cpu_names(others))
+                yield CostLine(cpu_names(part), cost, cpu_names(others))
 
 
 def _paths(machine: Machine) -> Mapping[int, tuple[int, int, int, int]]:
@@ -165,10 +158,6 @@ def _only(node: int) -> NodeSet:
 
 def _each(names: Iterable[str], cost: int) -> Iterator[tuple[str, int]]:
     return ((name, cost) for name in names)
-
-
-def _cpu_names(cpus: CpuSet) -> tuple[str, ...]:
-    return tuple(f"{CPU_TYPE}/cpu{cpu}" for cpu in cpus)
 
 
 def _memory_names(node: NumaNode) -> tuple[str, ...]:

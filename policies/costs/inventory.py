@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.costs.derive import CPU_TYPE, MEMORY_TYPE, PCI_TYPE
 from policies.costs.graph import Missing
-from policies.costs.model import CostListing
+from policies.costs.model import SYSTEM_TYPES, CostListing, name_order
 from policies.costs.table import CostTable, compile_costs
-
-# What the kernel lists beside devices: the policy places these by itself.
-SYSTEM_TYPES = frozenset((CPU_TYPE, MEMORY_TYPE, PCI_TYPE))
 
 
 @dataclass(frozen=True)
@@ -22,11 +18,29 @@ class Inventory:
     @cached_property
     def devices(self) -> dict[str, tuple[str, ...]]:
         """The instances of each type of devices, in the order of their names."""
+        return self._of_devices(frozenset(range(len(self.table.groups))))
+
+    @cached_property
+    def silent(self) -> dict[str, tuple[str, ...]]:
+        """The devices of each type that say nothing about costs while others of their type do, so that they seem near.
+
+        Unknown costs count as 0; where a cost that is known one way counts both ways, being a target is enough.
+        """
+        known = {i for i, row in enumerate(self.table.costs) if row}
+        if self.missing is Missing.MIRROR:
+            known.update(target for row in self.table.costs for target in row)
+        reporting = self._of_devices(known)
+        others = self._of_devices(frozenset(range(len(self.table.groups))) - known)
+        return {kind: names for kind, names in others.items() if kind in reporting}
+
+    def _of_devices(self, groups: frozenset[int] | set[int]) -> dict[str, tuple[str, ...]]:
+        """Return the members of these groups by type of devices."""
         found: dict[str, list[str]] = {}
-        for group in self.table.groups:
+        for i in sorted(groups):
+            group = self.table.groups[i]
             if group.kind not in SYSTEM_TYPES:
                 found.setdefault(group.kind, []).extend(group.members)
-        return {kind: tuple(found[kind]) for kind in sorted(found)}
+        return {kind: tuple(sorted(found[kind], key=name_order)) for kind in sorted(found)}
 
 
 NO_DEVICES = Inventory(compile_costs(CostListing()))

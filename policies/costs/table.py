@@ -42,8 +42,10 @@ class CostTable:
     scale: int = 1
 
 
-def compile_costs(listing: CostListing, normalize: Normalize = Normalize.NONE) -> CostTable:
-    """Return the table of a listing. Raises CostError for two lines that disagree."""
+def compile_costs(
+    listing: CostListing, normalize: Normalize = Normalize.NONE, *, most_pairs: int = MAX_PAIRS
+) -> CostTable:
+    """Return the table of a listing. Raises CostError for two lines that disagree, and beyond ``most_pairs``."""
     groups = _groups(listing)
     group_of = {name: i for i, group in enumerate(groups) for name in group.members}
     # Many lines have the same names: every core of a node, for one, has the same CPUs on other nodes.
@@ -57,8 +59,9 @@ def compile_costs(listing: CostListing, normalize: Normalize = Normalize.NONE) -
                 groups_of[names] = sorted({group_of[name] for name in names})
         sources, targets = groups_of[line.sources], groups_of[line.targets]
         pairs += len(sources) * len(targets)
-        if pairs > MAX_PAIRS:
-            raise CostError(line.line, line.sources[0], f"more than {MAX_PAIRS} pairs of instances with costs so far")
+        if pairs > most_pairs:
+            problem = f"more than {most_pairs} pairs of instances with costs so far"
+            raise CostError(line.line, line.sources[0], problem, line.file)
         for source in sources:
             row, cost = rows[source], worth[groups[source].kind, line.cost]
             said = dict.fromkeys(targets, cost)
@@ -119,8 +122,9 @@ def _disagreement(listing: CostListing, source: Group, target: Group, line: Cost
     name, other = source.members[0], target.members[-1]
     earlier = next(known for known in listing.lines if name in known.sources and other in known.targets)
     said = f"cost {earlier.cost}" + f" on line {earlier.line}" * (earlier.line > 0)
+    said += f" of {earlier.file}" * (earlier.file != line.file)
     problem = f"has {said} to {other} and cost {line.cost} here; keep one"
-    return CostError(line.line, name, problem)
+    return CostError(line.line, name, problem, line.file)
 
 
 def with_instances(table: CostTable, kind: str, names: Sequence[str]) -> CostTable:

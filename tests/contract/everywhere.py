@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.model import Machine
@@ -15,8 +16,8 @@ class Everywhere(Policy):
 
     name = "everywhere"
 
-    def __init__(self, machine: Machine, options: PolicyOptions) -> None:
-        super().__init__(machine, options)
+    def __init__(self, machine: Machine, options: PolicyOptions, inventory: Inventory = NO_DEVICES) -> None:
+        super().__init__(machine, options, inventory)
         self._pinning = Pinning(self.available - options.reserved or self.available, machine.memory_nodes)
 
     def decide(self, held: Allocations, request: Request) -> Placed:

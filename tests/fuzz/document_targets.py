@@ -13,7 +13,7 @@ from cri_proxy.cli.hint_actions.merge_request import read_merge_request
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
-from cri_proxy.cost_file import read_costs
+from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError
 from policies.costs.table import CostTable, compile_costs

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cri_proxy.metrics.catalog import TABLE, Metric
+from cri_proxy.metrics.catalog import TABLE
+from cri_proxy.metrics.metric import Metric
 from tests.house.tree import ROOT
 
 MONITORING = ROOT / "packaging" / "monitoring"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
@@ -134,7 +134,7 @@ async def test_after_every_look_the_last_valid_one_is_in_force_or_the_reason_is_
 ) -> None:
     world = World(tmp_path_factory.mktemp("reload") / "c")
     daemon = Daemon(world)
-    watch = Watch(daemon.place, daemon.source, daemon.reloader.take, clock=ManualClock())
+    watch = Watch(OnThreads(daemon.place), daemon.source, daemon.reloader.take, clock=ManualClock())
     expected = 10
     for i, (kind, number, is_looked_at) in enumerate(operations):
         world.do(kind, number)
@@ -175,7 +175,7 @@ async def test_the_kernel_tells_of_whatever_is_done(
         is_in_force = world.meant is None or daemon.number == world.meant
         return is_in_force and daemon.says_why_not() == (world.meant is None)
 
-    watch = Watch(daemon.place, daemon.source, daemon.reloader.take, clock=Hasty())
+    watch = Watch(OnThreads(daemon.place), daemon.source, daemon.reloader.take, clock=Hasty())
     watching = asyncio.get_running_loop().create_task(watch.watch(Inotify(watch.notice)))
     for kind, number, is_waited_for in operations:
         world.do(kind, number)

@@ -8,9 +8,9 @@ from cri_proxy.cli.output import emit
 from cri_proxy.device_costs import pci_address
 from cri_proxy.errors import CommandFailed
 from cri_proxy.yaml_fields import YamlField
-from policies.costs.derive import PCI_TYPE, MachineCosts
+from policies.costs.derive import MachineCosts
 from policies.costs.derive_links import costs_of_links, nodes_of_gpus
-from policies.costs.model import CostError, CostListing
+from policies.costs.model import PCI_TYPE, CostError, CostListing
 from policies.costs.table import compile_costs
 from policies.costs.text import cost_text, names_of, ranges_of
 from policies.links.matrix import LinkError

@@ -1,11 +1,13 @@
 """Format the daemon's status as text: warnings, the tree of pools with containers, memory use, refusals. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, instances_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.node.status.model import (
     ContainerView,
+    CostFilesView,
     DeviceUseView,
     HugePageView,
     MemoryNodeView,
@@ -23,6 +25,8 @@ _DEVICE_LIMITS = (24, 6, 4, 16, 20)  # of the columns of devices
 _SYSTEM = "reserved for the system"
 _OTHER = "in no pool"
 _NOTE = 1  # the cells of a row that is a note
+# States of a cost file that are worth a word.
+_ODD_FILES = (("kept", "by its last good content"), ("rejected", "rejected"))
 WIDE = "+"
 COLD = "cold"
 POD_CPUS = "pod's CPUs"
@@ -153,8 +157,8 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
 
 
 def _head(view: StatusView, colours: bool, width: int) -> list[str]:
-    """Return the lines below the title: the active file, and the topology policy where there is one."""
-    texts = [*_configuration(view), *_topology(view.topology)]
+    """Return the lines below the title: the active file, the cost files, and the topology policy where there is one."""
+    texts = [*_configuration(view), *_cost_files(view.costs), *_topology(view.topology)]
     lines = [line for text in texts for line in paragraph(text, "  ", first="", width=width)]
     return [paint(line, "dim", colours=colours) for line in lines]
 
@@ -177,6 +181,16 @@ def _configuration(view: StatusView) -> list[str]:
     old = " (last valid version)" if known.is_kept else ""
     since = moment_text(known.since_seconds)
     return [f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"]
+
+
+def _cost_files(view: CostFilesView | None) -> list[str]:
+    """Return how many cost files there are; nothing without any. What is wrong with them is among the warnings."""
+    if view is None or not view.files:
+        return []
+    states = Counter(file.state for file in view.files)
+    odd = [f"{states[state]} {word}" for state, word in _ODD_FILES if states[state]]
+    files = _count(len(view.files), "file") + (f" ({', '.join(odd)})" if odd else "")
+    return [f"cost files: {view.directory}, {files}, {_count(view.device_count, 'device')}"]
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:

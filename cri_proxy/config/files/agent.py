@@ -13,7 +13,7 @@ from cri_proxy.config.files.configmap_volume import VolumeError, publish
 from cri_proxy.config.files.inotify import ANY, Inotify
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.files.symlinks import DATA_LINK, directories_to_watch, of_one_generation
-from cri_proxy.config.files.watch import Watch
+from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.logs import Log
 
@@ -102,7 +102,7 @@ class Agent:
 
     async def serve(self, stop: Awaitable[object]) -> None:
         """Copy, and again at every change, until ``stop`` is done."""
-        watch: Watch[Payload] = Watch(self._origin, Payload(()), self._take, clock=self._clock)
+        watch: Watch[Payload] = Watch(OnThreads(self._origin), Payload(()), self._take, clock=self._clock)
         watch.ask()
 
         async def repair() -> None:

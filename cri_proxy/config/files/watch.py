@@ -27,17 +27,43 @@ Take = Callable[[T, bool], Awaitable[None]]
 
 
 class Watched(Protocol[Found_co]):
-    """What is watched, as ``location.ConfigLocation``."""
+    """What is watched."""
+
+    async def read(self) -> Found_co:
+        """Return what is there now, equal to the last result if nothing has changed."""
+
+    async def lookups(self) -> Lookups:
+        """Return the directories on the path, each with the names that matter there; none where that is unknown."""
+
+
+class BlockingPlace(Protocol[Found_co]):
+    """As ``Watched``, blocking, as ``location.ConfigLocation``."""
 
     def read(self) -> Found_co:
-        """Return what is there now, equal to the last result if nothing has changed; blocks."""
+        """See ``Watched``."""
 
     def lookups(self) -> Lookups:
-        """Return the directories on the path, each with the names that matter there; blocks."""
+        """See ``Watched``."""
+
+
+class OnThreads(Generic[Found_co]):
+    """A place that is read on threads of the loop, without a time limit."""
+
+    def __init__(self, place: BlockingPlace[Found_co]) -> None:
+        """Read nothing yet."""
+        self._place = place
+
+    async def read(self) -> Found_co:
+        """See ``Watched``."""
+        return await asyncio.to_thread(self._place.read)
+
+    async def lookups(self) -> Lookups:
+        """See ``Watched``."""
+        return await asyncio.to_thread(self._place.lookups)
 
 
 class Watch(Generic[T]):
-    """Watches one location. ``location`` and ``notices`` may block and run on threads; the rest is on the loop."""
+    """Watches one location. ``notices`` may block and run on a thread; the rest is on the loop."""
 
     def __init__(self, location: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
         """``in_force`` was read at start: the first check applies what has changed since."""
@@ -66,7 +92,7 @@ class Watch(Generic[T]):
         self._loop = asyncio.get_running_loop()
         try:
             while True:
-                self.problem = await asyncio.to_thread(self._follow, notices)
+                self.problem = await self._follow(notices)
                 await self.check()
                 await self._woken.wait()
                 await self._settle()
@@ -83,7 +109,7 @@ class Watch(Generic[T]):
     async def check(self) -> None:
         """Read once; apply what is there if it is new, or if a reload was requested."""
         is_asked, self._is_asked = self._is_asked, False
-        source = await asyncio.to_thread(self._location.read)
+        source = await self._location.read()
         if source == self._tried and not is_asked:
             return
         self._tried = source
@@ -99,12 +125,12 @@ class Watch(Generic[T]):
             if not self._woken.is_set():
                 return
 
-    def _follow(self, notices: ChangeNotifier) -> str:
+    async def _follow(self, notices: ChangeNotifier) -> str:
         """Watch the current path, then check it again: inotify does not report changes made before the watch."""
-        lookups, problem = self._location.lookups(), ""
+        lookups, problem = await self._location.lookups(), ""
         for _ in range(_FOLLOWED):
-            followed, problem = lookups, notices.follow(lookups)
-            lookups = self._location.lookups()
+            followed, problem = lookups, await asyncio.to_thread(notices.follow, lookups)
+            lookups = await self._location.lookups()
             if lookups == followed:
                 break
         return problem

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from policies.alignment import DeviceAmount
-from policies.costs.inventory import SYSTEM_TYPES
+from policies.costs.model import SYSTEM_TYPES
 
 MAX_TYPES: Final = 16
 MAX_COUNT: Final = 256  # of one type: no node has so many devices that containers own whole

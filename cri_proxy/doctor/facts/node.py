@@ -81,6 +81,7 @@ def look_at_node(places: Places) -> HostFacts:
         unreachable=answers.unreachable,
         unusable=answers.unusable,
         problems=answers.problems,
+        cost_problems=answers.cost_problems,
         node_name=answers.node_name or config.node_name,
         processes=daemons,
         holders=_holders(connections, root / listen.lstrip("/")),

@@ -33,7 +33,7 @@ _SECONDS: Final = 5.0
 class DaemonAnswers:
     """What the daemon says of itself; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
 
-    ``unreachable`` is why none answers.
+    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files.
     """
 
     is_running: bool
@@ -41,6 +41,7 @@ class DaemonAnswers:
     config_file: str = ""
     node_name: str = ""
     problems: tuple[str, ...] = ()
+    cost_problems: tuple[str, ...] = ()
     unusable: str = ""
     unreachable: str = ""
 
@@ -62,7 +63,19 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         str(_at(configuration, "file") or ""),
         str(_at(status, "node") or ""),
         tuple(map(str, problems)) if isinstance(problems, list) else (),
+        tuple(_cost_problems(_at(status, "costs"))),
     )
+
+
+def _cost_problems(costs: object) -> Iterator[str]:
+    """Yield what is wrong with the cost files, as the daemon's status says it."""
+    directory, files = _at(costs, "directory"), _at(costs, "files")
+    if problem := _at(costs, "problem"):
+        yield f"{directory}: {problem}"
+    for file in files if isinstance(files, list) else ():
+        if problem := _at(file, "problem"):
+            line = _at(file, "line")
+            yield f"{directory}/{_at(file, 'name')}{f':{line}' if line else ''}: {problem}"
 
 
 def _at(plain: object, key: str) -> object:

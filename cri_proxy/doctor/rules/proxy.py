@@ -94,6 +94,16 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
             )
 
 
+def cost_files(facts: HostFacts) -> Iterator[Finding]:
+    """What the cost files say must be in force."""
+    for problem in facts.proxy.cost_problems:
+        yield finding(
+            catalog.COST_FILE,
+            f"a cost file cannot be used: {problem}",
+            "correct it, and it is applied at once; `cri-proxy check-config PATH` checks cost files too",
+        )
+
+
 def access(facts: HostFacts) -> Iterator[Finding]:
     """Sockets, state and configuration must be root's."""
     for each in facts.access:
@@ -102,4 +112,4 @@ def access(facts: HostFacts) -> Iterator[Finding]:
             yield finding(catalog.OPEN_ACCESS, f"{each.path} {what}", remedy)
 
 
-RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, access)
+RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, cost_files, access)

@@ -9,8 +9,8 @@ from cri_proxy.clock import Clock
 from cri_proxy.foreign_text import admit
 from cri_proxy.logs import Log
 from cri_proxy.metrics import catalog
-from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.counters import Counters
+from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.decision_log.records import OpenDecision, Records
 from cri_proxy.node.decision_log.summary import (
     CAME_HOME,
@@ -31,6 +31,7 @@ NAMED_DISPLACED = 8
 _ROUTINE: Final = frozenset(
     {
         events.CONFIG_RELOADED,
+        events.COST_FILES_RELOADED,
         events.ESCAPED,
         events.MACHINE_CHANGED,
         events.NOTIFIED,
@@ -177,7 +178,7 @@ class Journal:
 
     def failed_open(self, what: str, error: BaseException) -> None:
         """Count an internal error, and log it with the place in the code, FAULTS_LOGGED of one place in a while."""
-        self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else catalog.OTHER))
+        self.counters.add(catalog.FAULTS, _FAULTS.get(what, "call" if what.startswith("/") else OTHER))
         where = _where(error)
         unlogged = self._unlogged(f"{type(error).__name__} in {where}")
         if unlogged is None:

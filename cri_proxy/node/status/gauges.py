@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cri_proxy.metrics import catalog
-from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.metrics.metric import Metric
 from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
-from cri_proxy.node.status.model import ConfigurationView, Health
+from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import PoolView
@@ -35,6 +35,18 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
     yield Sample(catalog.RELOAD_SUCCESSFUL, view.last is None or view.last.outcome != "rejected")
     yield Sample(catalog.CONFIG_IS_KEPT, view.is_kept)
     yield Sample(catalog.CONFIG_APPLIED, round(view.since_seconds, 3))
+
+
+def cost_samples(view: CostFilesView | None) -> Iterator[Sample]:
+    """Return the state of the cost files; nothing where none are read."""
+    if view is None or not view.directory:
+        return
+    states = Counter(file.state for file in view.files)
+    yield from (Sample(catalog.COST_FILES, states[state], (state,)) for state in catalog.COST_FILE_STATES)
+    yield Sample(catalog.COST_DEVICES, view.device_count)
+    counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
+    yield from (Sample(catalog.COST_RELOADS, count, (outcome,)) for outcome, count in counts.items())
+    yield Sample(catalog.COST_RELOAD_SUCCESSFUL, view.is_good)
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,45 @@ class ConfigurationView:
 
 
 @dataclass(frozen=True, slots=True)
+class CostFileView:
+    """A cost file. ``state``: in_force, kept (its last good content is in force) or rejected (nothing of it is).
+
+    ``problem`` is why its present content is not in force ('' = it is), ``line`` where (0 = unknown).
+    """
+
+    name: str
+    state: str
+    problem: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CostFilesView:
+    """The cost files of ``directory``, which is '' where none are read.
+
+    ``problem`` is why the directory cannot be read ('' = it can, or it is missing): then what its files said before
+    stays in force. ``since_seconds``, since the epoch, is when what is in force became so. ``device_count`` devices are
+    listed; those of ``silent`` say nothing about costs while others of their type do. ``applied``, ``unchanged`` and
+    ``rejected`` count changes of the files since the start.
+    """
+
+    directory: str
+    since_seconds: float
+    files: tuple[CostFileView, ...] = ()
+    device_count: int = 0
+    problem: str = ""
+    silent: tuple[str, ...] = ()
+    applied: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether every file's present content is in force."""
+        return not self.problem and not any(file.problem for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
 class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
@@ -211,6 +250,7 @@ class StatusView:
     configuration: ConfigurationView | None = None
     topology: TopologyOptions | None = None
     devices: tuple[DeviceUseView, ...] = ()
+    costs: CostFilesView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,11 @@ from cri_proxy.node.status.explain import (
     refused_views,
     resolved,
 )
-from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
+from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
+    CostFilesView,
     ExplainView,
     Explanation,
     Health,
@@ -83,6 +84,10 @@ class DaemonStatus:
         """Return where the configuration stands; None where nothing can be reloaded."""
         return None
 
+    def costs(self) -> CostFilesView | None:
+        """Return where the cost files stand; None where none are watched."""
+        return None
+
     def warnings(self) -> tuple[str, ...]:
         """Return what an operator should know now, one sentence each."""
         return ()
@@ -119,6 +124,7 @@ class NodeView:
         """Return every metric's series now: counters, the node's state, the daemon's figures."""
         yield from health_samples(self.health())
         yield from config_samples(self._daemon.configuration())
+        yield from cost_samples(self._daemon.costs())
         yield from self._journal.counters.samples()
         yield from node_samples(self._node)
         yield from self._daemon.samples()
@@ -143,6 +149,7 @@ class NodeView:
             refused=self._refused(),
             configuration=self._daemon.configuration(),
             topology=topology_options(self._in_force.config.topology_manager),
+            costs=self._daemon.costs(),
         )
         yield
         moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)

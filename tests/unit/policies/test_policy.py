@@ -1,4 +1,7 @@
 from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView, Reason, Rejected, Update
+from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.costs.model import CostListing
+from policies.costs.table import compile_costs
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -40,3 +43,11 @@ def test_the_only_pool_is_the_machine() -> None:
     (root,) = Everywhere(MACHINE, PolicyOptions(CpuSet.parse("0-1,900"))).pools(Allocations())
     two, none = CpuSet.parse("0-1"), CpuSet()
     assert root == PoolView("root", "", 0, "root", two, two, none, none, MACHINE.memory_nodes, 2000, 0)
+
+
+def test_with_other_devices_a_policy_is_otherwise_the_same() -> None:
+    devices = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
+    policy = Crowding(MACHINE, OPTIONS)
+    other = policy.with_inventory(devices)
+    assert (type(other), other.machine, other.available) == (Crowding, MACHINE, policy.available)
+    assert (policy.inventory, other.inventory) == (NO_DEVICES, devices)

@@ -42,6 +42,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "topologyAware.MovesPerCheck": ("0", "64"),
     "nodeName": ("", "worker-7"),
     "nodeGroup": ("", "rt"),
+    "costs.dir": ("", "/etc/costs"),
 }
 
 

@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,21 @@ from cri_proxy.cli.run import settings_from
 from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
-from cri_proxy.config.last_known_good import KnownGood, find_known_good
-from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config
+from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
-from cri_proxy.daemon.watchers import LastKnownGood, Watchers
+from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.tasks import Tasks
 from cri_proxy.testbed.wait import until
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
-from tests.fakes.reloads import Heard
 from tests.fakes.site import Silent
 from tests.fakes.waiting import holds
 
@@ -280,55 +275,3 @@ async def test_a_start_after_a_rejected_edit_goes_on_with_what_was_in_force(
         await scene.change(CONFIG, "applied")
         assert (scene.view().is_kept, scene.watchers.reloader.warnings()) == (False, ())
         await was_kept(scene)
-
-
-FILE = Path("/etc/cri-proxy.yaml")
-
-KEPT = KnownGood(parse_config("adopt: leave"), FILE, FILE, "", "0" * 64, 5.0)
-
-
-class Writer:
-    """A state directory; ``keep`` returns when everything is written."""
-
-    def __init__(self, directory: Path) -> None:
-        self.tasks, self.journal = Tasks(), Heard()
-        self.known_good = LastKnownGood(directory, self.tasks, self.journal)
-
-    async def keep(self, *kept: KnownGood) -> None:
-        for each in kept:
-            self.known_good.keep(each)
-        await self.tasks.join()
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> Writer:
-    return Writer(tmp_path)
-
-
-async def test_the_newest_of_several_is_found(writer: Writer, tmp_path: Path) -> None:
-    newest = replace(KEPT, config=Config())
-    await writer.keep(KEPT, replace(KEPT, group="rt"), newest)
-    assert find_known_good(tmp_path, FILE) == newest
-
-
-async def test_one_that_comes_later_is_kept_too(writer: Writer, tmp_path: Path) -> None:
-    await writer.keep(KEPT)
-    await writer.keep(replace(KEPT, group="rt"))
-    found = find_known_good(tmp_path, FILE)
-    assert found is not None
-    assert found.group == "rt"
-
-
-async def test_what_cannot_be_kept_is_a_warning_and_no_more(writer: Writer, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    await writer.keep(KEPT)
-    assert "chmod go-w" in str(writer.journal.fields("config_not_kept")["reason"])
-    assert "would not find this configuration" in writer.known_good.warnings()[0]
-
-
-async def test_the_warning_ends_when_it_is_kept_at_last(writer: Writer, tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    await writer.keep(KEPT)
-    tmp_path.chmod(0o700)
-    await writer.keep(KEPT)
-    assert writer.known_good.warnings() == ()

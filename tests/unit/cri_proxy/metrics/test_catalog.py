@@ -2,11 +2,15 @@ import re
 
 import pytest
 
-from cri_proxy.metrics.catalog import CPU_KINDS, DECISIONS, JOURNAL_ROWS, OTHER, TABLE, Metric
+from cri_proxy.metrics.catalog import CPU_KINDS, DECISIONS, JOURNAL_ROWS, TABLE
+from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.ledger.ledger import ACTIVE
 from policies.base import CpuKind
 
-UNITS = ("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks")
+UNITS = (
+    *("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks"),
+    *("files", "devices"),
+)
 CLAIMS = ("live", "ready", "healthy", "successful", "kept")
 OF_PODS = {"pod", "container", "container_id", "namespace", "pod_uid", "uid", "id", "image", "name", "cpus", "mems"}
 names = pytest.mark.parametrize("metric", TABLE, ids=[metric.name for metric in TABLE])

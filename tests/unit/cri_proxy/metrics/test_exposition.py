@@ -10,8 +10,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cri_proxy.metrics import catalog
-from cri_proxy.metrics.catalog import Metric
 from cri_proxy.metrics.exposition import Distribution, Exposition, Sample
+from cri_proxy.metrics.metric import Metric
 
 
 def parsed(*samples: Sample) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

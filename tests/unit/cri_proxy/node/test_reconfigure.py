@@ -11,12 +11,15 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import plan, reconfigure
+from cri_proxy.node.reconfigure import plan, reconfigure, use_inventory
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
 from policies.builder import build_policy
+from policies.costs.inventory import Inventory
+from policies.costs.model import CostListing
+from policies.costs.table import compile_costs
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -331,3 +334,18 @@ async def test_a_restriction_holds_for_containers_whose_state_was_lost() -> None
         site.rules, site.store = PRESERVE_IN_KUBE_SYSTEM, MemoryStore()
         await site.open()
         assert len(owner(site, pod.container_id("c"))) == 2
+
+
+async def test_other_devices_change_no_grant(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(Site()) as site:
+        container = await site.run("a", guaranteed("c", 2000))
+        ledger = site.node.context.ledger
+        before, version = ledger.allocations, ledger.version
+        devices = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
+        # Placing again is what another configuration does; not even that may be tried.
+        monkeypatch.setattr(type(ledger.policy), "reinstate", None)
+        use_inventory(site.node, devices)
+        assert ledger.policy.inventory is devices
+        assert ledger.allocations.grants == before.grants
+        assert ledger.version > version  # what was worked out with the former devices does not count
+        assert container.container_id("c") in {row.container_id for row in ledger.active()}

@@ -1,7 +1,7 @@
 from cri_proxy.http2.status import Failed
 from cri_proxy.metrics import catalog
-from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution
+from cri_proxy.metrics.metric import Metric, Values
 from cri_proxy.relay.boundary import new_call
 from cri_proxy.relay.calls import Aborted, Forward, Outcome, Refuse, Replied
 from cri_proxy.relay.traffic import RelayTotals, Traffic, count_passed

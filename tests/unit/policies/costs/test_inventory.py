@@ -1,3 +1,4 @@
+from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
@@ -12,3 +13,13 @@ def test_devices_are_listed_by_type_and_the_kernels_own_instances_are_none() -> 
 
 def test_without_cost_files_there_is_no_device() -> None:
     assert NO_DEVICES.devices == {}
+
+
+def test_a_device_is_silent_beside_others_of_its_type_that_report_costs() -> None:
+    lines = (
+        CostLine(("a.com/gpu/gpu0",), 5, ("cpu/cpu0", "a.com/gpu/gpu1")),
+        CostLine(("cpu/cpu0",), 1, ("cpu/cpu1",)),
+    )
+    listing = CostListing(lines, ("a.com/gpu/gpu2", "b.com/nic/nic0"))
+    assert Inventory(compile_costs(listing)).silent == {"a.com/gpu": ("a.com/gpu/gpu1", "a.com/gpu/gpu2")}
+    assert Inventory(compile_costs(listing), Missing.MIRROR).silent == {"a.com/gpu": ("a.com/gpu/gpu2",)}

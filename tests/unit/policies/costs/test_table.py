@@ -2,7 +2,6 @@ from fractions import Fraction
 
 import pytest
 
-from policies.costs import table as module
 from policies.costs.model import CostError, CostLine, CostListing
 from policies.costs.table import Group, Normalize, compile_costs, with_instances
 
@@ -72,10 +71,8 @@ def test_instances_that_the_table_lacks_are_added_without_costs() -> None:
     assert [dict(row) for row in grown.costs] == [{}, {0: 10}, {}]
 
 
-def test_pairs_of_all_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_of_all_lines_are_bounded() -> None:
     lines = (CostLine(FOOS[:1], 1, BARS, 4), CostLine(FOOS, 1, (*BARS, *FOOS), 5))
-    monkeypatch.setattr(module, "MAX_PAIRS", 7)
-    assert compile_costs(CostListing(lines)).scale == 1
-    monkeypatch.setattr(module, "MAX_PAIRS", 6)
+    assert compile_costs(CostListing(lines), most_pairs=7).scale == 1
     with pytest.raises(CostError, match="line 5: foo/0: more than 6 pairs of instances"):
-        compile_costs(CostListing(lines))
+        compile_costs(CostListing(lines), most_pairs=6)

@@ -9,7 +9,7 @@ import pytest
 
 from cri_proxy.config.files.inotify import Lookups
 from cri_proxy.config.files.location import Source
-from cri_proxy.config.files.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, Watch
+from cri_proxy.config.files.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, OnThreads, Watch
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.threads import AtOnce
@@ -29,7 +29,7 @@ class Scene:
         self.followed: list[Lookups] = []
         self.is_closed = False
         self.gate: asyncio.Event | None = None
-        self.watch = Watch(self, Source(Path("c"), "old"), self.take, clock=self.clock)
+        self.watch = Watch(OnThreads(self), Source(Path("c"), "old"), self.take, clock=self.clock)
 
     def read(self) -> Source:
         self.looks += 1

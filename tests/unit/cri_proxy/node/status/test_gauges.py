@@ -5,8 +5,8 @@ from pathlib import Path
 from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.metrics import catalog
-from cri_proxy.metrics.catalog import Metric, Values
 from cri_proxy.metrics.exposition import Distribution, Sample
+from cri_proxy.metrics.metric import Metric, Values
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.effects import BACKOFF_SECONDS

@@ -10,6 +10,8 @@ from cri_proxy.http.routes import build_routes
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
+    CostFilesView,
+    CostFileView,
     DaemonView,
     ExplainView,
     Explanation,
@@ -49,7 +51,7 @@ def test_the_fake_is_a_daemon() -> None:
     [
         *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
         *(ExplainView, Explanation, DecisionRecord, PinningChange, RankedPool, FieldView, Granted, GrantMove),
-        *(HistoryEntry, Default),
+        *(HistoryEntry, Default, CostFilesView, CostFileView),
     ],
 )
 def test_every_field_is_documented(kind: type) -> None:

@@ -1,8 +1,7 @@
 import pytest
 
-from cri_proxy import cost_file
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.cost_file import read_costs, read_names
+from cri_proxy.costs.cost_file import read_costs, read_names
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostLine, CostListing
 from policies.costs.text import with_colons
@@ -75,8 +74,12 @@ def test_a_name_that_is_present_stands_there_once() -> None:
         read_names(field("- a/x0-2\n- a/x1\n"), "present")
 
 
-def test_names_of_all_lines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost_file, "MAX_NAMES", 20)
-    assert len(read_costs(field("a/x0-8: {1: [b/y0-8]}")).lines) == 1
+def test_names_of_all_lines_are_bounded() -> None:
+    assert len(read_costs(field("a/x0-8: {1: [b/y0-8]}"), most_names=20).lines) == 1
     with pytest.raises(DocumentError, match=r"costs\.yaml:2: more than 20 names in all lines"):
-        read_costs(field("a/x0-8: {1: [b/y0-8]}\na/z0-1: {1: [b/y0]}\n"))
+        read_costs(field("a/x0-8: {1: [b/y0-8]}\na/z0-1: {1: [b/y0]}\n"), most_names=20)
+
+
+def test_instances_that_say_nothing_count_as_names_too() -> None:
+    with pytest.raises(DocumentError, match=r"costs\.yaml:2: more than 20 names in all lines"):
+        read_costs(field("a/x0-9:\na/y0-10:\n"), most_names=20)

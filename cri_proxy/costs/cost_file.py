@@ -13,27 +13,32 @@ MAX_NAMES = 4_000_000
 Token = tuple[str, int]
 
 
-def read_costs(costs: YamlField | None, present: YamlField | None = None) -> CostListing:
+def read_costs(
+    costs: YamlField | None, present: YamlField | None = None, *, most_names: int = MAX_NAMES
+) -> CostListing:
     """Return the listing of a mapping from source to costs, with the instances of a list of names.
 
-    A source without costs is an instance that says nothing. Raises DocumentError.
+    A source without costs is an instance that says nothing. Raises DocumentError, beyond ``most_names`` too.
     """
     lines: list[CostLine] = []
     silent: list[str] = []
     count = 0
     for source, under in _sources(costs):
-        before = len(lines)
+        before, named = len(lines), len(silent)
         for cost, targets in _costs(source[0], under):
             try:
                 line = cost_line(source, cost, _targets(source[0], targets))
             except CostError as error:
                 raise targets.refuse(f"{error.token}: {error.problem}", error.line) from None
             count += len(line.sources) + len(line.targets)
-            if count > MAX_NAMES:
-                raise targets.refuse(f"more than {MAX_NAMES} names in all lines; write one source for many", cost[1])
+            if count > most_names:
+                raise targets.refuse(f"more than {most_names} names in all lines; write one source for many", cost[1])
             lines.append(line)
         if len(lines) == before:
             silent += _named(under, source)
+            count += len(silent) - named
+            if count > most_names:
+                raise under.refuse(f"more than {most_names} names in all lines", source[1])
     return CostListing(tuple(lines), (*silent, *read_names(present, "present")))
 
 

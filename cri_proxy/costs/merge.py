@@ -1,0 +1,195 @@
+"""Join the cost files of a node into one inventory; where one cannot be used, its last good content counts. Pure.
+
+A file says of its own devices what they cost to reach. Devices are those that stand there as a source, or under
+``present``: a target alone is another file's to list, so that removing a plugin's file removes its devices.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.costs.cost_file import read_costs
+from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.costs.graph import Missing
+from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.costs.model import SYSTEM_TYPES, CostError, CostLine, CostListing, type_of
+from policies.costs.table import Normalize, compile_costs
+from policies.costs.text import with_colons
+
+# What all files of a node may say: six times what the kernel says of 1,792 CPUs. A million pairs take 0.3 s and 100 MB.
+MAX_NAMES: Final = 1_000_000
+MAX_PAIRS: Final = 1_000_000
+
+_DIALECT: Final = Dialect(MAX_FILE_BYTES, max_depth=8, max_nodes=200_000, has_aliases=True)
+_KEYS: Final = ("costs", "present")
+# Those of a file for ``cri-proxy select``, which mean nothing here.
+_QUESTION: Final = ("request", "busy", "must", "options")
+EMPTY: Final = "is empty: it is being written, or the disk is full; write {} if it lists nothing"
+
+
+class FileState(StrEnum):
+    """What counts of a file: its present content, its last good one, or nothing."""
+
+    IN_FORCE = "in_force"
+    KEPT = "kept"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFile:
+    """A file, and why its present content is not in force ('' = it is), with the line (0 = unknown)."""
+
+    name: str
+    state: FileState
+    problem: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MergedCosts:
+    """What the files of a directory say together; ``files`` by name."""
+
+    inventory: Inventory = NO_DEVICES
+    files: tuple[JudgedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """Why a file cannot be used, and on which line."""
+
+    text: str
+    line: int = 0
+
+
+def merge(
+    found: CostDirectory,
+    kept: Mapping[str, str],
+    normalize: Normalize = Normalize.NONE,
+    missing: Missing = Missing.ZERO,
+) -> MergedCosts:
+    """Return what these files say; ``kept`` are the texts that were in force before, by name.
+
+    What was in force and has not changed comes first, then the other files by name: where two disagree, the one that
+    brought the disagreement is at fault. While the directory cannot be read, what was in force stays.
+    """
+    if found.problem:
+        files = tuple(CostFile(name, kept[name]) for name in sorted(kept))
+        merged = merge(CostDirectory(found.path, files), kept, normalize, missing)
+        states = (replace(f, state=FileState.KEPT) if f.state is FileState.IN_FORCE else f for f in merged.files)
+        return replace(merged, files=tuple(states))
+    return _CostMerge(found, kept).merged(normalize, missing)
+
+
+class _CostMerge:
+    """The work of ``merge``: which content of each file counts, and why not its present one."""
+
+    def __init__(self, found: CostDirectory, kept: Mapping[str, str]) -> None:
+        self._found = found
+        self._kept = kept
+        self._settled: dict[str, CostListing] = {}
+        self._new: dict[str, CostListing] = {}
+        self._problems: dict[str, _Problem] = {}
+        for file in found.files:
+            read = _Problem(file.problem, file.line) if file.problem else _listing_of(file.name, file.text)
+            if isinstance(read, _Problem):
+                self._fall_back(file.name, read)
+            elif kept.get(file.name) == file.text:
+                self._settled[file.name] = read
+            else:
+                self._new[file.name] = read
+
+    def merged(self, normalize: Normalize, missing: Missing) -> MergedCosts:
+        """Leave out what disagrees, file by file, until the rest is one."""
+        while True:
+            listing = _announced([*self._settled.values(), *self._new.values()])
+            try:
+                _refuse_beyond_names(listing)
+                table = compile_costs(listing, normalize, most_pairs=MAX_PAIRS)
+            except CostError as error:
+                self._leave_out(error)
+            else:
+                return MergedCosts(Inventory(table, missing), tuple(map(self._judged, self._found.files)))
+
+    def _leave_out(self, error: CostError) -> None:
+        problem = _Problem(f"{error.token}: {error.problem}", error.line)
+        if self._new.pop(error.file, None) is not None:
+            self._fall_back(error.file, problem)
+        else:  # it was in force beside the others, in a version that had other bounds
+            del self._settled[error.file]
+            self._problems.setdefault(error.file, problem)
+
+    def _fall_back(self, name: str, problem: _Problem) -> None:
+        """Let the last good content of this file count, if there is any."""
+        self._problems[name] = problem
+        before = _listing_of(name, self._kept[name]) if name in self._kept else problem
+        if not isinstance(before, _Problem):
+            self._settled[name] = before
+
+    def _judged(self, file: CostFile) -> JudgedFile:
+        problem = self._problems.get(file.name)
+        if problem is None:
+            return JudgedFile(file.name, FileState.IN_FORCE)
+        state = FileState.KEPT if file.name in self._settled else FileState.REJECTED
+        return JudgedFile(file.name, state, problem.text, problem.line)
+
+
+def texts_in_force(found: CostDirectory, kept: Mapping[str, str], merged: MergedCosts) -> dict[str, str]:
+    """Return the text that counts of each file: what ``kept`` is to be from now on."""
+    present = {file.name: file.text for file in found.files}
+    if found.problem:
+        present = dict(kept)
+    sources = {FileState.IN_FORCE: present, FileState.KEPT: kept}
+    return {file.name: sources[file.state][file.name] for file in merged.files if file.state in sources}
+
+
+def _listing_of(name: str, text: str) -> CostListing | _Problem:
+    """Return what a file lists, each line with the file's name."""
+    if not text.strip():
+        return _Problem(EMPTY)
+    try:
+        roots = list(YamlField.documents(with_colons(text), name, _DIALECT))
+        for root in roots[1:]:
+            raise root.refuse("another document begins here: a cost file holds one")
+        listing = _read(roots[0]) if roots else CostListing()
+    except DocumentError as error:
+        return _Problem(error.problem, error.line)
+    return replace(listing, lines=tuple(replace(line, file=name) for line in listing.lines))
+
+
+def _read(root: YamlField) -> CostListing:
+    keys = root.entries("a cost file")
+    if keys.keys().isdisjoint((*_KEYS, *_QUESTION)):
+        return read_costs(root, most_names=MAX_NAMES)
+    for key in _QUESTION:
+        if key in keys:
+            raise keys[key].refuse(f"{key}: belongs to a file for cri-proxy select: remove it from a cost file")
+    keys = root.mapping(_KEYS, "a cost file")
+    return read_costs(keys.get("costs"), keys.get("present"), most_names=MAX_NAMES)
+
+
+def _announced(listings: Iterable[CostListing]) -> CostListing:
+    """Return what these listings say together of their own instances and of the kernel's; each is present."""
+    listings = tuple(listings)
+    own = {name for listing in listings for line in listing.lines for name in line.sources}
+    own.update(name for listing in listings for name in listing.present)
+    lines = tuple(line for listing in listings for each in listing.lines for line in _to_own(each, own))
+    return CostListing(lines, tuple(sorted(own)))
+
+
+def _to_own(line: CostLine, own: set[str]) -> Iterator[CostLine]:
+    """Yield the line with those of its targets that are listed, or are the kernel's."""
+    targets = tuple(name for name in line.targets if name in own or type_of(name) in SYSTEM_TYPES)
+    if targets:
+        yield line if len(targets) == len(line.targets) else replace(line, targets=targets)
+
+
+def _refuse_beyond_names(listing: CostListing) -> None:
+    count = 0
+    for line in listing.lines:
+        count += len(line.sources) + len(line.targets)
+        if count > MAX_NAMES:
+            problem = f"more than {MAX_NAMES} names in the lines of all cost files so far; write one source for many"
+            raise CostError(line.line, line.sources[0], problem, line.file)

@@ -1,0 +1,54 @@
+"""What is said of cost files to operators: where a problem is, what the files list, which devices say nothing. Pure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.costs.directory import CostDirectory
+from cri_proxy.costs.merge import FileState, JudgedFile, MergedCosts
+from policies.costs.graph import Missing
+from policies.costs.inventory import Inventory
+
+_SHOWN: Final = 5
+
+
+def where_text(directory: Path, file: JudgedFile) -> str:
+    """Return the path of a file, with the line of its problem where that is known.
+
+    >>> where_text(Path("/d"), JudgedFile("a.yaml", FileState.KEPT, "not YAML", 3))
+    '/d/a.yaml:3'
+    """
+    return f"{directory / file.name}:{file.line}" if file.line else str(directory / file.name)
+
+
+def problem_text(directory: Path, file: JudgedFile) -> str:
+    """Return which file cannot be used, why, and what counts of it instead."""
+    stays = "its last good content stays in force" if file.state is FileState.KEPT else "nothing of it is in force"
+    return f"{where_text(directory, file)}: {file.problem}; {stays}"
+
+
+def listed_text(found: CostDirectory, costs: MergedCosts) -> str:
+    """Return how many files there are, and how many devices of each type they list; '' without files."""
+    if not costs.files:
+        return ""
+    count = len(costs.files)
+    devices = ", ".join(f"{kind} {len(names)}" for kind, names in costs.inventory.devices.items()) or "no devices"
+    return f"{found.path}, {count} file{'s' * (count != 1)}: {devices}"
+
+
+def wins_by_silence(inventory: Inventory) -> Mapping[str, tuple[str, ...]]:
+    """Return the silent devices by type where an unknown cost counts as 0."""
+    return inventory.silent if inventory.missing is Missing.ZERO else {}
+
+
+def silent_text(inventory: Inventory) -> str:
+    """Return which devices will be chosen for their silence, as a sentence; '' for none."""
+    names = [name for names in wins_by_silence(inventory).values() for name in names]
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    say, their = ("says", "its") if len(names) == 1 else ("say", "their")
+    return (
+        f"{', '.join(names[:_SHOWN])}{more} {say} nothing about costs, which counts as 0, while others of {their} "
+        f"type do, and will be chosen first for that: list {their} costs, or set costs.missing to mirror"
+    )
