@@ -6,8 +6,8 @@ from typing import Final
 
 from policies.costs.derive_scale import SAME_L3, SAME_NODE, NodeScale
 from policies.costs.graph import Missing, both_ways
-from policies.costs.inventory import SYSTEM_TYPES, Inventory
-from policies.costs.model import CPU_TYPE, name_order
+from policies.costs.inventory import Inventory
+from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, name_order
 from policies.costs.table import CostTable, Group
 from sysfs.model import Cpu, Machine
 
