@@ -38,7 +38,7 @@ ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
     arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture catalog
     change check child choice choose cleared cli clock code cold column config confirmed conflict constraint content
-    chooser contested
+    candidate chooser contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     actions anneal choices compare convex derive distribution documents graph greedy search select singles unlisted
@@ -54,8 +54,8 @@ ENGINEERING = """
     removal runner safe scale scenario schema scope script second section selector sequence session setting setup show
     sibling simulate simulation snapshot spill spread start startup state step stop store summary supply swap switch
     sync syntax table tallies target task template testbed text time timer tokens tool traffic transaction transport
-    tryout type unit unmet validate value variables verify version view vocabulary wait warning widen workers write
-    writer count yaml
+    tryout type unit unmet usage validate value variables verify version view vocabulary wait warning widen workers
+    write writer count yaml
 """
 WORDS = set(f"{LINUX} {KUBERNETES} {RPC_AND_HTTP} {ENGINEERING}".split())
 # Nouns of the field that end in "ing".

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Time the allocation of devices: jointly on 16 PCIe groups, with scopes that are tried one by one, and NUMA hints.
+
+    benchmarks/devices.py [ROUNDS]
+
+Each round draws what other containers hold. CPU time of the answer alone, in milliseconds, and in parts of a fixed loop
+of integer arithmetic, so that machines can be compared. A bar is kept when the median of the rounds is below it.
+"""
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
+from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, read_annotations
+from policies.devices.hints import device_hints
+from policies.devices.model import GPU, RDMA, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.devices.usage import DeviceGrant
+
+REFERENCE_STEPS = 1_000_000
+GROUPS = 16
+PCIE: Mapping[str, object] = {"requiredTopologyScope": "PCIe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A request on a node: GPUs and NICs of each PCIe group, NUMA nodes, GPUs asked for, the hints for both types."""
+
+    title: str
+    gpus: int
+    nics: int
+    nodes: int
+    count: int
+    bar_ms: float
+    scope: str = ""
+    hints: Mapping[str, object] | None = None
+    answer: Callable[[DeviceAllocator, DeviceQuestion, Sequence[DeviceGrant]], object] = DeviceAllocator.allocate
+
+
+LOADS = (
+    Load("joint: a GPU and a NIC in each group, 4 GPUs", 1, 1, 2, 4, 20),
+    Load("joint: a GPU and a NIC in each group, 8 GPUs, SamePCIe", 1, 1, 2, 8, 20, "SamePCIe"),
+    Load("joint: 4 GPUs and 4 NICs with VFs in each group, 16 GPUs", 4, 4, 4, 16, 20, hints={RDMA: {"vfSelector": {}}}),
+    Load("joint: 4 GPUs and 4 NICs in each group, both types on one PCIe", 4, 4, 4, 2, 20, "", {GPU: PCIE, RDMA: PCIE}),
+    Load("joint: 64 GPUs, all that can be given may be too few, SamePCIe", 4, 1, 4, 40, 20, "SamePCIe"),
+    Load("hints: 4 NUMA nodes, 8 GPUs", 2, 1, 4, 8, 200, answer=device_hints),
+)
+
+
+def node(load: Load) -> DeviceInventory:
+    """The devices of a load's node, 64 VFs for each NIC."""
+    devices = []
+    for group in range(GROUPS):
+        numa, pcie = group * load.nodes // GROUPS, f"p{group}"
+        devices += [InventoryDevice(GPU, group * load.gpus + i, numa, pcie) for i in range(load.gpus)]
+        for i in range(load.nics):
+            minor = group * load.nics + i
+            vfs = tuple(VirtualFunction(n, f"0000:{minor:02x}:{n // 8:02x}.{n % 8}") for n in range(64))
+            devices.append(InventoryDevice(RDMA, minor, numa, pcie, vf_groups=(VfGroup(vfs),)))
+    return DeviceInventory(tuple(devices))
+
+
+def drawn(inventory: DeviceInventory, rng: random.Random) -> list[DeviceGrant]:
+    """What others hold: a tenth of the devices as a whole, shares of another tenth."""
+    held = []
+    for device in inventory.devices:
+        part = rng.random()
+        if part < 0.2:
+            held.append(DeviceGrant(device.kind, device.minor, 100 if part < 0.1 else 30))
+    return held
+
+
+def reference_ms() -> float:
+    """The time of a fixed loop of integer arithmetic."""
+    start = time.process_time()
+    total = 0
+    for i in range(REFERENCE_STEPS):
+        total = (total + i * i) & 0xFFFF
+    return 1000 * (time.process_time() - start)
+
+
+def measure(load: Load, rounds: int) -> bool:
+    """Print the figures of one load; whether its bar is kept."""
+    joint = {"deviceTypes": [GPU, RDMA]} | ({"requiredScope": load.scope} if load.scope else {})
+    texts = {JOINT_ALLOCATE: json.dumps(joint), ALLOCATE_HINT: json.dumps(load.hints or {})}
+    asked = DeviceQuestion({"nvidia.com/gpu": load.count, "koordinator.sh/rdma": 1}, read_annotations(texts))
+    inventory, rng = node(load), random.Random(1)
+    times, refused = [], 0
+    for _ in range(rounds):
+        held = drawn(inventory, rng)
+        start = time.process_time()
+        answer = load.answer(DeviceAllocator(inventory), asked, held)
+        times.append(1000 * (time.process_time() - start))
+        refused += isinstance(answer, CannotAllocate)
+    middle = median(times)
+    print(load.title)
+    print(
+        f"  median {middle:.2f} ms (bar {load.bar_ms:g}), most {max(times):.2f} ms,"
+        f" {middle / reference_ms():.4f} of a loop of {REFERENCE_STEPS} additions; {refused} of {rounds} refused",
+        flush=True,
+    )
+    return middle <= load.bar_ms
+
+
+def main(rounds: int) -> int:
+    """Print the figures; 1 when a bar is missed."""
+    kept = [measure(load, rounds) for load in LOADS]
+    return int(not all(kept))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 51))

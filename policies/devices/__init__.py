@@ -1,0 +1,1 @@
+"""Devices of a node that are given out together by their place: GPUs, NICs and FPGAs, whole, shared or as VFs."""

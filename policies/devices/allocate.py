@@ -1,0 +1,173 @@
+"""Allocate the devices that a container asks for: read the request, find what can serve, search, or say what lacks.
+
+Source: Koordinator, "Device Allocate Hint API". What it leaves open is settled in docs/devices.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policies.devices.annotations import DeviceAnnotations, RequiredScope
+from policies.devices.candidates import Candidates, DeviceCandidate, find_candidates
+from policies.devices.demand import DeviceDemand, as_counted, read_demands
+from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch, sets_by_group, sets_by_node
+from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
+from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
+from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
+from policies.devices.usage import DeviceGrant, Usage, usage_of
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceQuestion:
+    """What a container asks for: amounts by full resource name, and the annotations of its pod.
+
+    ``node_labels`` stand beside those of the inventory, and come first.
+    """
+
+    requests: Mapping[str, int]
+    annotations: DeviceAnnotations = field(default_factory=DeviceAnnotations)
+    node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAllocation:
+    """The devices for a container, by type and minor."""
+
+    grants: tuple[DeviceGrant, ...]
+
+    def of(self, kind: str) -> tuple[DeviceGrant, ...]:
+        """Return the grants of a type by minor."""
+        return tuple(grant for grant in self.grants if grant.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CannotAllocate:
+    """Why the devices cannot be had: a sentence that names what is missing, and where."""
+
+    problem: str
+
+
+class DeviceAllocator:
+    """Allocates from an inventory. It keeps nothing: what containers hold is an argument of each question."""
+
+    def __init__(self, inventory: DeviceInventory) -> None:
+        """Group the devices by PCIe."""
+        self.inventory = inventory
+        self.groups = pcie_groups(inventory.devices)
+
+    def demands(self, question: DeviceQuestion) -> tuple[DeviceDemand, ...]:
+        """Return what is asked of each type. Raises DemandError."""
+        return read_demands(question.requests, self.inventory, question.annotations)
+
+    def allocate(
+        self, question: DeviceQuestion, held: Sequence[DeviceGrant] = (), within: int | None = None
+    ) -> DeviceAllocation | CannotAllocate:
+        """Return the devices for a container beside what others hold. Raises DemandError.
+
+        ``within`` is a mask of NUMA nodes that all devices have to be on, if theirs is known.
+
+        >>> gpus = DeviceInventory(tuple(InventoryDevice("gpu", minor, numa=minor) for minor in (0, 1)))
+        >>> answer = DeviceAllocator(gpus).allocate(DeviceQuestion({"nvidia.com/gpu": 1}), within=0b10)
+        >>> answer.grants[0].minor
+        1
+        """
+        return _Attempt(self, question, usage_of(held, self.inventory, self.groups), within).run()
+
+
+class _Attempt:
+    """The answer to one question."""
+
+    def __init__(self, allocator: DeviceAllocator, question: DeviceQuestion, usage: Usage, within: int | None) -> None:
+        self._groups: Sequence[PcieGroup] = allocator.groups
+        self._usage = usage
+        self._annotations = question.annotations
+        self._demands: dict[str, DeviceDemand] = {}
+        self._candidates: dict[str, Candidates] = {}
+        for demand in allocator.demands(question):
+            found = find_candidates(demand, self._groups, usage, within)
+            self._demands[demand.kind] = as_counted(demand, found.matching)
+            self._candidates[demand.kind] = found
+        labels = {**allocator.inventory.node_labels, **question.node_labels}
+        self._rule = partition_rule(allocator.inventory, labels, question.annotations.partition)
+
+    def run(self) -> DeviceAllocation | CannotAllocate:
+        """Allocate the types of the joint annotation together, the others one by one."""
+        for kind, demand in self._demands.items():
+            if len(self._candidates[kind].usable) < max(demand.count, 1):
+                return CannotAllocate(shortage_text(demand, self._candidates[kind]))
+        joint = self._annotations.joint
+        together = tuple(kind for kind in joint.types if kind in self._demands) if joint else ()
+        alone = [(kind,) for kind in self._demands if kind not in together]
+        grants: list[DeviceGrant] = []
+        for kinds in ([together] if together else []) + alone:
+            chosen = self._choose(kinds)
+            if isinstance(chosen, CannotAllocate):
+                return chosen
+            grants += (c.grant(self._demands[kind]) for kind, found in chosen.items() for c in found)
+        return DeviceAllocation(tuple(sorted(grants, key=lambda g: (DEVICE_TYPES.index(g.kind), g.minor))))
+
+    def _choose(self, kinds: Sequence[str]) -> Chosen | CannotAllocate:
+        """Return the devices of types that go together; partitions first, and without them where that may be."""
+        rule = self._rule if GPU in kinds and self._is_partitioned() else None
+        if rule is not None:
+            chosen = self._search(kinds, rule)
+            if not isinstance(chosen, CannotAllocate) or rule.is_required:
+                return chosen
+        return self._search(kinds, None)
+
+    def _is_partitioned(self) -> bool:
+        """Return whether partitions apply: to whole GPUs, and not where a hint asks for all of them."""
+        demand = self._demands[GPU]
+        return demand.is_whole and not demand.is_all
+
+    def _search(self, kinds: Sequence[str], rule: PartitionRule | None) -> Chosen | CannotAllocate:
+        parts = []
+        for kind in kinds:
+            demand = self._demands[kind]
+            sets = self._partitions(rule) if kind == GPU and rule else [CandidateSet(self._candidates[kind].usable)]
+            if not sets and rule:
+                return CannotAllocate(partition_refusal(rule, demand.count, self._gpu_reasons()))
+            scoped = [part for found in sets for part in self._scoped(demand, found)]
+            if not scoped:
+                return CannotAllocate(scope_refusal(demand, self._candidates[kind].usable, self._groups))
+            parts.append(JointPart(kind, demand.count, tuple(scoped)))
+        joint = self._annotations.joint
+        is_same_pcie = joint is not None and joint.is_same_pcie and len(kinds) > 1
+        search = JointSearch(self._groups, parts, self._usage.used, is_same_pcie=is_same_pcie)
+        chosen = search.choose()
+        if chosen is not None:
+            return chosen
+        demands = [self._demands[kind] for kind in kinds]
+        return CannotAllocate(joint_refusal(demands, [self._candidates[kind].usable for kind in kinds], self._groups))
+
+    def _partitions(self, rule: PartitionRule) -> list[CandidateSet]:
+        """Return the candidates of each partition that can be given."""
+        usable = self._candidates[GPU].usable
+        idle = frozenset(c.device.minor for c in usable if self._usage.of(c.device).is_idle)
+        return [
+            CandidateSet(
+                tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest, is_exact=True
+            )
+            for found in ranked_partitions(rule, self._demands[GPU].count, idle)
+        ]
+
+    def _gpu_reasons(self) -> Mapping[int, str]:
+        """Return for each GPU why it cannot be given."""
+        found = self._candidates[GPU]
+        return {minor: reason for reason, minors in found.reasons.items() for minor in minors}
+
+    def _scoped(self, demand: DeviceDemand, found: CandidateSet) -> list[CandidateSet]:
+        """Return the parts of a set that are each within the scope that the hint requires, and large enough."""
+        candidates: tuple[DeviceCandidate, ...] = found.candidates
+        match demand.hint.scope:
+            case RequiredScope.DEVICE:
+                parts = [found] if demand.count == 1 else []
+            case RequiredScope.PCIE:
+                parts = list(sets_by_group(candidates))
+            case RequiredScope.NUMA_NODE:
+                parts = list(sets_by_node(candidates, self._groups))
+            case _:
+                parts = [found]
+        return [replace(found, candidates=part.candidates) for part in parts if len(part.candidates) >= demand.count]

@@ -1,0 +1,122 @@
+"""Find the devices that can serve what is asked of a type, and say of each other one why it cannot."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from policies.devices.annotations import ExclusivePolicy
+from policies.devices.demand import DeviceDemand
+from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
+from policies.devices.usage import DeviceGrant, DeviceUse, Usage
+from sysfs.cpuset import NodeSet
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCandidate:
+    """A device that can serve, the number of its PCIe group, and the VF that it would give ('' without one)."""
+
+    device: InventoryDevice
+    group: int
+    vf: str = ""
+
+    def grant(self, demand: DeviceDemand) -> DeviceGrant:
+        """Return what a container gets of it."""
+        hint, memory = demand.hint, demand.memory_of(self.device) or 0
+        amount = demand.units if demand.units is not None else -(-memory.numerator // memory.denominator)
+        if hint.exclusive is ExclusivePolicy.DEVICE_LEVEL:
+            amount = WHOLE
+        return DeviceGrant(demand.kind, self.device.minor, amount, self.vf, demand.resources, hint.exclusive)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The devices that can serve, by PCIe group and minor, and why those that match the selectors cannot, by minor.
+
+    ``matching`` are the devices that ApplyForAll is about; ``unmatched`` counts the others.
+    """
+
+    usable: tuple[DeviceCandidate, ...]
+    matching: tuple[InventoryDevice, ...]
+    reasons: Mapping[str, tuple[int, ...]]
+
+    def shortage(self) -> str:
+        """Return why the other devices cannot serve: ``2-3: in use; 4: unhealthy``."""
+        return "; ".join(f"{NodeSet.of(minors)}: {reason}" for reason, minors in self.reasons.items())
+
+
+def find_candidates(
+    demand: DeviceDemand, groups: Sequence[PcieGroup], usage: Usage, within: int | None = None
+) -> Candidates:
+    """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any."""
+    usable, matching = [], []
+    reasons: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        for device in group.devices:
+            if device.kind != demand.kind:
+                continue
+            reason = _mismatch(demand, device)
+            if not reason:
+                matching.append(device)
+                reason = _place_reason(demand, number, group, usage, within) or _lack(demand, device, usage.of(device))
+            if reason:
+                reasons.setdefault(reason, []).append(device.minor)
+                continue
+            vf = free_vf(demand, device, usage.of(device))
+            usable.append(DeviceCandidate(device, number, vf.bus if vf else ""))
+    return Candidates(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
+
+
+def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> VirtualFunction | None:
+    """Return the VF with the lowest bus address of those that match and are free; None if none is asked for or free."""
+    free = [vf for vf in _matching_vfs(demand, device) if vf.bus not in use.vfs]
+    return min(free, key=lambda vf: (natural_order(vf.bus), vf.minor), default=None)
+
+
+def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[VirtualFunction]:
+    selector = demand.hint.vf_selector
+    for group in device.vf_groups if selector is not None else ():
+        if selector is not None and selector.matches(group.labels):
+            yield from group.vfs
+
+
+def _mismatch(demand: DeviceDemand, device: InventoryDevice) -> str:
+    """Return why a device is not meant at all."""
+    if not device.is_healthy:
+        return "unhealthy"
+    if not demand.hint.selector.matches(device.labels):
+        return "its labels do not match the selector"
+    if demand.hint.vf_selector is not None and not any(_matching_vfs(demand, device)):
+        return "none of its VFs matches the vfSelector" if device.vf_groups else "it has no VFs"
+    return ""
+
+
+def _place_reason(demand: DeviceDemand, number: int, group: PcieGroup, usage: Usage, within: int | None) -> str:
+    """Return why nothing on this PCIe can be given."""
+    if within is not None and group.numa is not None and not within >> group.numa & 1:
+        return "on another NUMA node"
+    if (number, demand.kind) in usage.exclusive:
+        return "another container has its PCIe exclusively (PCIeLevel)"
+    is_shared = demand.hint.exclusive is ExclusivePolicy.PCIE_LEVEL and (number, demand.kind) in usage.used
+    return f"other containers use {demand.kind} on its PCIe (PCIeLevel)" if is_shared else ""
+
+
+def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
+    """Return what the device itself has too little of."""
+    if demand.hint.exclusive is ExclusivePolicy.DEVICE_LEVEL and not use.is_idle:
+        return "in use (DeviceLevel asks for an idle one)"
+    if (demand.units or 0) + use.units > WHOLE:
+        return f"in use: {WHOLE - use.units} of {WHOLE} units free" if use.units < WHOLE else "in use"
+    if demand.hint.vf_selector is not None and free_vf(demand, device, use) is None:
+        return "all of its VFs that match are in use"
+    return _lack_of_memory(demand, device, use)
+
+
+def _lack_of_memory(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
+    memory = demand.memory_of(device)
+    if memory is None:
+        return f"the inventory does not say its {GPU_MEMORY}"
+    if memory > WHOLE:
+        return f"its memory is smaller than the {demand.memory_bytes} bytes asked for"
+    free = WHOLE - use.memory
+    if memory <= free:
+        return ""
+    return f"in use: {float(free):g} of {WHOLE} units of memory free" if free else "in use"

@@ -1,0 +1,219 @@
+"""Read what a container asks for into amounts of each device: whole devices, shares of GPUs, amounts of NICs and FPGAs.
+
+A device has 100 units. Up to 100 are an amount of one device, multiples of 100 that many whole devices (Koordinator,
+"Device Scheduling").
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+from policies.devices.annotations import AllocateStrategy, DeviceAnnotations, DeviceHint
+from policies.devices.model import FPGA, GPU, GPU_MEMORY, RDMA, WHOLE, DeviceInventory, InventoryDevice
+from policies.errors import PolicyBaseError
+
+GPU_UNITS: Final = "koordinator.sh/gpu"
+GPU_CORE: Final = "koordinator.sh/gpu-core"
+GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+GPU_SHARED: Final = "koordinator.sh/gpu.shared"
+WHOLE_GPUS: Final = ("nvidia.com/gpu", "dcu.com/gpu")
+GPU_SHARES: Final = (GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO)
+OTHERS: Final[Mapping[str, str]] = {"koordinator.sh/rdma": RDMA, "koordinator.sh/fpga": FPGA}
+RESOURCES: Final = (*WHOLE_GPUS, GPU_UNITS, *GPU_SHARES, GPU_SHARED, *OTHERS)
+"""The resources that are devices here, by full name."""
+
+_DOMAIN: Final = "koordinator.sh"
+
+
+def full_name(resource: str) -> str:
+    """Return the full name of a resource of Koordinator's that is written without its domain.
+
+    ``gpu`` alone stays what it is: it could be 100 units of a GPU, or a whole one.
+
+    >>> full_name("gpu-core"), full_name("nvidia.com/gpu"), full_name("gpu")
+    ('koordinator.sh/gpu-core', 'nvidia.com/gpu', 'gpu')
+    """
+    name = f"{_DOMAIN}/{resource}"
+    return name if name in RESOURCES and name != GPU_UNITS else resource
+
+
+@dataclass(eq=False)
+class DemandError(PolicyBaseError):
+    """A request that no devices can meet, whatever is free: the sentence says what to ask for instead."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDemand:
+    """What is asked of one type: ``count`` devices, each with these units.
+
+    ``units`` are of the core of a GPU, of the whole of other devices; None: a GPU of which only memory is asked. Of a
+    GPU's memory either ``memory_units`` or ``memory_bytes`` are asked, or neither. ``resources`` are the amounts of
+    each device by the names of the request.
+    """
+
+    kind: str
+    count: int
+    units: int | None
+    memory_units: int | None = None
+    memory_bytes: int | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+    hint: DeviceHint = field(default_factory=DeviceHint)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every matching device is asked for."""
+        return self.hint.strategy is AllocateStrategy.APPLY_FOR_ALL
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of a device is left for others."""
+        has_memory = self.kind != GPU or self.memory_units == WHOLE
+        return self.units == WHOLE and has_memory
+
+    def memory_of(self, device: InventoryDevice) -> Fraction | None:
+        """Return the units of this device's memory that are asked; None where the device's memory is not known.
+
+        >>> half = DeviceDemand("gpu", 1, None, memory_bytes=40)
+        >>> half.memory_of(InventoryDevice("gpu", 0, resources={GPU_MEMORY: 80}))
+        Fraction(50, 1)
+        """
+        if self.memory_bytes is None:
+            return Fraction(self.memory_units or 0)
+        total = device.resources.get(GPU_MEMORY, 0)
+        return Fraction(self.memory_bytes * WHOLE, total) if total else None
+
+
+def read_demands(
+    requests: Mapping[str, int], inventory: DeviceInventory, annotations: DeviceAnnotations
+) -> tuple[DeviceDemand, ...]:
+    """Return what is asked of each type: GPUs, NICs, FPGAs. Amounts of 0 ask for nothing. Raises DemandError."""
+    asked = {name: amount for name, amount in requests.items() if amount and name in RESOURCES}
+    gpus = {name: amount for name, amount in asked.items() if name not in OTHERS}
+    demands = [_gpu_demand(gpus, inventory, annotations.hint(GPU))] if gpus else []
+    for name, kind in OTHERS.items():
+        if name in asked:
+            hint = annotations.hint(kind)
+            count, units = _count(name, asked[name], hint.strategy)
+            demands.append(DeviceDemand(kind, count, units, resources={name: units}, hint=hint))
+    return tuple(demands)
+
+
+def _count(name: str, amount: int, strategy: AllocateStrategy) -> tuple[int, int]:
+    """Return how many devices an amount asks for, and the units of each."""
+    if strategy is AllocateStrategy.REQUESTS_AS_COUNT:
+        return amount, 1
+    if strategy is AllocateStrategy.APPLY_FOR_ALL:
+        if amount > WHOLE:
+            raise DemandError(
+                f"{name}: {amount} of every device ({strategy}) is more than the {WHOLE} units that one has; ask for up"
+                f" to {WHOLE}"
+            )
+        return 1, amount
+    if amount <= WHOLE:
+        return 1, amount
+    if amount % WHOLE:
+        raise DemandError(
+            f"{name}: {amount} is neither up to {WHOLE}, an amount of one device, nor a multiple of {WHOLE}, that many"
+            f" whole devices; ask for {amount - amount % WHOLE} or {amount - amount % WHOLE + WHOLE}"
+        )
+    return amount // WHOLE, WHOLE
+
+
+def _gpu_demand(asked: Mapping[str, int], inventory: DeviceInventory, hint: DeviceHint) -> DeviceDemand:
+    whole = [name for name in (*WHOLE_GPUS, GPU_UNITS) if name in asked]
+    shares = [name for name in GPU_SHARES if name in asked]
+    if len(whole) + bool(shares) > 1:
+        raise DemandError(f"{' and '.join((*whole, *shares))} ask for GPUs in different ways; ask in one of them")
+    if not whole and not shares:
+        raise DemandError(f"{GPU_SHARED}: says on how many GPUs; ask for {GPU_UNITS} or {GPU_MEMORY} too")
+    if whole and whole[0] in WHOLE_GPUS:
+        return _whole_gpus(whole[0], asked, hint)
+    if shares == [GPU_CORE]:
+        raise DemandError(f"{GPU_CORE} alone asks for no memory; add {GPU_MEMORY_RATIO} or {GPU_MEMORY}")
+    if GPU_MEMORY in asked and GPU_MEMORY_RATIO in asked:
+        raise DemandError(f"{GPU_MEMORY} and {GPU_MEMORY_RATIO} both ask for memory; leave one out")
+    amounts = {name: amount for name, amount in asked.items() if name != GPU_SHARED}
+    count, each = _spread(amounts, asked.get(GPU_SHARED, 0), inventory, hint.strategy)
+    units = each.get(GPU_UNITS)
+    return DeviceDemand(
+        GPU,
+        count,
+        each.get(GPU_CORE, units),
+        each.get(GPU_MEMORY_RATIO, units),
+        each.get(GPU_MEMORY),
+        resources=each,
+        hint=hint,
+    )
+
+
+def _whole_gpus(name: str, asked: Mapping[str, int], hint: DeviceHint) -> DeviceDemand:
+    if GPU_SHARED in asked:
+        raise DemandError(f"{name} asks for whole GPUs, and {GPU_SHARED} shares them; ask for {GPU_UNITS} instead")
+    count = asked[name]
+    if hint.strategy is AllocateStrategy.APPLY_FOR_ALL and count > 1:
+        raise DemandError(f"{name}: {count} of every GPU ({hint.strategy}); ask for 1")
+    return DeviceDemand(GPU, count, WHOLE, WHOLE, resources={name: 1}, hint=hint)
+
+
+def _spread(
+    amounts: Mapping[str, int], shared: int, inventory: DeviceInventory, strategy: AllocateStrategy
+) -> tuple[int, Mapping[str, int]]:
+    """Return on how many GPUs amounts are spread, and what is taken of each: no less than was asked for."""
+    if strategy is AllocateStrategy.REQUESTS_AS_COUNT:
+        if list(amounts) != [GPU_UNITS] or shared:
+            names = ", ".join((*amounts, *([GPU_SHARED] if shared else ())))
+            raise DemandError(f"{names}: cannot be a number of GPUs ({strategy}); ask for {WHOLE_GPUS[0]}")
+        return amounts[GPU_UNITS], {GPU_UNITS: 1}
+    if shared and strategy is AllocateStrategy.APPLY_FOR_ALL:
+        raise DemandError(f"{GPU_SHARED}: the hint asks for every GPU ({strategy}); leave one of them out")
+    count = shared or _gpu_count(amounts, inventory, strategy)
+    each = {name: -(-amount // count) for name, amount in amounts.items()}
+    for name, amount in each.items():
+        if name != GPU_MEMORY and amount > WHOLE:
+            raise DemandError(
+                f"{name}: {amounts[name]} on {count} GPUs are {amount} of each, which has {WHOLE}; ask for more GPUs"
+            )
+    return count, each
+
+
+def _gpu_count(amounts: Mapping[str, int], inventory: DeviceInventory, strategy: AllocateStrategy) -> int:
+    """Return how many GPUs the core says, else the memory. Both have to say the same where the core says several."""
+    counts = {name: _count(name, amount, strategy)[0] for name, amount in amounts.items() if name != GPU_MEMORY}
+    core = counts.get(GPU_CORE, 1)
+    ratio = counts.get(GPU_MEMORY_RATIO, counts.get(GPU_UNITS))
+    if ratio is None:
+        is_each = core > 1 or strategy is AllocateStrategy.APPLY_FOR_ALL
+        return core if is_each else _count_of_bytes(amounts[GPU_MEMORY], inventory.of(GPU))
+    if core not in (1, ratio):
+        raise DemandError(
+            f"{GPU_CORE}: {amounts[GPU_CORE]} are {core} GPUs, {GPU_MEMORY_RATIO}: {amounts[GPU_MEMORY_RATIO]} are"
+            f" {ratio}; ask for as many of both, or say on how many with {GPU_SHARED}"
+        )
+    return ratio
+
+
+def _count_of_bytes(wanted: int, gpus: Sequence[InventoryDevice]) -> int:
+    """Return how many GPUs have this memory: one, or as many as have it whole."""
+    sizes = sorted(
+        {size for gpu in gpus if gpu.is_healthy and (size := gpu.resources.get(GPU_MEMORY, 0))}, reverse=True
+    )
+    if not sizes or wanted <= sizes[0]:
+        return 1
+    for size in sizes:
+        if wanted % size == 0:
+            return wanted // size
+    raise DemandError(
+        f"{GPU_MEMORY}: {wanted} bytes are more than the {sizes[0]} of a GPU and no multiple of it; say on how many"
+        f" GPUs with {GPU_SHARED}"
+    )
+
+
+def as_counted(demand: DeviceDemand, matching: Iterable[InventoryDevice]) -> DeviceDemand:
+    """Return the demand with the number of devices that match where all of them are asked for."""
+    return replace(demand, count=len(tuple(matching))) if demand.is_all else demand

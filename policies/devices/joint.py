@@ -1,0 +1,174 @@
+"""Choose devices of several types by their place to each other: on the same PCIe, else NUMA node, else machine.
+
+The first type is the primary one. Each PCIe on which a primary device is taken gets a device of every other type where
+it has one; where it has none, one on its NUMA node joins. As many as were asked for are taken in any case. Sets of PCIe
+groups are searched exactly: a request fails only where no choice meets it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice, product
+
+from policies.devices.candidates import DeviceCandidate
+from policies.devices.model import PcieGroup
+from policies.devices.search import GroupCounts, GroupOffer, cheapest_spread
+
+
+class Closeness(IntEnum):
+    """How near all devices of the other types are to the primary ones."""
+
+    SAME_PCIE = 0
+    SAME_NUMA_NODE = 1
+    SAME_MACHINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """Devices among which the choice is free, in the order of groups and minors.
+
+    ``by_score`` and ``by_rest`` rank partitions, lower is better. ``is_exact``: all of them are taken.
+    """
+
+    candidates: tuple[DeviceCandidate, ...]
+    by_score: int = 0
+    by_rest: int = 0
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JointPart:
+    """What is taken of a type: ``count`` devices out of one of the ``sets``."""
+
+    kind: str
+    count: int
+    sets: tuple[CandidateSet, ...]
+
+
+Chosen = Mapping[str, tuple[DeviceCandidate, ...]]
+_Rank = tuple[int, int, int, int]
+
+
+class JointSearch:
+    """The search over the PCIe groups of a machine for devices of some types; ``parts`` begin with the primary one."""
+
+    def __init__(
+        self,
+        groups: Sequence[PcieGroup],
+        parts: Sequence[JointPart],
+        used: frozenset[tuple[int, str]],
+        *,
+        is_same_pcie: bool = False,
+    ) -> None:
+        """``used`` are the groups, with the type, of which devices are in use; they are preferred."""
+        self._parts = parts
+        self._nodes = _node_numbers(groups)
+        self._closeness = (Closeness.SAME_PCIE,) if is_same_pcie or len(parts) == 1 else tuple(Closeness)
+        self._is_same_pcie = is_same_pcie
+        kinds = {part.kind for part in parts}
+        self._used = frozenset(group for group, kind in used if kind in kinds)
+        primary = [_by_group(found.candidates) for found in parts[0].sets]
+        self._groups = tuple(sorted({group for members in primary for group in members}))
+        self._largest = max((len(found) for members in primary for found in members.values()), default=0)
+
+    def choose(self) -> Chosen | None:
+        """Return the best choice by type; None where there is none."""
+        best: tuple[_Rank, tuple[CandidateSet, ...], GroupCounts] | None = None
+        for sets in product(*(part.sets for part in self._parts)):
+            score, rest = sum(found.by_score for found in sets), sum(found.by_rest for found in sets)
+            for closeness in self._closeness:
+                if best is not None and (score, closeness, rest) > best[0][:3]:
+                    break
+                spread = self._spread(sets, closeness)
+                if spread is None:
+                    continue
+                rank = (score, int(closeness), rest, spread.cost)
+                if best is None or rank < best[0]:
+                    best = (rank, sets, spread)
+                break
+        return None if best is None else self._devices(best[1], best[2])
+
+    def _spread(self, sets: Sequence[CandidateSet], closeness: Closeness) -> GroupCounts | None:
+        """Return the cheapest groups for the primary devices with the others this close."""
+        primary = _by_group(sets[0].candidates)
+        others = [_by_group(found.candidates) for found in sets[1:]]
+        needs = tuple(part.count for part in self._parts[1:])
+        if any(len(found.candidates) < need for found, need in zip(sets[1:], needs, strict=True)):
+            return None
+        on_nodes = [self._count_by_node(members) for members in others]
+        offers = []
+        for group in self._groups:
+            here = tuple(len(members.get(group, ())) for members in others)
+            around = tuple(counts.get(self._nodes[group], 0) for counts in on_nodes)
+            is_open = closeness > Closeness.SAME_PCIE or all(here)
+            offers.append(
+                GroupOffer(
+                    self._nodes[group],
+                    len(primary.get(group, ())) if is_open else 0,
+                    far=around.count(0),
+                    unmatched=here.count(0),
+                    is_used=group in self._used,
+                    gives=here if closeness is Closeness.SAME_PCIE else (),
+                    node_gives=around if closeness is Closeness.SAME_NUMA_NODE else (),
+                )
+            )
+        if closeness is Closeness.SAME_MACHINE:
+            needs = ()
+        return cheapest_spread(offers, self._parts[0].count, needs, self._largest)
+
+    def _count_by_node(self, members: Mapping[int, Sequence[DeviceCandidate]]) -> Mapping[int, int]:
+        counts: dict[int, int] = {}
+        for group, found in members.items():
+            counts[self._nodes[group]] = counts.get(self._nodes[group], 0) + len(found)
+        return counts
+
+    def _devices(self, sets: Sequence[CandidateSet], spread: GroupCounts) -> Chosen:
+        primary = _by_group(sets[0].candidates)
+        counts = {group: count for group, count in zip(self._groups, spread.counts, strict=True) if count}
+        chosen = {self._parts[0].kind: tuple(d for group, count in counts.items() for d in primary[group][:count])}
+        for part, found in zip(self._parts[1:], sets[1:], strict=True):
+            chosen[part.kind] = self._companions(part.count, found, tuple(counts))
+        return chosen
+
+    def _companions(self, count: int, found: CandidateSet, touched: Sequence[int]) -> tuple[DeviceCandidate, ...]:
+        """Return the devices of another type for the PCIe groups of the primary ones."""
+        left = {group: list(members) for group, members in _by_group(found.candidates).items()}
+        most = count if found.is_exact else max(count, len(touched))
+        taken = [left[group].pop(0) for group in touched if left.get(group)][:most]
+        matched = {candidate.group for candidate in taken}
+        if not self._is_same_pcie:
+            for group in touched:
+                near = [other for other in sorted(left) if self._nodes[other] == self._nodes[group] and left[other]]
+                if group not in matched and near and len(taken) < most:
+                    taken.append(left[near[0]].pop(0))
+        nodes = {self._nodes[group] for group in touched}
+        order = sorted(left, key=lambda group: (group not in touched, self._nodes[group] not in nodes, group))
+        rest = (candidate for group in order for candidate in left[group])
+        taken += islice(rest, max(0, count - len(taken)))
+        return tuple(sorted(taken, key=lambda candidate: (candidate.group, candidate.device.minor)))
+
+
+def _by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCandidate]]:
+    found: dict[int, list[DeviceCandidate]] = {}
+    for candidate in candidates:
+        found.setdefault(candidate.group, []).append(candidate)
+    return found
+
+
+def _node_numbers(groups: Sequence[PcieGroup]) -> list[int]:
+    """Return a number for the NUMA node of each group; one whose node is not known is on a node of its own."""
+    beyond = max((group.numa for group in groups if group.numa is not None), default=0) + 1
+    return [beyond + number if group.numa is None else group.numa for number, group in enumerate(groups)]
+
+
+def sets_by_group(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSet]:
+    """Yield the candidates of each PCIe group."""
+    for members in _by_group(candidates).values():
+        yield CandidateSet(tuple(members))
+
+
+def sets_by_node(candidates: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> Iterator[CandidateSet]:
+    """Yield the candidates of each NUMA node; one whose node is not known is on none."""
+    nodes = sorted({numa for candidate in candidates if (numa := groups[candidate.group].numa) is not None})
+    for node in nodes:
+        yield CandidateSet(tuple(c for c in candidates if groups[c.group].numa == node))

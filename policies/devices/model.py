@@ -1,0 +1,171 @@
+"""The devices of a node: their place in the PCI tree and on NUMA nodes, what they have, and which GPUs may go together.
+
+The words and units are those of Koordinator's Device object: a whole device has 100 units, of GPUs 100 of the core and
+100 of the memory.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+GPU: Final = "gpu"
+RDMA: Final = "rdma"
+FPGA: Final = "fpga"
+DEVICE_TYPES: Final = (GPU, RDMA, FPGA)
+
+WHOLE: Final = 100
+"""The units of a whole device."""
+
+GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
+"""The resource that says how many bytes of memory a GPU has."""
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+_NO_RESOURCES: Final[Mapping[str, int]] = {}
+# Addresses and root complexes have digits of base 16 in fixed places: their texts sort as their numbers do.
+_PCI_NAME = re.compile(r"(pci)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}.*")
+_NUMBER = re.compile(r"([0-9]+)")
+
+DeviceKey = tuple[str, int]
+"""The type and minor of a device: its name on this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualFunction:
+    """A virtual function (SR-IOV) of a device; ``bus`` is its PCI address."""
+
+    minor: int
+    bus: str
+
+
+@dataclass(frozen=True, slots=True)
+class VfGroup:
+    """Virtual functions of a device that have the same labels."""
+
+    vfs: tuple[VirtualFunction, ...]
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class PciePath:
+    """Where a device is in the PCI tree: root complex (``pci0000:3a``), bridges and switches below it, own address.
+
+    All are empty where they are not known.
+    """
+
+    root: str = ""
+    switches: tuple[str, ...] = ()
+    bus: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryDevice:
+    """A device. ``minor`` tells it from others of its ``kind``.
+
+    ``numa`` is its NUMA node, None where it is unknown. Devices with the same ``pcie`` are on the same PCIe; one
+    without is on a PCIe of its own. ``resources`` is what it has beside its 100 units, in bytes or pieces. ``uuid`` is
+    the identifier that its driver gives it, '' where it has none.
+    """
+
+    kind: str
+    minor: int
+    numa: int | None = None
+    pcie: str | None = None
+    path: PciePath = PciePath()
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    is_healthy: bool = True
+    resources: Mapping[str, int] = field(default_factory=lambda: _NO_RESOURCES)
+    vf_groups: tuple[VfGroup, ...] = ()
+    uuid: str = ""
+
+    @property
+    def key(self) -> DeviceKey:
+        """Its type and minor."""
+        return self.kind, self.minor
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPartition:
+    """GPUs that may be given together. Larger scores are better; ``bandwidth`` of their ring is None where unknown."""
+
+    minors: tuple[int, ...]
+    score: int = 1
+    bandwidth: int | None = None
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PcieGroup:
+    """The devices on one PCIe, by type and minor. ``pcie`` is None for a device of which it is not known."""
+
+    numa: int | None
+    pcie: str | None
+    devices: tuple[InventoryDevice, ...]
+
+    def __str__(self) -> str:
+        if self.pcie is not None:
+            return f"PCIe {self.pcie}"
+        return f"the unknown PCIe of {self.devices[0].kind} {self.devices[0].minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInventory:
+    """All devices of a node, the partitions that its GPUs are given in (None: no table), and labels of the node."""
+
+    devices: tuple[InventoryDevice, ...]
+    partitions: tuple[GpuPartition, ...] | None = None
+    node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+
+    def of(self, kind: str) -> tuple[InventoryDevice, ...]:
+        """Return the devices of a type by minor."""
+        return tuple(sorted((device for device in self.devices if device.kind == kind), key=lambda d: d.minor))
+
+
+def pcie_groups(devices: Iterable[InventoryDevice]) -> tuple[PcieGroup, ...]:
+    """Return the groups by NUMA node and PCIe, the unknown ones last.
+
+    A device whose NUMA node is unknown is on the node of the others on its PCIe. The same name of a PCIe on two nodes
+    means two: names are those of a node.
+    """
+    devices = tuple(devices)
+    nodes: dict[str, set[int]] = {}
+    for device in devices:
+        if device.pcie is not None and device.numa is not None:
+            nodes.setdefault(device.pcie, set()).add(device.numa)
+    members: dict[tuple[int | None, str | None, DeviceKey | None], list[InventoryDevice]] = {}
+    for device in devices:
+        numa = device.numa
+        known = nodes.get(device.pcie or "", set())
+        if numa is None and len(known) == 1:
+            (numa,) = known
+        members.setdefault((numa, device.pcie, device.key if device.pcie is None else None), []).append(device)
+    found = [
+        PcieGroup(numa, pcie, tuple(sorted(group, key=lambda d: (DEVICE_TYPES.index(d.kind), d.minor))))
+        for (numa, pcie, _), group in members.items()
+    ]
+    return tuple(sorted(found, key=_group_order))
+
+
+def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key in which ``pcie-2`` is before ``pcie-10``, and PCI addresses are in the order of their buses.
+
+    >>> sorted(["pcie-10", "pcie-2", "0000:9a", "0000:10"], key=natural_order)
+    ['0000:10', '0000:9a', 'pcie-2', 'pcie-10']
+    """
+    if _PCI_NAME.fullmatch(name):
+        return ((0, 0, name.lower().removeprefix("pci")),)
+    parts = _NUMBER.split(name)
+    return tuple((1, int(part), "") if part.isascii() and part.isdigit() else (2, 0, part) for part in parts if part)
+
+
+def _group_order(group: PcieGroup) -> tuple[bool, int, bool, tuple[tuple[int, int, str], ...], int, int]:
+    first = group.devices[0]
+    kind = DEVICE_TYPES.index(first.kind)
+    return (
+        group.numa is None,
+        group.numa or 0,
+        group.pcie is None,
+        natural_order(group.pcie or ""),
+        kind,
+        first.minor,
+    )

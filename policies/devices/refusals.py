@@ -1,0 +1,78 @@
+"""The sentences for requests that cannot be met: too few devices, or none of them in the place that is required."""
+
+from collections.abc import Mapping, Sequence
+
+from policies.devices.annotations import RequiredScope
+from policies.devices.candidates import Candidates, DeviceCandidate
+from policies.devices.demand import DeviceDemand
+from policies.devices.model import GPU, WHOLE, PcieGroup
+
+_SHOWN_GROUPS = 8
+
+
+def shortage_text(demand: DeviceDemand, candidates: Candidates) -> str:
+    """Return the sentence for too few candidates."""
+    count = len(candidates.usable)
+    has = "none" if not count else str(count)
+    asked = "all that match" if demand.is_all else str(demand.count)
+    known = candidates.usable or candidates.reasons
+    if not known:
+        return f"{demand.kind}: {asked} asked for, and the inventory has none"
+    reason = candidates.shortage()
+    amount = _amount_text(demand)
+    return f"{demand.kind}: {asked}{amount} asked for, {has} can be given" + (f" ({reason})" if reason else "")
+
+
+def _amount_text(demand: DeviceDemand) -> str:
+    parts = [f"{demand.units} units"] if demand.units is not None and demand.units != WHOLE else []
+    if demand.kind == GPU and demand.memory_bytes is not None:
+        parts.append(f"{demand.memory_bytes} bytes of memory")
+    elif demand.kind == GPU and demand.memory_units not in (None, WHOLE):
+        parts.append(f"{demand.memory_units} units of memory")
+    return f" with {' and '.join(parts)} each" if parts else ""
+
+
+def scope_refusal(demand: DeviceDemand, usable: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> str:
+    """Return why the devices of a type cannot all be in one place."""
+    scope = demand.hint.scope
+    begin = f"{demand.kind}: {demand.count} asked for with requiredTopologyScope {scope}"
+    if scope is RequiredScope.DEVICE:
+        return f"{begin}, which is one device; ask for one"
+    counts: dict[str, int] = {}
+    for candidate in usable:
+        group = groups[candidate.group]
+        place = str(group) if scope is RequiredScope.PCIE else _node_text(group)
+        counts[place] = counts.get(place, 0) + 1
+    return f"{begin}; those that can be given: {_counted(counts)}"
+
+
+def _node_text(group: PcieGroup) -> str:
+    return "an unknown NUMA node" if group.numa is None else f"NUMA node {group.numa}"
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    shown = [f"{count} on {place}" for place, count in counts.items()]
+    more = len(shown) - _SHOWN_GROUPS
+    return ", ".join(shown[:_SHOWN_GROUPS]) + (f" and {more} places more" if more > 0 else "")
+
+
+def joint_refusal(
+    demands: Sequence[DeviceDemand], usable: Sequence[Sequence[DeviceCandidate]], groups: Sequence[PcieGroup]
+) -> str:
+    """Return why types cannot be allocated together: what each PCIe that has the primary type could give."""
+    first, *others = demands
+    kinds = " and ".join(demand.kind for demand in others)
+    with_primary = sorted({candidate.group for candidate in usable[0]})
+    rows = []
+    for group in with_primary[:_SHOWN_GROUPS]:
+        counts = [sum(candidate.group == group for candidate in found) for found in usable]
+        parts = [f"{count or 'no'} {demand.kind}" for demand, count in zip(demands, counts, strict=True)]
+        rows.append(f"{' and '.join(parts)} on {groups[group]}")
+    more = len(with_primary) - _SHOWN_GROUPS
+    rest = f"; and {more} more" if more > 0 else ""
+    asked = ", ".join(f"{demand.count} {demand.kind}" for demand in others)
+    return (
+        f"device-joint-allocate with SamePCIe: no choice of {first.count} {first.kind} has {kinds} on each of its PCIe"
+        f" groups, {asked} or more in all; to be had are {'; '.join(rows)}{rest}; ask for fewer, or leave out"
+        " requiredScope"
+    )

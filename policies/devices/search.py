@@ -1,0 +1,140 @@
+"""GroupCounts a number of devices over PCIe groups at the lowest cost: exact, by dynamic programming over the groups.
+
+The costs, in this order: NUMA nodes touched; per device, types without a device on its NUMA node, then on its PCIe;
+PCIe groups touched; those of them that were not in use; the numbers of the groups, lowest first. All but the last are
+sums, so that a group adds to whatever is best for the groups before it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_FIELD_BITS: Final = 20  # of each sum: more devices than a node can have
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffer:
+    """What a PCIe group offers. Groups of the same ``node`` stand beside each other.
+
+    ``most`` devices can be taken. ``far`` and ``unmatched`` are the costs of each device that is taken. ``gives`` is
+    what taking any of them adds to the needs, ``node_gives`` what the first device on its node adds.
+    """
+
+    node: int
+    most: int
+    far: int = 0
+    unmatched: int = 0
+    is_used: bool = False
+    gives: tuple[int, ...] = ()
+    node_gives: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """The best way to take devices: how many of each group, and the cost, comparable for the same groups."""
+
+    counts: tuple[int, ...]
+    cost: int
+
+
+# The devices taken so far, what they add to the needs, and whether the present node is touched.
+_State = tuple[int, tuple[int, ...], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The cheapest way into a state: how many of the last group, and the way before it."""
+
+    cost: int
+    count: int
+    before: "_Step | None"
+
+
+def cheapest_spread(
+    offers: Sequence[GroupOffer], wanted: int, needs: Sequence[int] = (), largest: int | None = None
+) -> GroupCounts | None:
+    """Return the cheapest way to take ``wanted`` devices that reaches every need; None where there is none.
+
+    ``largest`` is the most devices of any group where costs of several calls are compared.
+
+    >>> cheapest_spread([GroupOffer(0, 1), GroupOffer(1, 2), GroupOffer(1, 2)], 2).counts
+    (0, 2, 0)
+    """
+    bits = (max((offer.most for offer in offers), default=0) if largest is None else largest).bit_length()
+    id_bits = bits * len(offers)
+    left = sum(offer.most for offer in offers)
+    if left < wanted:
+        return None
+    start = tuple(0 for _ in needs)
+    states: dict[_State, _Step] = {(0, start, False): _Step(0, 0, None)}
+    node = -1
+    for number, offer in enumerate(offers):
+        if offer.node != node:
+            states = _untouched(states)
+            node = offer.node
+        left -= offer.most
+        shift = id_bits - bits * (number + 1)
+        states = _taken(states, offer, (wanted, left), needs, (id_bits, shift, bits))
+    reached = [step for (count, sums, _), step in states.items() if count == wanted and sums == tuple(needs)]
+    if not reached:
+        return None
+    best = min(reached, key=lambda step: step.cost)
+    return GroupCounts(_counts(best), best.cost)
+
+
+def _untouched(states: dict[_State, _Step]) -> dict[_State, _Step]:
+    """Return the states on entering another node."""
+    found: dict[_State, _Step] = {}
+    for (count, sums, _), step in states.items():
+        state = (count, sums, False)
+        if state not in found or step.cost < found[state].cost:
+            found[state] = step
+    return found
+
+
+def _taken(
+    states: dict[_State, _Step],
+    offer: GroupOffer,
+    bound: tuple[int, int],
+    needs: Sequence[int],
+    layout: tuple[int, int, int],
+) -> dict[_State, _Step]:
+    """Return the states after a group. ``bound``: the devices wanted, and those that later groups have."""
+    wanted, left = bound
+    id_bits, shift, bits = layout
+    full = (1 << bits) - 1
+    each = ((offer.far << 3 * _FIELD_BITS) + (offer.unmatched << 2 * _FIELD_BITS)) << id_bits
+    once = ((1 << _FIELD_BITS) + (not offer.is_used)) << id_bits
+    touch = 1 << 4 * _FIELD_BITS + id_bits
+    found: dict[_State, _Step] = {}
+    for (count, sums, is_touched), step in states.items():
+        for more in range(max(0, wanted - count - left), min(offer.most, wanted - count) + 1):
+            # The more of a group are taken, the lower are the numbers: a group of a lower number weighs more.
+            cost = step.cost + (full - more << shift)
+            state = (count, sums, is_touched)
+            if more:
+                cost += more * each + once + (0 if is_touched else touch)
+                added = _added(sums, offer, needs, is_first=not is_touched)
+                state = (count + more, added, True)
+            known = found.get(state)
+            if known is None or cost < known.cost:
+                found[state] = _Step(cost, more, step)
+    return found
+
+
+def _added(sums: tuple[int, ...], offer: GroupOffer, needs: Sequence[int], *, is_first: bool) -> tuple[int, ...]:
+    """Return the sums with what a group gives, no more than the needs."""
+    if not needs:
+        return sums
+    gives = offer.gives or (0,) * len(needs)
+    node_gives = (offer.node_gives if is_first else ()) or (0,) * len(needs)
+    return tuple(min(need, has + a + b) for need, has, a, b in zip(needs, sums, gives, node_gives, strict=True))
+
+
+def _counts(step: _Step) -> tuple[int, ...]:
+    counts: list[int] = []
+    here: _Step | None = step
+    while here is not None and here.before is not None:
+        counts.append(here.count)
+        here = here.before
+    return tuple(reversed(counts))

@@ -1,0 +1,107 @@
+"""What containers hold of the devices, and what is thereby left for others."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from policies.devices.annotations import ExclusivePolicy
+from policies.devices.demand import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WHOLE_GPUS
+from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, DeviceKey, InventoryDevice, PcieGroup
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGrant:
+    """What a container holds of one device.
+
+    ``amount`` is its share of 100: of the core of a GPU, or of its memory where only that was asked. ``vf`` is the PCI
+    address of its VF, '' where it has none. ``resources`` is what it has of each resource that it asked for; empty: the
+    amount says it all. ``exclusive`` is what it keeps others from.
+    """
+
+    kind: str
+    minor: int
+    amount: int
+    vf: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    exclusive: ExclusivePolicy = ExclusivePolicy.DEFAULT
+
+    @property
+    def key(self) -> DeviceKey:
+        """The type and minor of the device."""
+        return self.kind, self.minor
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """What is taken of one device: units of the core (of the whole, if it is no GPU) and of the memory, and VFs."""
+
+    units: int = 0
+    memory: Fraction = Fraction(0)
+    vfs: frozenset[str] = frozenset()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is taken."""
+        return not self.units and not self.memory and not self.vfs
+
+    def plus(self, grant: DeviceGrant, device: InventoryDevice) -> "DeviceUse":
+        """Return the use with this grant; more than 100 units of a device count as all of it."""
+        units, memory = taken(grant, device)
+        return DeviceUse(
+            min(WHOLE, self.units + units),
+            min(Fraction(WHOLE), self.memory + memory),
+            self.vfs | {grant.vf} if grant.vf else self.vfs,
+        )
+
+
+def taken(grant: DeviceGrant, device: InventoryDevice) -> tuple[int, Fraction]:
+    """Return the units and the units of memory that a grant takes of its device.
+
+    >>> taken(DeviceGrant("gpu", 0, 50), InventoryDevice("gpu", 0))
+    (50, Fraction(50, 1))
+    >>> taken(DeviceGrant("gpu", 0, 50, resources={GPU_MEMORY_RATIO: 50}), InventoryDevice("gpu", 0))
+    (0, Fraction(50, 1))
+    """
+    if grant.exclusive is ExclusivePolicy.DEVICE_LEVEL:
+        return WHOLE, Fraction(WHOLE)
+    resources = grant.resources
+    if grant.kind != GPU or not resources:
+        return grant.amount, Fraction(grant.amount if grant.kind == GPU else 0)
+    both = sum(WHOLE * resources.get(name, 0) for name in WHOLE_GPUS) + resources.get(GPU_UNITS, 0)
+    memory = Fraction(both + resources.get(GPU_MEMORY_RATIO, 0))
+    if GPU_MEMORY in resources:
+        total = device.resources.get(GPU_MEMORY, 0)
+        memory += Fraction(resources[GPU_MEMORY] * WHOLE, total) if total else grant.amount
+    return both + resources.get(GPU_CORE, 0), memory
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The use of every device that is in use, and the types of which each PCIe group is in use, or held exclusively.
+
+    Groups go by their number among all groups of the inventory.
+    """
+
+    by_device: Mapping[DeviceKey, DeviceUse]
+    used: frozenset[tuple[int, str]]
+    exclusive: frozenset[tuple[int, str]]
+
+    def of(self, device: InventoryDevice) -> DeviceUse:
+        """Return what is taken of a device."""
+        return self.by_device.get(device.key, DeviceUse())
+
+
+def usage_of(held: Iterable[DeviceGrant], inventory: DeviceInventory, groups: Sequence[PcieGroup]) -> Usage:
+    """Return what grants take; one of a device that the inventory no longer has takes nothing."""
+    devices = {device.key: device for device in inventory.devices}
+    group_of = {device.key: number for number, group in enumerate(groups) for device in group.devices}
+    by_device: dict[DeviceKey, DeviceUse] = {}
+    exclusive = set()
+    for grant in held:
+        if grant.key not in devices:
+            continue
+        by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
+        if grant.exclusive is ExclusivePolicy.PCIE_LEVEL:
+            exclusive.add((group_of[grant.key], grant.kind))
+    used = {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
+    return Usage(by_device, frozenset(used | exclusive), frozenset(exclusive))

@@ -1,0 +1,123 @@
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+
+from policies.devices.annotations import DeviceAnnotations
+from policies.devices.demand import DemandError, DeviceDemand, as_counted, read_demands
+from tests.unit.policies.devices.build import GIB, GPUS, NICS, gpu, inventory, nic, question
+
+UNITS = "koordinator.sh/gpu"
+CORE = "koordinator.sh/gpu-core"
+MEMORY = "koordinator.sh/gpu-memory"
+RATIO = "koordinator.sh/gpu-memory-ratio"
+SHARED = "koordinator.sh/gpu.shared"
+NODE = inventory(gpu(0), gpu(1), gpu(2, memory=40 * GIB), nic(0))
+
+
+def demand(requests: Mapping[str, int], strategy: str = "", kind: str = "gpu") -> DeviceDemand:
+    hints = {kind: {"allocateStrategy": strategy}} if strategy else None
+    (found,) = read_demands(requests, NODE, question({}, hints=hints).annotations)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requests", "count", "units", "memory"),
+    [
+        ({GPUS: 3}, 3, 100, 100),
+        ({"dcu.com/gpu": 1}, 1, 100, 100),
+        ({UNITS: 50}, 1, 50, 50),
+        ({UNITS: 200}, 2, 100, 100),
+        ({CORE: 50, RATIO: 30}, 1, 50, 30),
+        ({CORE: 200, RATIO: 200}, 2, 100, 100),
+        ({CORE: 50, RATIO: 200}, 2, 25, 100),
+        ({RATIO: 30}, 1, None, 30),
+        ({RATIO: 300}, 3, None, 100),
+        ({SHARED: 2, CORE: 100, RATIO: 60}, 2, 50, 30),
+        ({SHARED: 3, UNITS: 100}, 3, 34, 34),
+    ],
+)
+def test_units_up_to_100_are_of_one_device_and_multiples_of_it_that_many(
+    requests: Mapping[str, int], count: int, units: int | None, memory: int
+) -> None:
+    found = demand(requests)
+    assert (found.count, found.units, found.memory_units) == (count, units, memory)
+
+
+@pytest.mark.parametrize(
+    ("requests", "count", "each"),
+    [
+        ({MEMORY: 20 * GIB}, 1, 20 * GIB),
+        ({MEMORY: 160 * GIB}, 2, 80 * GIB),
+        ({MEMORY: 120 * GIB}, 3, 40 * GIB),
+        ({MEMORY: 20 * GIB, CORE: 100}, 1, 20 * GIB),
+        ({MEMORY: 20 * GIB, CORE: 200}, 2, 10 * GIB),
+        ({MEMORY: 20 * GIB, SHARED: 2}, 2, 10 * GIB),
+        ({MEMORY: 10, SHARED: 3}, 3, 4),
+    ],
+)
+def test_bytes_of_memory_are_of_one_gpu_or_of_as_many_as_have_them(
+    requests: Mapping[str, int], count: int, each: int
+) -> None:
+    found = demand(requests)
+    assert (found.count, found.memory_bytes, found.memory_units) == (count, each, None)
+
+
+def test_bytes_are_parts_of_what_a_gpu_has() -> None:
+    found = demand({MEMORY: 20 * GIB})
+    assert [found.memory_of(device) for device in NODE.of("gpu")] == [Fraction(25), Fraction(25), Fraction(50)]
+    assert found.memory_of(gpu(3, memory=0)) is None
+
+
+def test_what_was_taken_stands_under_the_names_of_the_request() -> None:
+    assert demand({GPUS: 2}).resources == {GPUS: 1}
+    assert demand({CORE: 200, MEMORY: 20 * GIB}).resources == {CORE: 100, MEMORY: 10 * GIB}
+
+
+def test_the_amount_of_a_nic_is_no_number_of_nics_unless_the_hint_says_so() -> None:
+    one, two = demand({NICS: 2}), demand({NICS: 200})
+    counted = demand({NICS: 2}, "RequestsAsCount", "rdma")
+    everywhere = demand({NICS: 100}, "ApplyForAll", "rdma")
+    assert [(d.count, d.units) for d in (one, two, counted)] == [(1, 2), (2, 100), (2, 1)]
+    assert (everywhere.units, everywhere.is_all, one.is_all) == (100, True, False)
+    assert as_counted(everywhere, [nic(0), nic(1)]).count == 2
+    assert as_counted(one, [nic(0), nic(1)]).count == 1
+
+
+def test_amounts_of_nothing_and_of_others_ask_for_nothing() -> None:
+    assert read_demands({GPUS: 0, "cpu": 4, "example.com/x": 1}, NODE, DeviceAnnotations()) == ()
+
+
+def test_types_are_in_order_whatever_the_order_of_the_request() -> None:
+    found = read_demands({"koordinator.sh/fpga": 1, NICS: 1, GPUS: 1}, NODE, DeviceAnnotations())
+    assert [demand.kind for demand in found] == ["gpu", "rdma", "fpga"]
+
+
+def test_a_whole_device_is_one_of_which_nothing_is_left() -> None:
+    asked: list[dict[str, int]] = [{GPUS: 1}, {UNITS: 100}, {RATIO: 100}, {NICS: 100}, {NICS: 99}]
+    assert [demand(requests).is_whole for requests in asked] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("requests", "strategy", "problem"),
+    [
+        ({GPUS: 1, UNITS: 100}, "", "nvidia.com/gpu and koordinator.sh/gpu ask for GPUs in different ways"),
+        ({GPUS: 1, RATIO: 50}, "", "nvidia.com/gpu and koordinator.sh/gpu-memory-ratio ask for GPUs in different ways"),
+        ({CORE: 50}, "", "koordinator.sh/gpu-core alone asks for no memory; add "),
+        ({MEMORY: 1, RATIO: 1}, "", "koordinator.sh/gpu-memory and koordinator.sh/gpu-memory-ratio both ask"),
+        ({SHARED: 2}, "", "koordinator.sh/gpu.shared: says on how many GPUs; ask for "),
+        ({SHARED: 2, GPUS: 2}, "", "nvidia.com/gpu asks for whole GPUs, and koordinator.sh/gpu.shared shares them"),
+        ({SHARED: 2, RATIO: 250}, "", "koordinator.sh/gpu-memory-ratio: 250 on 2 GPUs are 125 of each, which has 100"),
+        ({UNITS: 150}, "", "koordinator.sh/gpu: 150 is neither up to 100, an amount of one device, nor a multiple"),
+        ({CORE: 200, RATIO: 100}, "", "koordinator.sh/gpu-core: 200 are 2 GPUs, koordinator.sh/gpu-memory-ratio:"),
+        ({MEMORY: 90 * GIB}, "", "koordinator.sh/gpu-memory: 96636764160 bytes are more than the 85899345920 of a GPU"),
+        ({GPUS: 2}, "ApplyForAll", "nvidia.com/gpu: 2 of every GPU (ApplyForAll); ask for 1"),
+        ({UNITS: 200}, "ApplyForAll", "koordinator.sh/gpu: 200 of every device (ApplyForAll) is more than"),
+        ({SHARED: 2, RATIO: 10}, "ApplyForAll", "koordinator.sh/gpu.shared: the hint asks for every GPU (ApplyForAll)"),
+        ({RATIO: 2}, "RequestsAsCount", "koordinator.sh/gpu-memory-ratio: cannot be a number of GPUs"),
+    ],
+)  # fmt: skip
+def test_a_mix_that_says_nothing_sure_is_refused(requests: Mapping[str, int], strategy: str, problem: str) -> None:
+    with pytest.raises(DemandError) as caught:
+        demand(requests, strategy)
+    assert str(caught.value).startswith(problem)

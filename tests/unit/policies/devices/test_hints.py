@@ -1,0 +1,57 @@
+from collections.abc import Mapping
+
+from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
+from policies.devices.hints import device_hints
+from policies.devices.model import DeviceInventory
+from policies.devices.usage import DeviceGrant
+from sysfs.cpuset import NodeSet
+from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question
+
+BOTH = ("gpu", "rdma")
+
+
+def sets(
+    node: DeviceInventory, asked: DeviceQuestion, *held: DeviceGrant
+) -> Mapping[str, list[tuple[str, bool]] | None]:
+    found = device_hints(DeviceAllocator(node), asked, held)
+    assert not isinstance(found, CannotAllocate), found
+    return {
+        kind: None if hints is None else [(str(NodeSet(hint.nodes or 0)), hint.preferred) for hint in hints]
+        for kind, hints in found.items()
+    }
+
+
+def test_sets_are_offered_that_can_serve_the_whole_request() -> None:
+    found = sets(pairs(4), question({GPUS: 2, NICS: 1}, BOTH))
+    assert found["gpu"] == found["rdma"] == [("0", True), ("1", True), ("0-1", False)]
+
+
+def test_what_is_in_use_takes_a_node_away_and_the_smallest_left_is_preferred() -> None:
+    found = sets(pairs(4), question({GPUS: 2}), DeviceGrant("gpu", 0, 100))
+    assert found == {"gpu": [("1", True), ("0-1", False)]}
+    assert sets(pairs(4), question({GPUS: 3})) == {"gpu": [("0-1", True)]}
+
+
+def test_types_on_different_nodes_need_both() -> None:
+    node = inventory(gpu(0, 0, "p0"), nic(0, 2, "p1"), gpu(1, 5, "p2"))
+    assert sets(node, question({GPUS: 1, NICS: 1}, BOTH))["gpu"] == [("0,2", True), ("2,5", True), ("0,2,5", False)]
+
+
+def test_all_devices_need_all_of_their_nodes() -> None:
+    everywhere = {"gpu": {"allocateStrategy": "ApplyForAll"}}
+    assert sets(pairs(4), question({GPUS: 1}, hints=everywhere)) == {"gpu": [("0-1", True)]}
+
+
+def test_a_device_of_unknown_node_can_be_had_with_any_set() -> None:
+    assert sets(inventory(gpu(0, None), gpu(1, 1)), question({GPUS: 1})) == {"gpu": [("1", True)]}
+    assert sets(inventory(gpu(0, None)), question({GPUS: 1})) == {"gpu": None}
+
+
+def test_what_cannot_be_had_at_all_is_a_refusal() -> None:
+    found = device_hints(DeviceAllocator(pairs(2)), question({GPUS: 3}))
+    assert found == CannotAllocate("gpu: 3 asked for, 2 can be given")
+
+
+def test_more_nodes_than_are_listed_are_a_refusal() -> None:
+    found = device_hints(DeviceAllocator(inventory(*(gpu(i, i) for i in range(17)))), question({GPUS: 1}))
+    assert found == CannotAllocate("the devices are on 17 NUMA nodes; hints are listed for 16")

@@ -1,0 +1,129 @@
+"""Places of devices to each other. The worked examples and the faults of other implementations are those of spec C."""
+
+import pytest
+
+from policies.devices.joint import CandidateSet, JointPart, JointSearch
+from policies.devices.model import InventoryDevice, pcie_groups
+from policies.devices.usage import DeviceGrant
+from tests.unit.policies.devices.build import (
+    GPUS,
+    NICS,
+    allocated,
+    gpu,
+    inventory,
+    minors,
+    nic,
+    pairs,
+    question,
+    refused,
+)
+
+BOTH = ("gpu", "rdma")
+SAME = "SamePCIe"
+
+
+def test_gpus_bring_the_nics_of_their_pcie_whatever_the_amount_of_each() -> None:
+    found = allocated(pairs(8), question({GPUS: 4, NICS: 1}, BOTH))
+    assert (minors(found, "gpu"), minors(found, "rdma")) == ([0, 1, 2, 3], [0, 1, 2, 3])
+    assert {grant.amount for grant in found.of("rdma")} == {1}
+
+
+@pytest.mark.parametrize("nics", [[nic(0, 0, "p2")], [nic(0, 0, "p2"), nic(1, 1, "p6")]])
+def test_only_nics_of_the_gpus_numa_node_join_them(nics: list[InventoryDevice]) -> None:
+    """One NIC on the machine, or one on each NUMA node: four GPUs get one either way."""
+    found = allocated(inventory(*pairs(8).of("gpu"), *nics), question({GPUS: 4, NICS: 1}, BOTH))
+    assert (minors(found, "gpu"), minors(found, "rdma")) == ([0, 1, 2, 3], [0])
+
+
+def test_a_gpu_is_chosen_for_the_nic_on_its_pcie() -> None:
+    node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p1"), nic(0, 0, "p1"))
+    found = allocated(node, question({GPUS: 1, NICS: 1}, BOTH))
+    assert (minors(found, "gpu"), minors(found, "rdma")) == ([1], [0])
+
+
+def test_the_same_numa_node_is_next_best_and_the_machine_last() -> None:
+    gpus = (gpu(0, 0, "p0"), gpu(1, 1, "p1"))
+    near = allocated(inventory(*gpus, nic(0, 1, "p2")), question({GPUS: 1, NICS: 1}, BOTH))
+    far = allocated(inventory(*gpus, nic(0, 2, "p2")), question({GPUS: 1, NICS: 1}, BOTH))
+    assert (minors(near, "gpu"), minors(far, "gpu"), minors(far, "rdma")) == ([1], [0], [0])
+
+
+def test_pairs_on_the_same_pcie_come_before_a_single_numa_node() -> None:
+    node = inventory(*(gpu(i, i // 2, f"p{i}") for i in range(4)), nic(0, 0, "p0"), nic(1, 1, "p2"))
+    assert minors(allocated(node, question({GPUS: 2, NICS: 1}, BOTH)), "gpu") == [0, 2]
+
+
+def test_nics_on_other_pcie_of_the_node_stand_in_for_missing_ones() -> None:
+    node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p1"), nic(0, 0, "p1"), nic(1, 0, "p8"), nic(2, 1, "p9"))
+    assert minors(allocated(node, question({GPUS: 2, NICS: 1}, BOTH)), "rdma") == [0, 1]
+
+
+def test_same_pcie_finds_the_pair_wherever_it_is() -> None:
+    node = inventory(*(gpu(i, 0, f"p{i}") for i in range(4)), *(nic(i, 0, f"p{i}") for i in (1, 2, 3)))
+    one = allocated(node, question({GPUS: 1, NICS: 1}, BOTH, scope=SAME))
+    three = allocated(node, question({GPUS: 3, NICS: 1}, BOTH, scope=SAME))
+    assert (minors(one, "gpu"), minors(three, "gpu"), minors(three, "rdma")) == ([1], [1, 2, 3], [1, 2, 3])
+    assert refused(node, question({GPUS: 4, NICS: 1}, BOTH, scope=SAME)).startswith(
+        "device-joint-allocate with SamePCIe: no choice of 4 gpu has rdma on each of its PCIe groups"
+    )
+
+
+def test_same_pcie_spreads_gpus_as_far_as_the_nics_reach() -> None:
+    """Two NICs asked for: one PCIe has both GPUs and one NIC, so the pair is taken from two."""
+    node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p0"), gpu(2, 0, "p1"), nic(0, 0, "p0"), nic(1, 0, "p1"))
+    found = allocated(node, question({GPUS: 2, NICS: 200}, BOTH, scope=SAME))
+    assert (minors(found, "gpu"), minors(found, "rdma")) == ([0, 2], [0, 1])
+
+
+def test_gpus_as_the_second_type_are_on_the_pcie_of_the_first() -> None:
+    node = inventory(*(gpu(i, 0, f"p{i}") for i in range(4)), nic(0, 0, "p3"))
+    found = allocated(node, question({GPUS: 1, NICS: 1}, ("rdma", "gpu")))
+    assert minors(found, "gpu") == [3]
+
+
+def test_three_types_go_together() -> None:
+    fpga = InventoryDevice("fpga", 0, 1, "p5")
+    node = inventory(*pairs(8).devices, fpga)
+    asked = {GPUS: 1, NICS: 1, "koordinator.sh/fpga": 100}
+    found = allocated(node, question(asked, ("gpu", "rdma", "fpga"), scope=SAME))
+    assert [(grant.kind, grant.minor) for grant in found.grants] == [("gpu", 5), ("rdma", 5), ("fpga", 0)]
+
+
+def test_a_type_outside_the_joint_ones_is_chosen_alone() -> None:
+    node = inventory(*pairs(8).devices, InventoryDevice("fpga", 0, 1, "p5"))
+    found = allocated(node, question({GPUS: 1, NICS: 1, "koordinator.sh/fpga": 100}, BOTH))
+    assert (minors(found, "gpu"), minors(found, "fpga")) == ([0], [0])
+
+
+def test_without_the_annotation_types_do_not_look_at_each_other() -> None:
+    node = inventory(gpu(0, 0, "p0"), gpu(1, 1, "p1"), nic(0, 1, "p1"))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 1})), "gpu") == [0]
+
+
+def test_a_second_type_that_is_nowhere_free_is_a_refusal() -> None:
+    node = pairs(2)
+    held = [DeviceGrant("rdma", minor, 100) for minor in range(2)]
+    assert refused(node, question({GPUS: 1, NICS: 1}, BOTH), held).startswith(
+        "rdma: 1 with 1 units each asked for, none"
+    )
+
+
+def test_all_nics_may_be_asked_for_beside_gpus() -> None:
+    everywhere = {"rdma": {"allocateStrategy": "ApplyForAll"}}
+    found = allocated(pairs(4), question({GPUS: 1, NICS: 1}, BOTH, hints=everywhere))
+    assert minors(found, "rdma") == [0, 1, 2, 3]
+    assert "SamePCIe" in refused(pairs(4), question({GPUS: 1, NICS: 1}, BOTH, scope=SAME, hints=everywhere))
+    same = allocated(pairs(4), question({GPUS: 4, NICS: 1}, BOTH, scope=SAME, hints=everywhere))
+    assert minors(same, "gpu") == [0, 1, 2, 3]
+
+
+def test_devices_without_a_known_place_can_still_be_had() -> None:
+    node = inventory(gpu(0, None), nic(0, None))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
+    assert "the unknown PCIe of gpu 0" in refused(node, question({GPUS: 1, NICS: 1}, BOTH, scope=SAME))
+
+
+def test_a_search_of_no_sets_finds_nothing() -> None:
+    groups = pcie_groups([gpu(0)])
+    assert JointSearch(groups, [JointPart("gpu", 1, ())], frozenset()).choose() is None
+    assert JointSearch(groups, [JointPart("gpu", 1, (CandidateSet(()),))], frozenset()).choose() is None

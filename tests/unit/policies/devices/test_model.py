@@ -1,0 +1,27 @@
+from policies.devices.model import pcie_groups
+from tests.unit.policies.devices.build import gpu, inventory, nic
+
+
+def test_groups_are_in_the_order_of_numa_node_and_pcie_with_unknown_ones_last() -> None:
+    found = pcie_groups([gpu(0, None), gpu(1, 1, "p2"), gpu(2, 0, "p10"), gpu(3, 0, "p2"), gpu(4, 0)])
+    assert [(group.numa, group.pcie) for group in found] == [(0, "p2"), (0, "p10"), (0, None), (1, "p2"), (None, None)]
+
+
+def test_a_device_without_a_pcie_is_in_a_group_of_its_own() -> None:
+    found = pcie_groups([gpu(0), gpu(1), nic(0)])
+    assert [len(group.devices) for group in found] == [1, 1, 1]
+    assert str(found[0]) == "the unknown PCIe of gpu 0"
+
+
+def test_a_device_of_unknown_node_is_on_the_node_of_its_pcie() -> None:
+    (group,) = pcie_groups([nic(0, None, "p0"), gpu(0, 1, "p0")])
+    assert (group.numa, [device.kind for device in group.devices], str(group)) == (1, ["gpu", "rdma"], "PCIe p0")
+
+
+def test_the_same_name_on_two_nodes_is_two_pcie_and_an_unknown_node_joins_neither() -> None:
+    found = pcie_groups([gpu(0, 0, "p0"), gpu(1, 1, "p0"), nic(0, None, "p0")])
+    assert [group.numa for group in found] == [0, 1, None]
+
+
+def test_devices_of_a_type_are_listed_by_minor() -> None:
+    assert [device.minor for device in inventory(gpu(10), nic(1), gpu(2)).of("gpu")] == [2, 10]

@@ -1,0 +1,51 @@
+import pytest
+
+from policies.devices.fields import FieldError
+from policies.devices.selector import read_selector
+
+LABELS = {"speed": "100G", "vendor": "mellanox"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_matched"),
+    [
+        ({}, True),
+        ({"matchLabels": {"speed": "100G"}}, True),
+        ({"matchLabels": {"speed": "100G", "vendor": "intel"}}, False),
+        ({"matchLabels": {"model": "cx7"}}, False),
+        ({"matchExpressions": [{"key": "speed", "operator": "In", "values": ["200G", "100G"]}]}, True),
+        ({"matchExpressions": [{"key": "speed", "operator": "NotIn", "values": ["100G"]}]}, False),
+        ({"matchExpressions": [{"key": "model", "operator": "NotIn", "values": ["cx7"]}]}, True),
+        ({"matchExpressions": [{"key": "speed", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "speed", "operator": "DoesNotExist"}]}, False),
+        ({"matchLabels": {"speed": "100G"}, "matchExpressions": [{"key": "model", "operator": "Exists"}]}, False),
+    ],
+)
+def test_a_selector_matches_as_in_kubernetes(selector: object, is_matched: bool) -> None:
+    assert read_selector(selector, "selector").matches(LABELS) is is_matched
+
+
+@pytest.mark.parametrize(
+    ("selector", "problem"),
+    [
+        ({"matchlabels": {}}, "selector: unknown field 'matchlabels'; did you mean matchLabels?"),
+        ({"matchLabels": {"speed": 100}}, "selector.matchLabels.speed: expected a text in quotes, got 100"),
+        ({"matchExpressions": [{"key": "a"}]}, "selector.matchExpressions: operator is missing in {'key': 'a'}"),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "Is"}]},
+            "selector.matchExpressions.operator: expected one of In, NotIn, Exists, DoesNotExist, got 'Is'",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In"}]},
+            "selector.matchExpressions: In of 'a': give at least one value",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
+            "selector.matchExpressions: Exists of 'a': leave values out",
+        ),
+    ],
+)
+def test_what_kubernetes_would_not_accept_is_an_error(selector: object, problem: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        read_selector(selector, "selector")
+    assert str(caught.value) == problem
