@@ -1,0 +1,81 @@
+"""Make an inventory of a machine's PCI devices: GPUs, NICs with their VFs, accelerators.
+
+Devices on the same PCIe are those below the same switch, or, without a switch, below the same root complex. They are
+numbered by their addresses. Source: PCI Code and ID Assignment Specification; Documentation/ABI/testing/sysfs-bus-pci.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from policies.devices.model import (
+    FPGA,
+    GPU,
+    RDMA,
+    DeviceInventory,
+    InventoryDevice,
+    PciePath,
+    VfGroup,
+    VirtualFunction,
+    natural_order,
+)
+from sysfs.cpuset import NodeSet
+from sysfs.model import Device, Machine
+
+# Base class and subclass: VGA, 3D and other display controllers; Ethernet and InfiniBand; processing accelerators.
+_KINDS: Final = {0x0300: GPU, 0x0302: GPU, 0x0380: GPU, 0x0200: RDMA, 0x0207: RDMA, 0x1200: FPGA}
+# Display controllers of management processors: ASPEED, Matrox. They compute nothing.
+_CONSOLES: Final = frozenset({0x1A03, 0x102B})
+# Host bridge, root port, upstream port of a switch, downstream port: a shorter path has no switch in it.
+_BRIDGES_OF_A_SWITCH: Final = 4
+
+
+def inventory_of(machine: Machine) -> DeviceInventory:
+    """Return the devices of a machine; virtual functions belong to their physical one, whatever the kind."""
+    vfs: dict[str, list[Device]] = {}
+    for device in machine.devices:
+        if device.physical_function:
+            vfs.setdefault(device.physical_function, []).append(device)
+    counts: dict[str, int] = {}
+    found = []
+    for device in _in_order(machine.devices):
+        kind = _KINDS.get(device.class_code >> 8)
+        if kind is None or device.physical_function or device.vendor in _CONSOLES:
+            continue
+        minor = counts.get(kind, 0)
+        counts[kind] = minor + 1
+        found.append(
+            InventoryDevice(
+                kind,
+                minor,
+                _node_of(device, machine),
+                _pcie_of(device),
+                PciePath(device.bridges[0] if device.bridges else "", device.bridges[1:], device.address),
+                vf_groups=_vf_groups(vfs.get(device.address, ())),
+            )
+        )
+    return DeviceInventory(tuple(found))
+
+
+def _vf_groups(devices: Iterable[Device]) -> tuple[VfGroup, ...]:
+    vfs = tuple(VirtualFunction(number, device.address) for number, device in enumerate(_in_order(devices)))
+    return (VfGroup(vfs),) if vfs else ()
+
+
+def _in_order(devices: Iterable[Device]) -> list[Device]:
+    return sorted(devices, key=lambda device: natural_order(device.address))
+
+
+def _pcie_of(device: Device) -> str | None:
+    if len(device.bridges) >= _BRIDGES_OF_A_SWITCH:
+        return device.bridges[2]
+    return device.bridges[0] if device.bridges else None
+
+
+def _node_of(device: Device, machine: Machine) -> int | None:
+    """Return the device's node; where the firmware names none, that of its local CPUs if it is one, or the only one."""
+    if device.node >= 0:
+        return device.node
+    if len(machine.nodes) == 1:
+        return machine.nodes[0].id
+    local = NodeSet.of(node.id for node in machine.nodes if node.cpus & device.local_cpus)
+    return next(iter(local)) if len(local) == 1 else None

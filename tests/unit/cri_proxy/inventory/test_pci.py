@@ -1,0 +1,63 @@
+from dataclasses import replace
+
+from cri_proxy.inventory.pci import inventory_of
+from policies.devices.model import InventoryDevice, PciePath, VfGroup, VirtualFunction
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from sysfs.model import Device, Machine
+
+MACHINE = describe({"packages": 2, "cores": 2, "memory": "1Gi"})
+SWITCH = ("pci0000:3a", "0000:3a:00.0", "0000:3b:00.0", "0000:3c:00.0")
+
+
+def device(address: str, code: int, bridges: tuple[str, ...] = SWITCH, node: int = 0, **more: object) -> Device:
+    plain = Device(address, code, 0x10DE, 1, node, CpuSet.parse("0-3"), bridges)
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def found(*devices: Device, machine: Machine = MACHINE) -> tuple[InventoryDevice, ...]:
+    return inventory_of(replace(machine, devices=devices)).devices
+
+
+def test_gpus_and_nics_behind_a_switch_are_on_the_same_pcie() -> None:
+    below = (*SWITCH[:3], "0000:3c:01.0")
+    gpu, nic = found(device("0000:3d:00.0", 0x030200), device("0000:3e:00.0", 0x020000, below))
+    assert (gpu.kind, nic.kind, gpu.pcie, nic.pcie) == ("gpu", "rdma", "0000:3b:00.0", "0000:3b:00.0")
+    assert gpu.path == PciePath("pci0000:3a", SWITCH[1:], "0000:3d:00.0")
+
+
+def test_without_a_switch_the_root_complex_counts() -> None:
+    ports = [("pci0000:00", f"0000:00:0{n}.0") for n in (1, 2)]
+    found_here = found(device("0000:01:00.0", 0x030000, ports[0]), device("0000:02:00.0", 0x020700, ports[1]))
+    assert [d.pcie for d in found_here] == ["pci0000:00", "pci0000:00"]
+    assert found(device("0000:01:00.0", 0x030000, ()))[0].pcie is None
+
+
+def test_virtual_functions_belong_to_their_nic() -> None:
+    parent = "0000:3d:00.0"
+    vfs = [device(f"0000:3d:00.{n}", 0x020000, physical_function=parent) for n in (2, 1)]
+    (nic,) = found(*vfs, device(parent, 0x020000))
+    assert nic.vf_groups == (VfGroup((VirtualFunction(0, "0000:3d:00.1"), VirtualFunction(1, "0000:3d:00.2"))),)
+
+
+def test_minors_follow_the_addresses() -> None:
+    gpus = found(device("0000:b1:00.0", 0x030200), device("0000:1b:00.0", 0x030200), device("0000:02:00.0", 0x120000))
+    assert [(d.kind, d.minor, d.path.bus) for d in gpus] == [
+        ("fpga", 0, "0000:02:00.0"),
+        ("gpu", 0, "0000:1b:00.0"),
+        ("gpu", 1, "0000:b1:00.0"),
+    ]
+
+
+def test_bridges_disks_and_consoles_are_none_of_them() -> None:
+    console = device("0000:01:00.0", 0x030000, vendor=0x1A03)
+    assert found(device("0000:3a:00.0", 0x060400), device("0000:02:00.0", 0x010802), console) == ()
+
+
+def test_a_node_that_the_firmware_does_not_name_follows_from_the_local_cpus() -> None:
+    one = describe({"packages": 1, "cores": 2, "memory": "1Gi"})
+    local = device("0000:01:00.0", 0x030200, node=-1, local_cpus=CpuSet.parse("2-3"))
+    nowhere = device("0000:01:00.0", 0x030200, node=-1)
+    assert found(local)[0].numa == 1
+    assert found(nowhere)[0].numa is None
+    assert found(nowhere, machine=one)[0].numa == 0
