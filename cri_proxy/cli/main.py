@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("costs", False),
     ("check-config", True),
     ("hints", False),
+    ("devices", False),
     ("doctor", True),
     ("reset", True),
     ("config-agent", False),

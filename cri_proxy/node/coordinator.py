@@ -276,12 +276,14 @@ class Coordinator:
 
         Only the last try reports a refusal, or lets the container share where there is no room.
         """
-        wanted = replace(request, previous=row.grant.as_running)
+        wanted = replace(request, previous=row.grant.as_previous)
         return self._replan(row, wanted, is_last_try=is_last_try)
 
     def resize_pod(self, row: Row, request: Request) -> None:
         """Re-plan what containers of a pod share, of which ``row`` is one; without room they keep what they have."""
-        decision = self._ledger.policy.decide(self._ledger.allocations, replace(request, previous=row.grant.as_running))
+        decision = self._ledger.policy.decide(
+            self._ledger.allocations, replace(request, previous=row.grant.as_previous)
+        )
         if isinstance(decision, Placed) and decision.grant.share != row.grant.share:
             self.regrant((decision.grant, *decision.moved), "its pod was resized")
 

@@ -1,0 +1,1 @@
+"""The actions of ``cri-proxy devices``: a module for each."""

@@ -1,0 +1,114 @@
+"""``cri-proxy devices allocate``: choose the devices of a container, or say why it cannot have them."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from cri_proxy.cli.device_actions.request import read_document, read_question
+from cri_proxy.cli.documents import Document, DocumentCommand, add_document_options
+from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
+from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator
+from policies.devices.demand import DemandError
+from policies.devices.fields import AnnotationError
+from policies.devices.model import GPU, WHOLE, DeviceKey, PcieGroup
+from policies.devices.usage import DeviceGrant
+
+HELP = "choose the devices that a container asks for: GPUs, NICs and VFs by their place to each other"
+EXAMPLE = """\
+cri-proxy devices allocate request.yaml
+cri-proxy devices allocate request.yaml -o json
+echo '{inventory: {gpu: [{minor: 0}]}, requests: {nvidia.com/gpu: 1}}' | cri-proxy devices allocate -"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswer:
+    """The grants for a document, each with the place of its device; or the reason of a refusal."""
+
+    grants: tuple[tuple[DeviceGrant, str], ...] = ()
+    rejected: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, ())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer every document; return 1 when any is rejected. Raises CommandFailed."""
+    return DocumentCommand((), answer, answer_text, is_no=lambda found: bool(found.rejected), plain=json_value).run(
+        args
+    )
+
+
+def directory_of(args: argparse.Namespace) -> Path:
+    """Return where the paths of a file start: at the file, or here for standard input."""
+    return Path() if args.file == "-" else Path(args.file).parent
+
+
+def answer(document: Document) -> DeviceAnswer:
+    """Return the devices for a document. Raises DocumentError."""
+    found, fields = read_document(document.root, directory_of(document.args))
+    try:
+        question = read_question(document.root, fields)
+        allocator = DeviceAllocator(found.inventory)
+        allocation = allocator.allocate(question, found.held)
+    except (AnnotationError, DemandError) as error:
+        return DeviceAnswer(rejected=str(error))
+    warnings = question.annotations.warnings
+    if isinstance(allocation, CannotAllocate):
+        return DeviceAnswer(rejected=allocation.problem, warnings=warnings)
+    return DeviceAnswer(_placed(allocation, allocator.groups), warnings=warnings)
+
+
+def _placed(allocation: DeviceAllocation, groups: tuple[PcieGroup, ...]) -> tuple[tuple[DeviceGrant, str], ...]:
+    places: dict[DeviceKey, str] = {}
+    for group in groups:
+        node = "NUMA node unknown" if group.numa is None else f"NUMA node {group.numa}"
+        for device in group.devices:
+            places[device.key] = f"{node}, PCIe {group.pcie or 'unknown'}"
+    return tuple((grant, places[grant.key]) for grant in allocation.grants)
+
+
+def json_value(found: DeviceAnswer) -> dict[str, object]:
+    """Return the value of ``devices allocate -o json`` (docs/devices.md)."""
+    value: dict[str, object] = {}
+    if found.rejected:
+        value["rejected"] = found.rejected
+    for grant, _ in found.grants:
+        entries = value.setdefault(grant.kind, [])
+        if isinstance(entries, list):
+            entries.append(_entry(grant))
+    if found.warnings:
+        value["warnings"] = list(found.warnings)
+    return value
+
+
+def _entry(grant: DeviceGrant) -> dict[str, object]:
+    entry: dict[str, object] = {"minor": grant.minor, "amount": grant.amount}
+    if grant.vf:
+        entry["vf"] = grant.vf
+    if grant.kind == GPU:
+        entry["resources"] = dict(grant.resources)
+    if grant.exclusive:
+        entry["exclusive"] = str(grant.exclusive)
+    return entry
+
+
+def answer_text(found: DeviceAnswer) -> str:
+    """Return the answer for people: a line for each device, or the refusal."""
+    lines = paragraph(found.rejected, "  ", first="rejected: ") if found.rejected else []
+    rows = [
+        Cells((f"{grant.kind} {grant.minor}", _share(grant), place, f"VF {grant.vf}" if grant.vf else ""))
+        for grant, place in found.grants
+    ]
+    if rows:
+        lines += layout(rows, column_widths(rows, (20, 30, 40, 20), flexible=2, total=terminal_width()))
+    for warning in found.warnings:
+        lines += ["", *paragraph(warning, "  ", first="warning: ")]
+    return "\n".join(lines) or "nothing is asked for"
+
+
+def _share(grant: DeviceGrant) -> str:
+    share = "whole" if grant.amount == WHOLE else f"{grant.amount} of {WHOLE}"
+    return f"{share}, {grant.exclusive}" if grant.exclusive else share

@@ -1,0 +1,97 @@
+"""Render an inventory of devices: a tree of NUMA nodes and PCIe groups for people, its own file format as data."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cri_proxy.cli.render.amounts import bytes_text
+from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
+from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
+from policies.devices.usage import DeviceGrant, DeviceUse, usage_of
+from sysfs.cpuset import NodeSet
+
+
+def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) -> str:
+    """Return the devices by NUMA node and PCIe, with what containers hold of them; then the partitions of GPUs."""
+    groups = pcie_groups(inventory.devices)
+    usage = usage_of(held, inventory, groups)
+    rows: list[Cells] = []
+    node: object = ()
+    for group in groups:
+        if group.numa != node:
+            node = group.numa
+            rows.append(_heading("NUMA node unknown" if group.numa is None else f"NUMA node {group.numa}", ""))
+        rows.append(_heading(f"PCIe {group.pcie or 'unknown'}", "  "))
+        rows += (_row(device, usage.of(device)) for device in group.devices)
+    lines = layout(rows, column_widths(rows, (30, 16, 40), flexible=2, total=terminal_width()))
+    return "\n".join([*(line.rstrip() for line in lines), *_partition_lines(inventory)]) or "no devices"
+
+
+def _heading(text: str, lead: str) -> Cells:
+    return Cells((text, "", ""), lead=lead, rest=lead)
+
+
+def _row(device: InventoryDevice, use: DeviceUse) -> Cells:
+    words = [] if device.is_healthy else ["unhealthy"]
+    if device.resources.get(GPU_MEMORY):
+        words.append(f"{bytes_text(device.resources[GPU_MEMORY])} of memory")
+    vfs = [vf.bus for group in device.vf_groups for vf in group.vfs]
+    if vfs:
+        taken = len(use.vfs & set(vfs))
+        words.append(f"{len(vfs)} VF{'s' * (len(vfs) > 1)}" + (f" ({taken} in use)" if taken else ""))
+    words += (f"{key}={value}" for key, value in sorted(device.labels.items()))
+    if not use.is_idle:
+        words.append(f"{WHOLE - max(use.units, use.memory.numerator // use.memory.denominator)} of {WHOLE} free")
+    return Cells((f"{device.kind} {device.minor}", device.path.bus, ", ".join(words)), lead="    ", rest="      ")
+
+
+def _partition_lines(inventory: DeviceInventory) -> Iterator[str]:
+    by_size: dict[int, list[str]] = {}
+    for partition in inventory.partitions or ():
+        by_size.setdefault(len(partition.minors), []).append(f"{{{NodeSet.of(partition.minors)}}}")
+    if by_size:
+        yield "partitions of GPUs"
+    for size, sets in sorted(by_size.items()):
+        yield from paragraph(" ".join(sets), " " * 6, first=f"  {size:<2}  ")
+
+
+def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:
+    """Return the inventory in the format of its file (docs/devices.md)."""
+    value: dict[str, object] = {}
+    for kind in DEVICE_TYPES:
+        devices = inventory.of(kind)
+        if devices:
+            value[kind] = [_device_value(device) for device in devices]
+    if inventory.partitions is not None:
+        value["partitions"] = _partitions_value(inventory)
+    if inventory.node_labels:
+        value["node_labels"] = dict(inventory.node_labels)
+    return value
+
+
+def _device_value(device: InventoryDevice) -> Mapping[str, object]:
+    path = device.path
+    value: dict[str, object] = {
+        "minor": device.minor,
+        "numa": device.numa,
+        "pcie": device.pcie,
+        "bus": path.bus or None,
+        "labels": dict(device.labels),
+        "health": device.is_healthy,
+        "vf_groups": [
+            {"labels": dict(group.labels), "vfs": [{"minor": vf.minor, "bus": vf.bus} for vf in group.vfs]}
+            for group in device.vf_groups
+        ],
+        "resources": dict(device.resources),
+    }
+    more = {"root": path.root, "switches": list(path.switches), "uuid": device.uuid}
+    return value | {key: item for key, item in more.items() if item}
+
+
+def _partitions_value(inventory: DeviceInventory) -> Mapping[str, object]:
+    found: dict[str, list[object]] = {}
+    for partition in inventory.partitions or ():
+        entry = {"minors": list(partition.minors), "score": partition.score}
+        more = {"bandwidth": partition.bandwidth, "link": partition.link or None}
+        found.setdefault(str(len(partition.minors)), []).append(
+            entry | {key: item for key, item in more.items() if item is not None}
+        )
+    return found

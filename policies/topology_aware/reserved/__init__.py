@@ -1,1 +1,0 @@
-"""Containers of the reserved CPUs that are elsewhere while these are full."""
