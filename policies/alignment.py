@@ -27,13 +27,15 @@ class TopologyOptions:
     """The operator's choices for containers that say nothing.
 
     ``prefers_closest``: of sets of as many nodes, the one with the smallest distances. ``most_nodes``: hints are merged
-    on machines of up to so many NUMA nodes; 0 = on all.
+    on machines of up to so many NUMA nodes; 0 = on all. ``prefers_chosen_sets``: hints for devices of cost files are
+    preferred where they are the nodes of the cheapest set, not where these are few.
     """
 
     policy: TopologyPolicy = TopologyPolicy.NONE
     scope: TopologyScope = TopologyScope.CONTAINER
     prefers_closest: bool = False
     most_nodes: int = 0
+    prefers_chosen_sets: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

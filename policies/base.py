@@ -99,6 +99,7 @@ class Previous:
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
     alignment: Alignment | None = None  # as in ``Request``
     devices: tuple[str, ...] = ()  # as in ``Grant``
+    is_running: bool = False  # it gets a new size, and neither more devices nor others
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,12 @@ class Grant:
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return None
         return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment, devices=self.devices)
+
+    @property
+    def as_running(self) -> Previous | None:
+        """What a new size of this container should keep; None for kinds without a place."""
+        previous = self.as_previous
+        return None if previous is None else replace(previous, is_running=True)
 
 
 @dataclass(frozen=True, slots=True)

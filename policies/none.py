@@ -23,11 +23,24 @@ class NonePolicy(Policy):
         return {g.container: _UNTOUCHED for g in held.grants}
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
-        """Replace every grant of another policy with an empty one."""
-        managed = (g.request for g in held.grants if g.kind is not CpuKind.PRESERVE)
-        new = {r.container: Grant(r, "", CpuKind.PRESERVE) for r in (*managed, *requests)}
+        """Replace every grant of another policy with one of nothing but the devices that the container has."""
+        managed = (Grant(g.request, "", CpuKind.PRESERVE, devices=g.devices) for g in held.grants if _is_managed(g))
+        added = (Grant(r, "", CpuKind.PRESERVE, devices=_devices(held, r)) for r in requests)
+        new = {grant.container: grant for grant in (*managed, *added)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))
 
     def fallback(self, held: Allocations) -> Pinning:
         """Return nothing to write."""
         return _UNTOUCHED
+
+
+def _is_managed(grant: Grant) -> bool:
+    return grant.kind is not CpuKind.PRESERVE
+
+
+def _devices(held: Allocations, request: Request) -> tuple[str, ...]:
+    """Return the devices of a container that runs: those of its grant, or those that it is known to have had."""
+    own = held.get(request.container)
+    if own is not None:
+        return own.devices
+    return request.previous.devices if request.previous is not None else ()

@@ -146,6 +146,13 @@ class TopologyManager:
             read=most_numa_nodes,
         ),
     ] = 0
+    prefers_chosen_sets: Annotated[
+        bool,
+        Option(
+            "preferred-allocation-hints",
+            "Of the devices that annotations ask for, hints prefer the NUMA nodes of the cheapest set, not the fewest",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

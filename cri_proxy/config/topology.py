@@ -15,7 +15,9 @@ _MOST = "topologyManager.max-allowable-numa-nodes"
 
 def topology_options(chosen: TopologyManager) -> TopologyOptions:
     """Return how topology hints count, as the policies take it."""
-    return TopologyOptions(chosen.policy, chosen.scope, chosen.prefers_closest, chosen.most_nodes)
+    return TopologyOptions(
+        chosen.policy, chosen.scope, chosen.prefers_closest, chosen.most_nodes, chosen.prefers_chosen_sets
+    )
 
 
 def require_few_nodes(options: TopologyOptions, machine: Machine) -> None:

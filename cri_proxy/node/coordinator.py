@@ -276,14 +276,12 @@ class Coordinator:
 
         Only the last try reports a refusal, or lets the container share where there is no room.
         """
-        wanted = replace(request, previous=row.grant.as_previous)
+        wanted = replace(request, previous=row.grant.as_running)
         return self._replan(row, wanted, is_last_try=is_last_try)
 
     def resize_pod(self, row: Row, request: Request) -> None:
         """Re-plan what containers of a pod share, of which ``row`` is one; without room they keep what they have."""
-        decision = self._ledger.policy.decide(
-            self._ledger.allocations, replace(request, previous=row.grant.as_previous)
-        )
+        decision = self._ledger.policy.decide(self._ledger.allocations, replace(request, previous=row.grant.as_running))
         if isinstance(decision, Placed) and decision.grant.share != row.grant.share:
             self.regrant((decision.grant, *decision.moved), "its pod was resized")
 

@@ -95,9 +95,16 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
     found = [i for i, members in free.items() if members]
     if len(found) > MAX_VERTICES:
         return CannotSelect(f"{len(found)} of the free instances stand in different lines; at most {MAX_VERTICES} may")
-    sizes = [len(free[i]) for i in found]
-    pair = _pair_costs(table, found, missing)
-    kinds = [table.groups[i].kind for i in found]
+    groups = [Group(table.groups[i].kind, free[i]) for i in found]
+    return layered(groups, _pair_costs(table, found, missing), wanted, table.scale)
+
+
+def layered(groups: Sequence[Group], pair: Sequence[Sequence[int]], wanted: SetRequest, scale: int = 1) -> CostGraph:
+    """Return the graph over groups of free instances that are enough for the request, each sorted by name.
+
+    ``pair`` has the costs between two members of these groups, there and back together, in 1/``scale``.
+    """
+    kinds, sizes = [group.kind for group in groups], [len(group.members) for group in groups]
     joined = _joined(kinds, sizes, pair)
     layers: list[Layer] = []
     vertices: list[Vertex] = []
@@ -106,10 +113,10 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
         first = len(vertices)
         for positions in joined:
             if kinds[positions[0]] == kind:
-                vertices.append(_vertex(len(layers), [name for i in positions for name in free[found[i]]], wanted))
+                vertices.append(_vertex(len(layers), [groups[i].members for i in positions], wanted))
                 at.append(positions)
         layers.append(Layer(kind, wanted.counts[kind], range(first, len(vertices))))
-    return CostGraph(tuple(layers), tuple(vertices), _rows(at, pair), table.scale)
+    return CostGraph(tuple(layers), tuple(vertices), _rows(at, pair), scale)
 
 
 def _layer_order(wanted: SetRequest, kinds: Sequence[str], sizes: Sequence[int]) -> list[str]:
@@ -125,7 +132,11 @@ def _free(group: Group, wanted: SetRequest) -> tuple[str, ...]:
     return tuple(name for name in group.members if name not in wanted.busy) if wanted.busy else group.members
 
 
-def _vertex(layer: int, names: Sequence[str], wanted: SetRequest) -> Vertex:
+def _vertex(layer: int, groups: Sequence[tuple[str, ...]], wanted: SetRequest) -> Vertex:
+    """Return the vertex of these groups, each of which is sorted."""
+    if len(groups) == 1 and not wanted.must:
+        return Vertex(layer, groups[0])
+    names = [name for members in groups for name in members]
     members = sorted(names, key=lambda name: (name not in wanted.must, name_order(name)))
     return Vertex(layer, tuple(members), sum(name in wanted.must for name in names))
 
@@ -134,11 +145,11 @@ def _pair_costs(table: CostTable, groups: Sequence[int], missing: Missing) -> li
     """Return the costs between groups, there and back together."""
     unknown = None if missing is Missing.MIRROR else 0
     there = [list(map(table.costs[a].get, groups, repeat(unknown))) for a in groups]
-    together = _both_ways if missing is Missing.MIRROR else add
+    together = both_ways if missing is Missing.MIRROR else add
     return [list(map(together, row, column)) for row, column in zip(there, zip(*there, strict=True), strict=True)]
 
 
-def _both_ways(there: int | None, back: int | None) -> int:
+def both_ways(there: int | None, back: int | None) -> int:
     """Return the sum of both directions; an unknown one counts as the other."""
     if there is None:
         return 2 * (back or 0)

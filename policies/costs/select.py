@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from policies.costs import exact, singles
-from policies.costs.anneal import anneal
+from policies.costs.anneal import STEPS, anneal
 from policies.costs.demand import CannotSelect, SetRequest
 from policies.costs.exact import Clock, Found
 from policies.costs.graph import CostGraph, Missing, build_graph
@@ -30,12 +30,16 @@ class SelectMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SelectOptions:
-    """How to select. ``steps`` is the budget of the exact search, None = no end; ``seed`` is that of the annealing."""
+    """How to select. ``steps`` is the budget of the exact search, None = no end; ``seed`` is that of the annealing.
+
+    ``walk_steps`` is how long the annealing is.
+    """
 
     method: SelectMethod = SelectMethod.AUTO
     missing: Missing = Missing.ZERO
     seed: int = 0
     steps: int | None = exact.STEPS
+    walk_steps: int = STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,19 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Solution:
+    """A set as how many instances it has of each vertex of a graph; the other fields are those of ``Selection``."""
+
+    counts: tuple[int, ...]
+    cost: CostValue
+    method: SelectMethod
+    is_optimal: bool
+    greedy_cost: CostValue
+    terms: tuple[CostTerm, ...]
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _Best:
     counts: Sequence[int]
     method: SelectMethod
@@ -87,18 +104,32 @@ def select(
     graph = build_graph(table, wanted, options.missing)
     if isinstance(graph, CannotSelect):
         return graph
+    found = select_in(graph, options, is_over)
+    names = graph.members(found.counts)
+    return Selection(
+        names,
+        found.cost,
+        found.method,
+        found.is_optimal,
+        found.greedy_cost,
+        found.terms,
+        _silent(table, wanted, names, options.missing),
+        found.steps,
+    )
+
+
+def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = None) -> Solution:
+    """Return the set that the method finds in this graph, of which ``missing`` is a part already."""
     first = take_greedily(graph)
     best = _best(graph, first, options, is_over)
     cost = graph.cost(best.counts)
-    names = graph.members(best.counts)
-    return Selection(
-        names,
+    return Solution(
+        tuple(best.counts),
         _value(cost, graph),
         best.method,
         best.is_proved or not cost,
         _value(graph.cost(first), graph),
         tuple(_terms(graph, best.counts)),
-        _silent(table, wanted, names, options.missing),
         best.steps,
     )
 
@@ -134,12 +165,12 @@ def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: C
         return _Best(first, SelectMethod.GREEDY)
     short = options.steps if options.steps is not None and options.steps < SHORT_STEPS else SHORT_STEPS
     if options.method is SelectMethod.ANNEAL:
-        return _Best(anneal(graph, first, Random(options.seed)), SelectMethod.ANNEAL)
+        return _Best(anneal(graph, first, Random(options.seed), options.walk_steps), SelectMethod.ANNEAL)
     search = exact.ExactSearch(graph, first)
     found = search.run(short, is_over)
     if found.is_proved:
         return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
-    walked = anneal(graph, first, Random(options.seed))
+    walked = anneal(graph, first, Random(options.seed), options.walk_steps)
     search.offer(walked)
     found = _searched_on(graph, search, found, options.steps, is_over)
     method = SelectMethod.EXACT

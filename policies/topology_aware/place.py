@@ -8,10 +8,9 @@ Own CPUs that a pool of pass 1 or 2 has only on several domains are taken from f
 (``cleared_domain``).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
-from typing import Final
 
 from policies.base import CpuKind, Decision, Grant, Placed, Previous, Reason, Rejected
 from policies.hardware.domains import Level
@@ -28,6 +27,8 @@ from policies.topology_aware.cleared_domain import (
 )
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
+from policies.topology_aware.device_choice.choice import refused
+from policies.topology_aware.device_choice.place import place_with_devices
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
@@ -35,113 +36,72 @@ from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
-from policies.topology_aware.supply.context import PlacementContext, aligned
-from policies.topology_aware.supply.demand import Demand, Isolation, has_overflowed, off_reserved, without_whole_cores
+from policies.topology_aware.reserved.place import overflowed, with_reserved_back
+from policies.topology_aware.supply.context import PlacementContext, settled
+from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
-
-# Containers that may stay on shared CPUs after all when others go back for a container: each one costs a decision.
-MOST_SPARED: Final = 16
 
 
 def place(context: PlacementContext) -> Decision:
     """Decide where this container goes. The result has no pinning and no updates yet."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
+    lacking = refused(context)
+    if lacking is not None:
+        return lacking
     match context.demand.kind:
         case CpuKind.PRESERVE:
-            grant = Grant(context.request, "", CpuKind.PRESERVE)
-            why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
-            return Placed(grant, reasons=(why,))
+            return place_with_devices(context, _place_preserved)
         case CpuKind.RESERVED:
-            return _overflowed(context) or _place_reserved(context)
+            return place_with_devices(context, _place_off_or_on_reserved)
         case _:
-            return place_aligned(context, _place_with_reserved_back)
+            return place_aligned(context, _place_near_devices)
 
 
-def overcommit(context: PlacementContext, refused: Rejected) -> Decision:
+def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     """Place a container that only shares CPUs although no pool has the CPU time: it is booked with none.
 
     It gets the widest pool that its strict preferences allow: there its load falls on the most CPUs.
     """
-    if refused.reason.code != ReasonCode.CPU_FULL or context.demand.whole:
-        return refused
+    if refusal.reason.code != ReasonCode.CPU_FULL or context.demand.whole:
+        return refusal
     demand = replace(context.demand, shared_mcpu=0, levels_up=len(Level))
     # Its earlier place would be preferred to a wide one.
     unbooked = replace(context, demand=demand, request=replace(context.request, previous=None))
-    placement = place_aligned(unbooked, _search)
+    placement = place_aligned(unbooked, _search_near_devices)
     if isinstance(placement, Rejected):
         return placement
     pool = placement.grant.pool
     why = tuple(r for r in placement.reasons if r.code not in (ReasonCode.LEVELS_UP, ReasonCode.POOL))
     return replace(
         placement,
-        grant=replace(placement.grant, request=aligned(context.request, placement.grant.request.alignment)),
-        reasons=(reasons.overcommitted(refused.reason), *why),
-        ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refused.ranking),
+        grant=replace(placement.grant, request=settled(context.request, placement.grant)),
+        reasons=(reasons.overcommitted(refusal.reason), *why),
+        ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refusal.ranking),
     )
 
 
-def _overflowed(context: PlacementContext) -> Placed | None:
-    """Return a place on shared CPUs where more would be booked on the reserved ones than they have; None if none fits.
+def _place_preserved(context: PlacementContext) -> Decision:
+    grant = Grant(context.request, "", CpuKind.PRESERVE)
+    why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
+    return Placed(grant, reasons=(why,))
 
-    A container that asks for no CPU time takes none from the others there.
-    """
-    supply, wanted_mcpu = context.supply, context.demand.reserved_mcpu
-    if not context.tree.root.reserved or not wanted_mcpu or wanted_mcpu <= supply.reserved_free_mcpu():
-        return None
-    demand = off_reserved(context.request, context.options, context.tree.threads_per_core)
-    placement = _place_in_pool(replace(context, demand=demand))
-    if isinstance(placement, Rejected):
-        return None
-    why = reasons.reserved_full(CpuSet(context.tree.root.reserved), wanted_mcpu, supply.reserved_mcpu)
-    grant = replace(placement.grant, reserved_mcpu=wanted_mcpu)
-    return replace(placement, grant=grant, reasons=(why, *placement.reasons))
+
+def _place_off_or_on_reserved(context: PlacementContext) -> Decision:
+    return overflowed(context, _place_in_pool) or _place_reserved(context)
+
+
+def _place_near_devices(context: PlacementContext) -> Decision:
+    return place_with_devices(context, _place_with_reserved_back)
 
 
 def _place_with_reserved_back(context: PlacementContext) -> Decision:
-    placement = _place_in_pool(context)
-    return placement if isinstance(placement, Placed) else _with_reserved_back(context, placement)
+    return with_reserved_back(context, _place_in_pool)
 
 
-def _with_reserved_back(context: PlacementContext, refused: Rejected) -> Decision:
-    """Return a placement for which as few of those that overflowed go back to the reserved CPUs as suffice.
-
-    The refusal, if all of them are too few. They are the first to do with less: no other container is refused for them.
-    """
-    away = sorted(filter(has_overflowed, context.others), key=lambda grant: (-grant.shared_mcpu, grant.container))
-    best = _place_with_back(context, away) if away else None
-    if best is None:
-        return refused
-    # What lacks is CPU time of one pool, nearly always: so the largest are the fewest.
-    low, high = 1, len(away)
-    while low < high:
-        middle = (low + high) // 2
-        if (found := _place_with_back(context, away[:middle])) is not None:
-            best, high = found, middle
-        else:
-            low = middle + 1
-    back = away[:high]
-    # Some of the larger ones may be where nothing lacks. The smallest is needed beside them.
-    for grant in back[-2 : -2 - MOST_SPARED : -1]:
-        fewer = [other for other in back if other is not grant]
-        if (found := _place_with_back(context, fewer)) is not None:
-            best, back = found, fewer
-    return best
-
-
-def _place_with_back(context: PlacementContext, away: Sequence[Grant]) -> Placed | None:
-    """Return a placement once these are back on the reserved CPUs; None if there is none even then."""
-    root = context.tree.root.name  # their memory stays where it is
-    back = {g.container: replace(g, pool=root, kind=CpuKind.RESERVED, shared_mcpu=0) for g in away}
-    others = tuple(back.get(grant.container, grant) for grant in context.others)
-    supply = with_moved(context, tuple(back.values()))
-    placement = _place_in_pool(replace(context, supply=supply, others=others))
-    if isinstance(placement, Rejected):
-        return None
-    moved = back | {grant.container: grant for grant in placement.moved}
-    why = (reasons.reserved_returned(tuple(back[key] for key in sorted(back))), *placement.reasons)
-    return replace(placement, moved=tuple(moved[key] for key in sorted(moved)), reasons=why)
+def _search_near_devices(context: PlacementContext) -> Decision:
+    return place_with_devices(context, _search)
 
 
 def _place_reserved(context: PlacementContext) -> Decision:

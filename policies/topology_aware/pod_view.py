@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
-from policies.topology_aware.supply.context import aligned
+from policies.topology_aware.supply.context import settled
 from policies.topology_aware.supply.memory_account import promised_bytes
 
 _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
@@ -46,7 +46,7 @@ class PodView:
             if members is None:
                 yield grant
             for member in members or ():
-                request = aligned(member.request, grant.request.alignment)
+                request = settled(member.request, grant)
                 own = replace(grant, request=request, share=member.share)
                 yield member if own == member else own
 

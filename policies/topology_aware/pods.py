@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from policies.base import (
     Allocations,
@@ -12,6 +13,7 @@ from policies.base import (
     Pinnings,
     Placed,
     PoolView,
+    Previous,
     Reason,
     Reinstated,
     Rejected,
@@ -26,7 +28,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
-from policies.topology_aware.supply.context import aligned
+from policies.topology_aware.supply.context import settled
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -94,7 +96,7 @@ class PodSharing(Policy):
         shared = held.with_grants(*(replace(present[key], share=share) for key, share in arrival.shares.items()))
         if arrival.joins:
             fellow = present[arrival.fellows[0].container]
-            request = aligned(arrival.request, fellow.request.alignment)
+            request = settled(arrival.request, fellow)
             shared = shared.with_grants(replace(fellow, request=request, share=arrival.share))
         after = self._refitted(held, shared, arrival)
         if isinstance(after, Rejected):
@@ -113,7 +115,7 @@ class PodSharing(Policy):
         decision = decide(view.owners, _asked(arrival))
         if isinstance(decision, Rejected) or (arrival.is_plain and not view.members):
             return decision
-        request = aligned(arrival.request, decision.grant.request.alignment)
+        request = settled(arrival.request, decision.grant)
         grant = replace(decision.grant, request=request, share=arrival.share)
         updates = (Update(key, each.pinning) for each in decision.updates for key in view.containers(each.container))
         return replace(
@@ -153,7 +155,7 @@ class PodSharing(Policy):
             and not grows_memory
         ):
             return shared
-        decision = self._inner.decide(view.owners, replace(owner.request, previous=owner.as_previous))
+        decision = self._inner.decide(view.owners, replace(owner.request, previous=owner.as_running))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
         own = held.get(arrival.request.container)
@@ -229,7 +231,8 @@ class PodSharing(Policy):
         requests = (*late, *requests)
         one_by_one = any(request.pod_totals is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
-        return self._added(done, requests) if one_by_one else done
+        devices = {grant.container: grant.devices for grant in held.grants}
+        return self._added(done, requests, devices) if one_by_one else done
 
     def at_live(
         self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
@@ -256,16 +259,20 @@ class PodSharing(Policy):
             _of_each(view, result.unplaced),
         )
 
-    def _added(self, done: Reinstated, requests: Sequence[Request]) -> Reinstated:
-        """Place the requests one by one: which of them share shows with each."""
+    def _added(
+        self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, tuple[str, ...]]
+    ) -> Reinstated:
+        """Place the requests one by one, with the devices that they have: which of them share shows with each."""
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
         for request in requests:
-            decision = self.decide(held, request)
+            had = request.previous.devices if request.previous is not None else devices.get(request.container, ())
+            decision = self._decide(held, arrival_of(held, request), partial(self._inner.decide_running, devices=had))
             if isinstance(decision, Placed):
                 held = held.with_grants(*decision.moved, decision.grant)
                 replaced[request.container] = reasons.ADDED
             else:
-                shared = self._each_of(held, (replace(request, pod_totals=None),))
+                previous = request.previous or Previous("", CpuSet(), devices=had)
+                shared = self._each_of(held, (replace(request, pod_totals=None, previous=previous),))
                 held = shared.allocations
                 unplaced.update(shared.unplaced)
         return Reinstated.of(held, replaced, unplaced)

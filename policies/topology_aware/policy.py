@@ -19,12 +19,14 @@ from policies.base import (
     Request,
     Update,
 )
+from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.defaults import defaults_of
+from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
@@ -55,6 +57,7 @@ class TopologyAware(Policy):
         super().__init__(machine, options, inventory)
         self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
+        self._catalog = DeviceCatalog(machine, inventory)
         empty = Allocations()
         self._last = (empty, empty_supply(self._tree, 0))
 
@@ -85,21 +88,29 @@ class TopologyAware(Policy):
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes, given what others hold."""
         before = self._supply(held)
-        context = context_of(self._options, held, before, request)
+        context = context_of(self._options, held, before, request, self._catalog)
         placement = place(context)
         if isinstance(placement, Placed):
             placement = with_rebalanced(context, held, placement)
         return self._complete(context, before, placement)
 
+    def decide_running(self, held: Allocations, request: Request, *, devices: tuple[str, ...]) -> Decision:
+        """Decide where a container goes that runs already: with these devices but those of others, and no more."""
+        before = self._supply(held)
+        context = context_of(self._options, held, before, request, self._catalog)
+        others = holders(context.others)
+        context = replace(context, devices=tuple(device for device in devices if device not in others))
+        return self._complete(context, before, place(context))
+
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
         before = self._supply(held)
-        context = context_of(self._options, held, before, request)
+        context = context_of(self._options, held, before, request, self._catalog)
         return self._complete(context, before, overcommit(context, refused))
 
     def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
         """Return why no NUMA nodes satisfy the topology policy for this pod."""
-        return pod_refused(context_of(self._options, held, self._supply(held), request))
+        return pod_refused(context_of(self._options, held, self._supply(held), request, self._catalog))
 
     def _complete(self, context: PlacementContext, before: Supply, placement: Decision) -> Decision:
         """Return the decision with the pinnings that follow from it; ``before`` is the supply of all grants."""
@@ -160,7 +171,7 @@ class TopologyAware(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
-        return reinstate(self._tree, self._options, held, requests)
+        return reinstate((self._tree, self._options, self._catalog), held, requests)
 
     def at_live(
         self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]

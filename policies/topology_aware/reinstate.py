@@ -5,8 +5,11 @@ from dataclasses import replace
 
 from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
+from policies.costs.catalog import DeviceCatalog
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
+from policies.topology_aware.device_choice import reasons as device_reasons
+from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.home import LocalMemory, in_pool
 from policies.topology_aware.memory.reinstate import (
@@ -20,7 +23,7 @@ from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import place
 from policies.topology_aware.reason_codes import ReasonCode
-from policies.topology_aware.supply.context import aligned, context_of
+from policies.topology_aware.supply.context import PlacementContext, context_of, settled
 from policies.topology_aware.supply.demand import demand_of, has_overflowed
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -28,14 +31,16 @@ from sysfs.cpuset import CpuSet, NodeSet
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
 
-def reinstate(
-    tree: PoolTree, options: TopologyAwareOptions, held: Allocations, requests: Sequence[Request]
-) -> Reinstated:
+Site = tuple[PoolTree, TopologyAwareOptions, DeviceCatalog]
+
+
+def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Reinstated:
     """Keep every grant that is legal here, place the others again, then place the requests in their order.
 
-    A container that ``place`` rejects shares the root with nothing booked, and is reported.
+    A container that ``place`` rejects shares the root with nothing booked, and is reported. All of them run: each has
+    the devices that it had, whatever the inventory has now.
     """
-    work = _Reinstatement(tree, options, held.withheld)
+    work = _Reinstatement(*site, held.withheld)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     work.rezone()
     for grant, reason in illegal:
@@ -56,13 +61,15 @@ def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
 class _Reinstatement:
     """The grants and reasons while they are rebuilt; never leaves this module."""
 
-    def __init__(self, tree: PoolTree, options: TopologyAwareOptions, withheld: CpuSet) -> None:
+    def __init__(self, tree: PoolTree, options: TopologyAwareOptions, catalog: DeviceCatalog, withheld: CpuSet) -> None:
         self._tree = tree
         self._options = options
+        self._catalog = catalog
         self._held = Allocations((), withheld)
         self._supply = empty_supply(tree, withheld.mask)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
+        self._lost: dict[ContainerKey, Reason] = {}  # devices that two saved grants have
         self._without_nodes: list[Grant] = []  # as saved; some of their memory nodes are gone
 
     def keep(self, grant: Grant) -> Reason | None:
@@ -70,6 +77,7 @@ class _Reinstatement:
         problem = why_illegal(self._options, self._supply, grant)
         if problem:
             return reasons.illegal(problem)
+        grant = self._without_taken(grant)
         if grant.spill.mask & ~self._supply.memory.nodes.every:
             grant = replace(grant, spill=NodeSet(grant.spill.mask & self._supply.memory.nodes.every))
         supply = self._supply.plus(grant)
@@ -116,18 +124,42 @@ class _Reinstatement:
 
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
-        placement = place(context_of(self._options, self._held, self._supply, request))
+        devices = self._devices_of(keep, request, old)
+        placement = place(self._context(self._options, request, devices))
         if isinstance(placement, Rejected) and placement.reason.code == ReasonCode.STRICT_TOPOLOGY:
             lenient = replace(self._options, topology=TopologyOptions())  # it runs already
             unmerged = replace(request, preferences=replace(request.preferences, topology_policy=None), alignment=None)
-            placement = place(context_of(lenient, self._held, self._supply, unmerged))
+            placement = place(self._context(lenient, unmerged, devices))
         if isinstance(placement, Rejected):
-            self._share_root(keep, placement.reason)
+            self._share_root(keep, placement.reason, devices)
             return
-        grant = replace(placement.grant, request=aligned(keep, placement.grant.request.alignment))
+        grant = replace(placement.grant, request=settled(keep, placement.grant))
         self._moved(placement.moved)
         self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
         self._replaced[keep.container] = reason
+
+    def _context(self, options: TopologyAwareOptions, request: Request, devices: tuple[str, ...]) -> PlacementContext:
+        context = context_of(options, self._held, self._supply, request, self._catalog)
+        return replace(context, devices=devices)
+
+    def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> tuple[str, ...]:
+        """Return the devices of a running container that is placed again, without those that another one holds."""
+        own = old or self._held.get(keep.container)
+        if own is None:
+            devices = request.previous.devices if request.previous is not None else ()
+            own = Grant(keep, "", CpuKind.PRESERVE, devices=devices)
+        return self._without_taken(own).devices
+
+    def _without_taken(self, grant: Grant) -> Grant:
+        """Return a grant without devices of which a kept one is the holder already, and record that."""
+        if not grant.devices:
+            return grant
+        held = holders(g for g in self._held.grants if g.container != grant.container)
+        lost = [device for device in grant.devices if device in held]
+        if not lost:
+            return grant
+        self._lost[grant.container] = device_reasons.taken(lost, held[lost[0]])
+        return replace(grant, devices=tuple(device for device in grant.devices if device not in held))
 
     def _moved(self, grants: Sequence[Grant]) -> None:
         """Record why others changed: they moved to a wider pool, or got more memory nodes."""
@@ -141,7 +173,7 @@ class _Reinstatement:
         if grant.container not in self._unplaced:
             self._replaced.setdefault(grant.container, reason)
 
-    def _share_root(self, request: Request, reason: Reason) -> None:
+    def _share_root(self, request: Request, reason: Reason, devices: tuple[str, ...]) -> None:
         if not self._supply.has_shared_cpus:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
@@ -149,7 +181,9 @@ class _Reinstatement:
         plan = plan_leniently(context.supply, context.others, request, LocalMemory(root.mems), held=held)
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
-        grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)
+        grant = Grant(
+            request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold, devices=devices
+        )
         held_spill = NodeSet() if context.own is None else context.own.spill
         grant = spilling(context.supply.memory.nodes, grant, self._options, held_spill)
         self._moved(plan.widened)
@@ -160,7 +194,7 @@ class _Reinstatement:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        bare = replace(bare, spill=grant.spill)
+        bare = replace(bare, spill=grant.spill, devices=grant.devices)
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.DEMOTED
@@ -174,7 +208,7 @@ class _Reinstatement:
 
     def result(self) -> Reinstated:
         """Return the outcome. Containers whose grant is the same as before are kept."""
-        return Reinstated.of(self._held, self._replaced, self._unplaced)
+        return Reinstated.of(self._held, self._lost | self._replaced, self._unplaced)
 
 
 def why_illegal(options: TopologyAwareOptions, supply: Supply, grant: Grant) -> str:

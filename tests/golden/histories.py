@@ -35,7 +35,14 @@ _CROWD: Final = 14
 MACHINES: Final = ("1s1n-nosmt", "1s2n-l3", "2s-pmem", "2s2n-offline", "2s3n-movable", "2s4n-hbm", "2s4n-isol", "4s4n")
 
 # Fields of later versions, as a value shows them where they say nothing: a mark is the same with and without them.
-ADDED_SINCE: Final = ("pod_totals=None", "share=None")
+ADDED_SINCE: Final = (
+    "pod_totals=None",
+    "share=None",
+    "devices=()",
+    "is_running=False",
+    "most_nodes=0",
+    "prefers_chosen_sets=False",
+)
 
 
 def told(name: str) -> str:
@@ -45,7 +52,7 @@ def told(name: str) -> str:
 
 def _lines(name: str) -> Iterator[str]:
     world = start(ours(name), random.Random(name))
-    yield f"{world.options}"
+    yield _without_unset(f"{world.options}")
     for number in range(STEPS):
         # Each step has its own chance: a changed answer does not change every event after it.
         step = _event_at(world, random.Random(f"{name} {number}"), number).happen(world)
@@ -97,10 +104,14 @@ def _place(grant: Grant) -> str:
 
 def _mark(step: Step) -> str:
     """Eight digits that stand for all that the policy says of this step; fields that were added since count if set."""
-    told = "\n".join(map(repr, _everything(step, step.after)))
-    for unset in ADDED_SINCE:
-        told = told.replace(f", {unset}", "")
+    told = _without_unset("\n".join(map(repr, _everything(step, step.after))))
     return hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+def _without_unset(text: str) -> str:
+    for unset in ADDED_SINCE:
+        text = text.replace(f", {unset}", "")
+    return text
 
 
 def _everything(step: Step, world: World) -> Iterator[object]:

@@ -168,6 +168,7 @@ def _topology(chosen: TopologyOptions | None) -> list[str]:
     if chosen is None or chosen.policy is TopologyPolicy.NONE:
         return []
     options = ["prefer-closest-numa-nodes"] if chosen.prefers_closest else []
+    options += ["preferred-allocation-hints"] if chosen.prefers_chosen_sets else []
     options += [f"max-allowable-numa-nodes {chosen.most_nodes}"] if chosen.most_nodes else []
     return [f"topology policy: {', '.join([chosen.policy, f'scope {chosen.scope}', *options])}"]
 

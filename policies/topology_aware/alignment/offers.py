@@ -1,4 +1,4 @@
-"""Offer the NUMA nodes that can serve a container: for CPUs to own, memory with huge pages, and devices it has. Pure.
+"""Offer the NUMA nodes that can serve a container: for CPUs to own or share, and memory with huge pages. Pure.
 
 The sets are sets of nodes with CPUs. A node without CPUs belongs to the nodes that are nearest to it, as it does in the
 pools: its memory is theirs (docs/hints.md). What is free is what this policy could give: shares move to wider pools for
@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policies.base import DeviceLocality, HugePageLimit
+from policies.alignment import DeviceAmount
+from policies.base import HugePageLimit, Request
 from policies.hardware.pools import memory_at
-from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.model import Amount, Hint, Hints, Unlisted
 from policies.hints.node_sets import by_size, offered, sums, unions
 from policies.hints.search import fewest_nodes
@@ -30,8 +30,7 @@ from sysfs.model import Machine, NumaNode
 MOST_LISTED: Final = 8
 """Nodes of a machine whose sets are listed, as many as the kubelet allows: more than 255 sets would take longer than
 the rest of a decision. With more nodes the sets are given by what each node has."""
-_SHOWN: Final = 8  # nodes in a sentence
-_POD_RESOURCES: Final = "podresapi:"
+SHOWN: Final = 8  # nodes in a sentence
 _PerNode = tuple[Sequence[int], int]  # what each node has, what is asked
 
 
@@ -43,6 +42,7 @@ class Asked:
     memory_bytes: int
     huge_pages: tuple[HugePageLimit, ...]
     is_of_pod: bool = False
+    devices: tuple[DeviceAmount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,15 @@ def asked_of(context: PlacementContext, *, is_of_pod: bool) -> Asked:
         shares = context.options.prefer_shared if prefers_shared is None else prefers_shared
         whole = whole if shares else max(whole, pod.cpu_mcpu // 1000)
         memory_bytes = max(memory_bytes, pod.memory_bytes)
-    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod)
+    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod, _devices(request, is_of_pod=is_of_pod))
+
+
+def _devices(request: Request, *, is_of_pod: bool) -> tuple[DeviceAmount, ...]:
+    """Return how many devices of each type are asked for by annotation; of its pod's, where they are more."""
+    counts = {amount.kind: amount.count for amount in request.preferences.devices}
+    for amount in request.pod_sums.devices if is_of_pod and request.pod_sums is not None else ():
+        counts[amount.kind] = max(amount.count, counts.get(amount.kind, 0))
+    return tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
 
 
 def cpu_nodes(machine: Machine) -> tuple[NumaNode, ...]:
@@ -109,7 +117,7 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
             known.append((gives, most >= asked.whole))
             found = _with_enough(context.tree.machine, [(gives, asked.whole)], [(has, asked.whole)])
             hints = found if most >= asked.whole else ()
-            yield ResourceHints("cpu", hints, words + kind, _by_node(nodes, gives), "cpu_request_mcpu")
+            yield ResourceHints("cpu", hints, words + kind, free_text(nodes, gives), "cpu_request_mcpu")
 
 
 def free_in(context: PlacementContext, within: int) -> str:
@@ -117,7 +125,7 @@ def free_in(context: PlacementContext, within: int) -> str:
     *_, (free, _, kind) = _kinds(context)
     room = room_of(with_shares_in_root(context).supply, keep_busy=False)
     nodes = [node for node in cpu_nodes(context.tree.machine) if within >> node.id & 1]
-    return _by_node(nodes, [f"{_given(context, room, node, free)}{kind}" for node in nodes])
+    return free_text(nodes, [f"{_given(context, room, node, free)}{kind}" for node in nodes])
 
 
 def share_hints(context: PlacementContext) -> ResourceHints:
@@ -131,7 +139,7 @@ def share_hints(context: PlacementContext) -> ResourceHints:
     fits = [int(mcpu >= wanted and mcpu > 0) for mcpu in free]
     found = _with_enough(context.tree.machine, [(fits, 1)], [([1] * len(nodes), 1)])
     words = f"{wanted}m to share" if wanted else "a CPU to share"
-    return ResourceHints("cpu", found, words, _by_node(nodes, [f"{mcpu}m" for mcpu in free]), "cpu_request_mcpu")
+    return ResourceHints("cpu", found, words, free_text(nodes, [f"{mcpu}m" for mcpu in free]), "cpu_request_mcpu")
 
 
 def _kinds(context: PlacementContext) -> Iterator[tuple[int, int, str]]:
@@ -175,14 +183,14 @@ def memory_hints(context: PlacementContext, asked: Asked) -> tuple[ResourceHints
     free = [sum(amount for node, amount in left.items() if zone >> node & 1) for zone in places]
     result = []
     if asked.memory_bytes:
-        words = _by_node(nodes, [amount_text(max(0, amount)) for amount in free])
+        words = free_text(nodes, [amount_text(max(0, amount)) for amount in free])
         field = "memory_limit_bytes" if request.memory_limit_bytes else "memory_request_bytes"
         result.append(ResourceHints("memory", found, amount_text(asked.memory_bytes), words, field))
     for pages in asked.huge_pages:
         pool = account.huge_pages.pools.get(pages.page_bytes)
         has = [amount_text(pool.capacity(zone)) if pool is not None else "none" for zone in places]
         name = f"hugepages-{amount_text(pages.page_bytes).replace(' ', '').removesuffix('B')}"
-        words = f"{_by_node(nodes, has)} in all"
+        words = f"{free_text(nodes, has)} in all"
         result.append(ResourceHints(name, found, amount_text(pages.limit_bytes), words, "huge_pages"))
     return tuple(result)
 
@@ -260,59 +268,10 @@ def _amount(ids: Sequence[int], per_node: _PerNode) -> Amount:
     return Amount(tuple(max(0, by_id.get(i, 0)) for i in range(max(ids) + 1)), wanted)
 
 
-def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
-    """Yield the hints of the devices that the container has, by resource: sets that have a node of each of them.
-
-    Which devices it has, others have chosen. Mounts have no hints, as in the kubelet.
-    """
-    machine = context.tree.machine
-    found: dict[str, dict[str, int]] = {}
-    for place in context.request.hints:
-        resource, nodes = _resource_of(place.source), _nodes_of(machine, place)
-        if resource and nodes:
-            found.setdefault(resource, {})[place.source] = nodes
-    every = sum(1 << node.id for node in cpu_nodes(machine))
-    for resource, places in found.items():
-        chosen = frozenset(places)
-        request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
-        offers = DeviceProvider(every, {resource: request}, MOST_LISTED).offers()
-        wanted = f"{len(places)} device{'' if len(places) == 1 else 's'}"
-        yield ResourceHints(resource, offers[resource], wanted, _devices_text(places), "hints")
-
-
-def _resource_of(source: str) -> str:
-    """Return the resource that a device is counted as; '' for a mount.
-
-    >>> _resource_of("podresapi:example.com/nic/n0,n1"), _resource_of("/dev/nvidia0"), _resource_of("0000:3b:00.0")
-    ('example.com/nic', '/dev/nvidia', 'PCI devices')
-    """
-    if source.startswith(_POD_RESOURCES):
-        return source.removeprefix(_POD_RESOURCES).rpartition("/")[0]
-    if source.startswith("/"):
-        return source.rstrip("0123456789") if source.startswith("/dev/") else ""
-    return "PCI devices"
-
-
-def _nodes_of(machine: Machine, place: DeviceLocality) -> int:
-    """Return the nodes with CPUs that a device is at; 0 where that is not known, or all of them."""
-    every = near = 0
-    for node in cpu_nodes(machine):
-        every |= 1 << node.id
-        if node.id in place.nodes or (not place.nodes and node.cpus.mask & place.cpus.mask):
-            near |= 1 << node.id
-    for node in machine.nodes if not near else ():
-        near |= node.near.mask if node.id in place.nodes else 0
-    return near & every if near & every != every else 0
-
-
-def _devices_text(places: dict[str, int]) -> str:
-    names = [f"{source} on {nodes_text(nodes)}" for source, nodes in sorted(places.items())]
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
-def _by_node(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:
+def free_text(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:
+    """Return what each of these nodes has, in words."""
     pairs = [f"{amount} on node {node.id}" for node, amount in zip(nodes, amounts, strict=True)]
-    return ", ".join(pairs[:_SHOWN]) + (f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else "")
+    return ", ".join(pairs[:SHOWN]) + (f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else "")
 
 
 def nodes_text(nodes: int) -> str:
@@ -321,7 +280,7 @@ def nodes_text(nodes: int) -> str:
     >>> nodes_text(0b10), nodes_text(0b111), nodes_text(0x3ff)
     ('NUMA node 1', 'NUMA nodes 0, 1 and 2', 'NUMA nodes 0-9')
     """
-    if nodes.bit_count() > _SHOWN:
+    if nodes.bit_count() > SHOWN:
         return f"NUMA nodes {NodeSet(nodes)}"
     ids = [str(i) for i in range(nodes.bit_length()) if nodes >> i & 1]
     if len(ids) == 1:

@@ -1,9 +1,11 @@
 """``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from policies.alignment import Alignment
-from policies.base import Allocations, Grant, Request
+from policies.base import Allocations, DeviceLocality, Grant, Request
+from policies.costs.catalog import DeviceCatalog
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
@@ -15,7 +17,10 @@ class PlacementContext:
     """A request, and what the machine and others leave to it.
 
     ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, if the container runs
-    and gets a new size.
+    and gets a new size, or is created again.
+
+    ``catalog`` has the devices to choose from; None: none are chosen, and it keeps those that it holds. ``devices`` are
+    those of a container that runs, whatever it asks for; None: as the request has it.
     """
 
     tree: PoolTree
@@ -25,14 +30,42 @@ class PlacementContext:
     request: Request
     demand: Demand
     own: Grant | None = None
+    catalog: DeviceCatalog | None = None
+    devices: tuple[str, ...] | None = None
 
 
-def context_of(options: TopologyAwareOptions, held: Allocations, supply: Supply, request: Request) -> PlacementContext:
+def context_of(
+    options: TopologyAwareOptions,
+    held: Allocations,
+    supply: Supply,
+    request: Request,
+    catalog: DeviceCatalog | None = None,
+) -> PlacementContext:
     """Return the input for placing this request. ``supply`` is that of all grants in ``held``."""
     own, tree = held.get(request.container), supply.tree
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
-    return PlacementContext(tree, options, supply if own is None else supply.minus(own), others, request, demand, own)
+    left = supply if own is None else supply.minus(own)
+    return PlacementContext(tree, options, left, others, request, demand, own, catalog)
+
+
+def settled(request: Request, grant: Grant) -> Request:
+    """Return the request as it stays with this grant: within its NUMA nodes, near the devices chosen for it."""
+    return near(aligned(request, grant.request.alignment), localities_of(grant.request, grant.devices))
+
+
+def localities_of(request: Request, devices: Collection[str]) -> tuple[DeviceLocality, ...]:
+    """Return where these devices of an inventory are, as far as the request has it."""
+    return tuple(hint for hint in request.hints if hint.source in devices) if devices else ()
+
+
+def near(request: Request, places: tuple[DeviceLocality, ...]) -> Request:
+    """Return the request with these places of devices, in place of those of the same names."""
+    if not places:
+        return request
+    names = {place.source for place in places}
+    hints = (*(hint for hint in request.hints if hint.source not in names), *places)
+    return request if hints == request.hints else replace(request, hints=hints)
 
 
 def aligned(request: Request, alignment: Alignment | None) -> Request:

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 from policies.base import Allocations, CpuKind, Grant, Pinning
 from policies.none import NonePolicy
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import options, placed, request
+from tests.unit.policies.build import before, options, placed, request
+from tests.unit.policies.devices import GPU, amounts
 
 MACHINE = small_machine()
 POLICY = NonePolicy(MACHINE, options(MACHINE))
@@ -32,3 +35,13 @@ def test_a_release_touches_nobody() -> None:
 def test_the_only_pool_is_the_machine() -> None:
     (root,) = POLICY.pools(Allocations())
     assert (root.name, root.shared) == ("root", MACHINE.online)
+
+
+def test_devices_are_not_chosen_and_stay_with_containers_that_have_them() -> None:
+    holder = Grant(request("h/c", devices=amounts(gpu=1)), "root", CpuKind.SHARED, devices=(f"{GPU}/0",))
+    had = replace(before("root"), devices=(f"{GPU}/1",))
+    assert placed(POLICY.decide(Allocations(), request("a/c", devices=amounts(gpu=1)))).grant.devices == ()
+    found = POLICY.reinstate(Allocations().with_grants(holder, OWNER), [request("n/c", previous=had), request("x/c")])
+    assert [grant.devices for grant in found.allocations.grants] == [(f"{GPU}/0",), (f"{GPU}/1",), (), ()]
+    again = POLICY.reinstate(found.allocations, [request("h/c")])
+    assert again.allocations.grants[0].devices == (f"{GPU}/0",)

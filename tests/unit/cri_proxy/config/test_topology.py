@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,11 @@ def warnings(text: str, machine: Machine) -> tuple[str, ...]:
 
 
 def test_all_options_reach_the_policy() -> None:
-    text = "{policy: restricted, scope: pod, prefer-closest-numa-nodes: true, max-allowable-numa-nodes: 12}"
+    flags = "prefer-closest-numa-nodes: true, preferred-allocation-hints: true"
+    text = f"{{policy: restricted, scope: pod, max-allowable-numa-nodes: 12, {flags}}}"
     config = parse_config(f"topologyManager: {text}")
-    wanted = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD, prefers_closest=True, most_nodes=12)
+    plain = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    wanted = replace(plain, prefers_closest=True, most_nodes=12, prefers_chosen_sets=True)
     assert topology_options(config.topology_manager) == wanted
     assert policy_options(config, nodes(2), NOWHERE).options.topology == wanted
 

@@ -38,11 +38,11 @@ def test_the_whole_picture() -> None:
 
 def test_the_topology_policy_stands_below_the_title_with_its_scope_and_options() -> None:
     plain = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
-    full = replace(plain, prefers_closest=True, most_nodes=16)
+    full = replace(plain, prefers_closest=True, most_nodes=16, prefers_chosen_sets=True)
     lines = [render_status(replace(status_view(), topology=chosen)).splitlines()[1:3] for chosen in (plain, full)]
     assert lines[0] == ["topology policy: restricted, scope pod", ""]
     assert lines[1][0] == "topology policy: restricted, scope pod, prefer-closest-numa-nodes,"
-    assert lines[1][1].strip() == "max-allowable-numa-nodes 16"
+    assert lines[1][1].strip() == "preferred-allocation-hints, max-allowable-numa-nodes 16"
     assert render_status(replace(status_view(), topology=TopologyOptions())) == EXPECTED
 
 

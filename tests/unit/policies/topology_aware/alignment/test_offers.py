@@ -7,12 +7,12 @@ from policies.alignment import PodSums
 from policies.base import DeviceLocality, Grant, HugePageLimit, Request
 from policies.hints.model import Unlisted
 from policies.preferences import Threads
+from policies.topology_aware.alignment.device_request import device_hints
 from policies.topology_aware.alignment.offers import (
     Asked,
     ResourceHints,
     asked_of,
     cpu_hints,
-    device_hints,
     memory_hints,
     mems_of,
     share_hints,

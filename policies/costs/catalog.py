@@ -1,0 +1,185 @@
+"""What the devices of an inventory cost on one machine: to parts of its CPUs, and to each other."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from policies.costs.derive_scale import SAME_L3, SAME_NODE, NodeScale
+from policies.costs.graph import Missing, both_ways
+from policies.costs.inventory import Inventory
+from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, name_order
+from policies.costs.table import CostTable, Group
+from sysfs.model import Cpu, Machine
+
+MOST_PARTS: Final = 64
+"""Parts that the CPUs of a machine are joined to: a choice compares each with each device."""
+
+
+class DeviceCatalog:
+    """The devices, the parts of the CPUs, and the costs between them; made once for an inventory and a machine.
+
+    A *part* is a set of CPUs which no device tells apart: those of one L3 domain, of one NUMA node where there would be
+    too many parts, or of several nodes. Costs of pairs are both directions together, in 1/``scale``; those between
+    CPUs are the kernel's (docs/costs.md), those of devices the inventory's.
+    """
+
+    def __init__(self, machine: Machine, inventory: Inventory) -> None:
+        """Bind to both; the costs are worked out when they are first asked for."""
+        self._machine = machine
+        self._table: CostTable = inventory.table
+        self._missing = inventory.missing
+        self._scale = NodeScale(machine)
+        self._rows: dict[int, list[int]] = {}
+        self.devices: Final[Mapping[str, tuple[str, ...]]] = {
+            kind: tuple(sorted(names, key=name_order)) for kind, names in inventory.devices.items()
+        }
+        """The devices of each type, in the order of their names."""
+        self.scale: Final = inventory.table.scale
+        self.groups: Final[tuple[Group, ...]] = tuple(
+            group for group in inventory.table.groups if group.kind not in SYSTEM_TYPES
+        )
+        """Devices that no cost tells apart, by type and then name."""
+
+    @cached_property
+    def _indexes(self) -> tuple[int, ...]:
+        """The index in the table of each group of devices."""
+        return tuple(i for i, group in enumerate(self._table.groups) if group.kind not in SYSTEM_TYPES)
+
+    @cached_property
+    def _profiles(self) -> Mapping[int, tuple[int, ...]]:
+        """What each CPU costs each group of devices."""
+        known: dict[int, tuple[int, ...]] = {}
+        for i, group in enumerate(self._table.groups):
+            if group.kind == CPU_TYPE:
+                costs = tuple(self._pair(i, d) for d in self._indexes)
+                known |= {cpu: costs for name in group.members if (cpu := _number(name)) >= 0}
+        nothing = (0,) * len(self._indexes)
+        return {cpu.id: known.get(cpu.id, nothing) for cpu in self._machine.cpus}
+
+    @cached_property
+    def _members(self) -> tuple[tuple[Cpu, ...], ...]:
+        """The CPUs of each part, in the order of their lowest."""
+        l3 = {cpu: cache.index for cache in self._machine.caches if cache.level == 3 for cpu in cache.cpus}
+        ways: tuple[Callable[[Cpu], Hashable], ...] = (
+            lambda cpu: (cpu.node, l3.get(cpu.id, -1), self._profiles[cpu.id]),
+            lambda cpu: (cpu.node, self._profiles[cpu.id]),
+            lambda cpu: cpu.node,
+        )
+        for way in ways:
+            parts = _grouped(self._machine.cpus, way)
+            if len(parts) <= MOST_PARTS:
+                return tuple(map(tuple, parts))
+        at = {id(part): i * MOST_PARTS // len(parts) for i, part in enumerate(parts)}
+        joined: list[list[Cpu]] = [[] for _ in range(MOST_PARTS)]
+        for part in parts:
+            joined[at[id(part)]] += part
+        return tuple(map(tuple, joined))
+
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """The masks of the parts of the CPUs, each in one NUMA node if there are no more nodes than ``MOST_PARTS``."""
+        return tuple(sum(1 << cpu.id for cpu in part) for part in self._members)
+
+    @cached_property
+    def cpu_groups(self) -> tuple[Group, ...]:
+        """The CPUs of the parts as instances of the type ``cpu``."""
+        return tuple(Group(CPU_TYPE, tuple(f"{CPU_TYPE}/cpu{cpu.id}" for cpu in part)) for part in self._members)
+
+    def row(self, index: int) -> Sequence[int]:
+        """Return the costs of a pair with this part or group to every part, then to every group of devices.
+
+        Parts come first: group ``g`` has the index ``len(parts) + g``. The own entry is the cost between two members.
+        """
+        known = self._rows.get(index)
+        if known is None:
+            known = self._rows[index] = self._row(index)
+        return known
+
+    def _row(self, index: int) -> list[int]:
+        count = len(self.parts)
+        if index < count:
+            to_cpus = [self.scale * self._between_parts(index, other) for other in range(count)]
+            return [*to_cpus, *self._to_devices[index]]
+        device = self._indexes[index - count]
+        return [row[index - count] for row in self._to_devices] + [self._pair(device, d) for d in self._indexes]
+
+    @cached_property
+    def _to_devices(self) -> tuple[tuple[int, ...], ...]:
+        """What the CPUs of each part cost each group of devices, on average, rounded down."""
+        return tuple(_mean([self._profiles[cpu.id] for cpu in part]) for part in self._members)
+
+    def _between_parts(self, one: int, other: int) -> int:
+        """Return the cost of a pair of CPUs of these parts by the kernel's topology, both directions together."""
+        nodes, others = ({cpu.node for cpu in self._members[part]} for part in (one, other))
+        if one == other and len(nodes) == 1:
+            return 2 * (SAME_L3 if self._is_in_one_l3(one) else SAME_NODE)
+        return 2 * min(self._scale.between(a, b) for a in nodes for b in others)
+
+    def _is_in_one_l3(self, part: int) -> bool:
+        cpus = self.parts[part]
+        return any(cache.level == 3 and not cpus & ~cache.cpus.mask for cache in self._machine.caches)
+
+    def _pair(self, one: int, other: int) -> int:
+        """Return the cost of a pair of members of these groups of the table; an unknown one is as the option says."""
+        unknown = None if self._missing is Missing.MIRROR else 0
+        costs = self._table.costs
+        return both_ways(costs[one].get(other, unknown), costs[other].get(one, unknown))
+
+    @cached_property
+    def _localities(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for g, group in enumerate(self.groups):
+            costs = [row[g] for row in self._to_devices]
+            least = min(costs, default=0)
+            near = [part for part, cost in zip(self.parts, costs, strict=True) if cost == least]
+            found |= dict.fromkeys(group.members, sum(near) if len(near) < len(costs) else 0)
+        return found
+
+    def near(self, device: str) -> int:
+        """Return the CPUs that a device costs least, as a mask; 0: its costs tell no CPUs apart, or it is unknown."""
+        return self._localities.get(device, 0)
+
+    def nodes(self, device: str) -> int:
+        """Return the NUMA nodes of the CPUs near a device as a mask; 0 where all are, or nothing is known."""
+        near = self.near(device)
+        every = found = 0
+        for node in self._machine.nodes:
+            every |= bool(node.cpus) << node.id
+            found |= bool(node.cpus.mask & near) << node.id
+        return 0 if found == every else found
+
+    @cached_property
+    def costed(self) -> frozenset[str]:
+        """The types of which some device costs something to a CPU or to a device."""
+        first = len(self.parts)
+        return frozenset(group.kind for g, group in enumerate(self.groups) if any(self.row(first + g)))
+
+    @cached_property
+    def silent(self) -> frozenset[str]:
+        """The devices without any known cost, of types of which another one has some."""
+        spoken = {i for i, row in enumerate(self._table.costs) if row}
+        if self._missing is Missing.MIRROR:  # being a target is enough: the cost counts both ways
+            spoken.update(target for row in self._table.costs for target in row)
+        kinds = {self._table.groups[i].kind for i in spoken}
+        quiet = (g for i, g in zip(self._indexes, self.groups, strict=True) if i not in spoken and g.kind in kinds)
+        return frozenset(name for group in quiet for name in group.members)
+
+
+def _number(name: str) -> int:
+    """Return the number of a CPU by its instance's name; -1 for other names."""
+    digits = name.removeprefix(f"{CPU_TYPE}/cpu")
+    return int(digits) if digits.isascii() and digits.isdigit() else -1
+
+
+def _grouped(cpus: Iterable[Cpu], key_of: Callable[[Cpu], Hashable]) -> list[list[Cpu]]:
+    found: dict[Hashable, list[Cpu]] = {}
+    for cpu in cpus:
+        found.setdefault(key_of(cpu), []).append(cpu)
+    return list(found.values())
+
+
+def _mean(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the mean of each column, rounded down."""
+    if rows.count(rows[0]) == len(rows):
+        return rows[0]
+    return tuple(sum(column) // len(rows) for column in zip(*rows, strict=True))

@@ -1,0 +1,30 @@
+"""Place a container with its devices: these are chosen first, and what is near them enters the same search. Pure."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from policies.base import CpuKind, Decision, Rejected
+from policies.topology_aware.device_choice.choice import choose_devices
+from policies.topology_aware.device_choice.inventory import earlier_devices, fixed_devices
+from policies.topology_aware.supply.context import PlacementContext, near
+
+Place = Callable[[PlacementContext], Decision]
+
+
+def place_with_devices(context: PlacementContext, place: Place) -> Decision:
+    """Return the place that ``place`` finds, near the devices that are chosen for the container, with these granted."""
+    if not context.request.preferences.devices and not fixed_devices(context):
+        return place(context)
+    choice = choose_devices(context)
+    if isinstance(choice, Rejected):
+        return choice
+    earlier, demand = frozenset(earlier_devices(context)), context.demand
+    elsewhere = tuple(hint for hint in context.request.hints if hint.source not in earlier)
+    request = near(replace(context.request, hints=elsewhere) if earlier else context.request, choice.near)
+    if demand.kind is CpuKind.SHARED:
+        demand = replace(demand, strict_hints=request.preferences.strict_hints and bool(request.hints))
+    decision = place(replace(context, request=request, demand=demand))
+    if isinstance(decision, Rejected):
+        return decision
+    grant = replace(decision.grant, devices=choice.devices)
+    return replace(decision, grant=grant, reasons=(*choice.reasons, *decision.reasons))

@@ -1,0 +1,1 @@
+"""Containers of the reserved CPUs that are elsewhere while these are full."""

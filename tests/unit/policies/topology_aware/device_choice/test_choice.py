@@ -1,0 +1,179 @@
+"""Which devices a container gets, on four nodes of four CPUs, with a GPU pair on each and a NIC on nodes 0 and 3."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.alignment import Alignment, DeviceAmount
+from policies.base import CpuKind, Grant, Previous, Rejected
+from policies.costs.catalog import DeviceCatalog
+from policies.costs.inventory import Inventory
+from policies.topology_aware.device_choice.choice import (
+    MOST_GROUPS,
+    DeviceChoice,
+    cheapest_anywhere,
+    choose_devices,
+    refused,
+)
+from policies.topology_aware.device_choice.inventory import stock_of
+from policies.topology_aware.supply.context import PlacementContext
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.unit.policies.build import context_of, four_nodes, request, tree_of
+from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes
+
+MACHINE = four_nodes()
+TREE = tree_of(MACHINE)
+GPUS, NICS = on_nodes(MACHINE, GPU, [0, 0, 1, 1, 2, 2, 3, 3]), on_nodes(MACHINE, NIC, [0, 3])
+ALL = inventory([*GPUS, *NICS], "example.com/fpga/f0-3")
+
+
+def holding(name: str, *devices: str) -> Grant:
+    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+
+
+def context(*grants: Grant, found: Inventory = ALL, mcpu: int = 2000, **keys: object) -> PlacementContext:
+    wanted = request("new/c", mcpu, **keys)  # type: ignore[arg-type]  # fields and preferences by name
+    return replace(context_of(TREE, wanted, *grants), catalog=DeviceCatalog(MACHINE, found))
+
+
+def within(nodes: str, *, is_strict: bool) -> Alignment:
+    return Alignment(NodeSet.parse(nodes), NodeSet.parse(nodes), is_strict=is_strict)
+
+
+def chosen(at: PlacementContext) -> DeviceChoice:
+    choice = choose_devices(at)
+    assert isinstance(choice, DeviceChoice), choice.reason.text
+    return choice
+
+
+def names(choice: DeviceChoice) -> str:
+    return " ".join(name.removeprefix("example.com/") for name in choice.devices)
+
+
+def codes(choice: DeviceChoice) -> list[str]:
+    return [reason.code for reason in choice.reasons]
+
+
+def test_devices_and_cpus_are_on_one_node_where_one_has_them_all() -> None:
+    choice = chosen(context(devices=amounts(gpu=2, nic=1)))
+    assert names(choice) in ("gpu/0 gpu/1 nic/0", "gpu/6 gpu/7 nic/1")
+    assert len({str(place.cpus) for place in choice.near}) == 1
+
+
+def test_a_node_without_free_cpus_is_left_for_another() -> None:
+    owner = Grant(request("a/c", 3000), "NUMA node #0", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("0-2"))
+    assert names(chosen(context(owner, devices=amounts(gpu=2, nic=1)))) == "gpu/6 gpu/7 nic/1"
+
+
+def test_costs_between_devices_count_beside_those_to_cpus() -> None:
+    linked = inventory([*GPUS, *[(f"{GPU}/{2 * i}", 9 if i != 2 else 1, f"{GPU}/{2 * i + 1}") for i in range(4)]])
+    assert names(chosen(context(found=linked, devices=amounts(gpu=2)))) == "gpu/4 gpu/5"
+
+
+def test_what_others_hold_is_not_chosen() -> None:
+    held = holding("a/c", f"{GPU}/0", f"{GPU}/6")
+    assert names(chosen(context(held, devices=amounts(gpu=2)))) in ("gpu/2 gpu/3", "gpu/4 gpu/5")
+
+
+def test_types_without_costs_come_from_the_front_of_what_is_free() -> None:
+    choice = chosen(context(holding("a/c", "example.com/fpga/f0"), devices=amounts(fpga=2)))
+    assert (names(choice), choice.near, codes(choice)) == ("fpga/f1 fpga/f2", (), ["devices"])
+
+
+def test_devices_are_listed_by_type_and_name() -> None:
+    assert names(chosen(context(devices=amounts(nic=1, gpu=1, fpga=1)))).split()[0] == "fpga/f0"
+
+
+def test_the_nodes_that_it_is_kept_within_bound_the_choice() -> None:
+    at = context(devices=amounts(gpu=2), alignment=within("2", is_strict=True))
+    assert names(chosen(at)) == "gpu/4 gpu/5"
+
+
+def test_too_few_devices_on_its_nodes_is_a_refusal_under_a_strict_policy() -> None:
+    answer = choose_devices(context(devices=amounts(gpu=3), alignment=within("2", is_strict=True)))
+    assert isinstance(answer, Rejected)
+    assert answer.reason.code == "strict-topology"
+    assert "wanted 3 of example.com/gpu on NUMA node 2" in answer.reason.text
+    assert "free 2 there, 6 elsewhere" in answer.reason.text
+
+
+def test_under_a_lenient_policy_those_on_its_nodes_come_first() -> None:
+    choice = chosen(context(devices=amounts(gpu=3), alignment=within("2", is_strict=False)))
+    assert {f"{GPU}/4", f"{GPU}/5"} < set(choice.devices)
+    assert codes(choice)[-1] == "devices-beyond"
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_types_that_tell_no_nodes_apart_are_on_any(*, is_strict: bool) -> None:
+    choice = chosen(context(devices=amounts(fpga=2), alignment=within("2", is_strict=is_strict)))
+    assert (names(choice), codes(choice)) == ("fpga/f0 fpga/f1", ["devices"])
+
+
+def test_an_earlier_attempts_devices_are_kept() -> None:
+    had = Previous("root", CpuSet(), devices=(f"{GPU}/3", f"{GPU}/5"))
+    choice = chosen(context(devices=amounts(gpu=2), previous=had))
+    assert (names(choice), codes(choice)) == ("gpu/3 gpu/5", ["devices-kept"])
+    assert [str(place.cpus) for place in choice.near] == ["4-7", "8-11"]
+
+
+def test_an_earlier_attempts_devices_that_are_taken_or_elsewhere_are_not() -> None:
+    had = Previous("root", CpuSet(), devices=(f"{GPU}/3",))
+    taken = chosen(context(holding("a/c", f"{GPU}/3"), devices=amounts(gpu=1), previous=had))
+    assert codes(taken)[0] == "devices-lost"
+    elsewhere = chosen(context(devices=amounts(gpu=1), previous=had, alignment=within("0", is_strict=True)))
+    assert names(elsewhere) == "gpu/0"
+
+
+def test_a_container_that_runs_keeps_devices_that_are_listed_no_more() -> None:
+    runs = Previous("root", CpuSet(), devices=(f"{GPU}/99",), is_running=True)
+    at = context(devices=amounts(gpu=1), previous=runs)
+    choice = chosen(replace(at, own=holding("new/c", f"{GPU}/99")))
+    assert (names(choice), codes(choice), choice.near) == ("gpu/99", ["devices-kept"], ())
+
+
+def test_silent_devices_that_win_are_named() -> None:
+    some = inventory([*GPUS, *[(f"{GPU}/{i}", 1, f"{NIC}/9") for i in range(8)]], f"{GPU}/8")
+    choice = chosen(context(found=some, mcpu=0, devices=amounts(gpu=1, nic=1)))
+    assert "gpu/8" in names(choice)
+    assert codes(choice)[-1] == "devices-silent"
+
+
+def test_of_many_devices_those_nearest_to_free_cpus_are_compared() -> None:
+    count = MOST_GROUPS + 40
+    lines = [(f"{GPU}/{i}", 1000 - i, "cpu/cpu0-15") for i in range(count)]
+    choice = chosen(context(found=inventory(lines), devices=amounts(gpu=2)))
+    assert names(choice) == f"gpu/{count - 2} gpu/{count - 1}"
+    assert "not proved" in choice.reasons[0].text
+
+
+def test_devices_that_have_to_be_taken_are_never_left_out() -> None:
+    lines = [*on_nodes(MACHINE, GPU, [2], far=2000), *((f"{GPU}/{i}", i, "cpu/cpu0-7") for i in range(1, 200))]
+    lenient = within("2", is_strict=False)
+    choice = chosen(context(found=inventory(lines), devices=amounts(gpu=190), alignment=lenient))
+    assert f"{GPU}/0" in choice.devices
+    assert len(set(choice.devices)) == 190
+
+
+def test_a_request_beyond_what_is_free_or_listed_is_refused_before_any_placement() -> None:
+    few = refused(context(holding("a/c", f"{NIC}/0"), devices=amounts(nic=2)))
+    assert few is not None
+    assert few.reason.code == "devices-short"
+    unknown = refused(context(devices=(DeviceAmount("example.com/gpus", 1),)))
+    assert unknown is not None
+    assert unknown.reason.text.endswith("did you mean example.com/gpu?")
+    assert refused(context(devices=amounts(nic=2))) is None
+    assert refused(replace(context(devices=amounts(nic=9)), devices=())) is None
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert len({names(chosen(context(devices=amounts(gpu=3, nic=1)))) for _ in range(5)}) == 1
+
+
+def test_the_cheapest_set_anywhere_is_that_of_all_types_together() -> None:
+    at = context(devices=amounts(gpu=2, nic=1), alignment=within("1", is_strict=True))
+    at = replace(at, request=replace(at.request, alignment=None))
+    assert at.catalog is not None
+    chooser = cheapest_anywhere(at, stock_of(at, at.catalog))
+    assert chooser.choose((f"{GPU}/0", f"{GPU}/1", f"{GPU}/2"), (), 2) == (f"{GPU}/0", f"{GPU}/1")
+    none = cheapest_anywhere(at, stock_of(at, at.catalog, amounts(nic=3)))
+    assert none.choose((f"{NIC}/0", f"{NIC}/1"), (), 3) == ()

@@ -1,0 +1,84 @@
+"""Which devices a container may have, on four nodes of four CPUs."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.base import CpuKind, Grant, Previous
+from policies.costs.catalog import DeviceCatalog
+from policies.topology_aware.device_choice.inventory import (
+    earlier_devices,
+    fixed_devices,
+    holders,
+    nodes_of,
+    still_serve,
+    stock_of,
+)
+from policies.topology_aware.supply.context import PlacementContext
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import context_of, four_nodes, request, tree_of
+from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes
+
+MACHINE = four_nodes()
+TREE = tree_of(MACHINE)
+CATALOG = DeviceCatalog(MACHINE, inventory(on_nodes(MACHINE, GPU, [0, 1]), f"{GPU}/2", f"{NIC}/0-1"))
+
+
+def holding(name: str, *devices: str) -> Grant:
+    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+
+
+def context(*grants: Grant, previous: Previous | None = None, **counts: int) -> PlacementContext:
+    wanted = request("new/c", 1000, previous=previous, devices=amounts(**counts))
+    return replace(context_of(TREE, wanted, *grants), catalog=CATALOG)
+
+
+def test_what_others_hold_is_not_free() -> None:
+    stock = stock_of(context(holding("a/c", f"{GPU}/1", f"{NIC}/0"), gpu=1, nic=1), CATALOG)
+    assert stock.free == {GPU: (f"{GPU}/0", f"{GPU}/2"), NIC: (f"{NIC}/1",)}
+    assert stock.holders[f"{GPU}/1"].container.pod_uid == "a"
+
+
+def test_a_pod_may_ask_for_more_than_the_container() -> None:
+    assert stock_of(context(gpu=1), CATALOG, amounts(nic=2)).free == {NIC: (f"{NIC}/0", f"{NIC}/1")}
+
+
+def test_an_unknown_type_has_no_device() -> None:
+    assert stock_of(context(fpga=1), CATALOG).free == {"example.com/fpga": ()}
+
+
+def test_devices_that_left_the_inventory_stay_with_their_holders() -> None:
+    assert set(holders([holding("a/c", f"{GPU}/99"), holding("b/c")])) == {f"{GPU}/99"}
+
+
+@pytest.mark.parametrize(
+    ("devices", "serves"),
+    [("0 1", True), ("0", False), ("0 1 2", False), ("0 3", False), ("0 9", False)],
+    ids=["all", "too-few", "too-many", "of-another", "gone"],
+)
+def test_earlier_devices_serve_if_they_are_as_many_as_wanted_and_free(devices: str, *, serves: bool) -> None:
+    found = DeviceCatalog(MACHINE, inventory((), f"{GPU}/0-3"))
+    stock = stock_of(context(holding("a/c", f"{GPU}/3"), gpu=2), found)
+    assert still_serve(stock, tuple(f"{GPU}/{i}" for i in devices.split())) == serves
+
+
+def test_a_container_that_runs_has_what_it_has() -> None:
+    own = holding("new/c", f"{GPU}/0")
+    runs = Previous("root", CpuSet(), devices=(f"{GPU}/0",), is_running=True)
+    assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == (f"{GPU}/0",)
+    assert fixed_devices(replace(context(gpu=2), own=own)) is None
+    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == (f"{GPU}/0",)
+    assert fixed_devices(replace(context(gpu=2), devices=(f"{GPU}/1",))) == (f"{GPU}/1",)
+    assert fixed_devices(replace(context(gpu=2), catalog=None)) == ()
+
+
+def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
+    had = Previous("root", CpuSet(), devices=(f"{GPU}/0",))
+    assert earlier_devices(context(previous=had)) == (f"{GPU}/0",)
+    assert earlier_devices(replace(context(previous=had), own=holding("new/c", f"{GPU}/1"))) == (f"{GPU}/1",)
+    assert earlier_devices(context()) == ()
+
+
+def test_a_silent_device_counts_on_every_node_where_others_tell_nodes_apart() -> None:
+    assert nodes_of(CATALOG, GPU, 0b1111) == {f"{GPU}/0": 0b1, f"{GPU}/1": 0b10, f"{GPU}/2": 0b1111}
+    assert nodes_of(CATALOG, NIC, 0b1111) == {f"{NIC}/0": None, f"{NIC}/1": None}

@@ -1,0 +1,60 @@
+"""The grant of a container with devices, and what the search is given, on four nodes of four CPUs."""
+
+from dataclasses import replace
+
+from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
+from policies.costs.catalog import DeviceCatalog
+from policies.topology_aware.device_choice.place import place_with_devices
+from policies.topology_aware.supply.context import PlacementContext
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.unit.policies.build import context_of, four_nodes, placed, rejected, request, tree_of
+from tests.unit.policies.devices import GPU, amounts, inventory, on_nodes
+
+MACHINE = four_nodes()
+TREE = tree_of(MACHINE)
+CATALOG = DeviceCatalog(MACHINE, inventory(on_nodes(MACHINE, GPU, [1, 2])))
+DISK = DeviceLocality("/dev/sda", CpuSet(), NodeSet.of([0]))
+
+
+def found(context: PlacementContext) -> Decision:
+    """Finds the root, and says whether the devices are a condition."""
+    why = Reason("pool", "strict" if context.demand.strict_hints else "lenient")
+    return Placed(Grant(context.request, "root", CpuKind.SHARED), reasons=(why,))
+
+
+def nowhere(_: PlacementContext) -> Decision:
+    return Rejected(Reason("cpu-full", "no room"))
+
+
+def context(**keys: object) -> PlacementContext:
+    wanted = request("new/c", 1000, devices=amounts(gpu=1), **keys)  # type: ignore[arg-type]  # by name
+    return replace(context_of(TREE, wanted), catalog=CATALOG)
+
+
+def test_the_place_of_the_devices_is_a_hint_and_stays_with_the_grant() -> None:
+    decision = placed(place_with_devices(context(hints=(DISK,)), found))
+    assert decision.grant.devices == (f"{GPU}/0",)
+    assert decision.grant.request.hints == (DISK, DeviceLocality(f"{GPU}/0", CpuSet.parse("4-7"), NodeSet()))
+    assert [reason.code for reason in decision.reasons] == ["devices", "device-costs", "pool"]
+
+
+def test_a_strict_preference_for_devices_covers_the_chosen_ones() -> None:
+    assert placed(place_with_devices(context(strict_hints=True), found)).reasons[-1].text == "strict"
+    assert placed(place_with_devices(context(), found)).reasons[-1].text == "lenient"
+
+
+def test_a_refusal_of_the_search_is_the_answer() -> None:
+    assert rejected(place_with_devices(context(), nowhere)).reason.code == "cpu-full"
+
+
+def test_a_container_without_devices_is_placed_as_ever() -> None:
+    at = replace(context_of(TREE, request("new/c", 1000, hints=(DISK,))), catalog=CATALOG)
+    decision = placed(place_with_devices(at, found))
+    assert (decision.grant.devices, decision.grant.request) == ((), at.request)
+
+
+def test_the_place_of_devices_that_it_no_longer_has_goes() -> None:
+    had = DeviceLocality(f"{GPU}/1", CpuSet.parse("8-11"), NodeSet())
+    own = Grant(request("new/c"), "root", CpuKind.SHARED, devices=(f"{GPU}/1", f"{GPU}/9"))
+    decision = placed(place_with_devices(replace(context(hints=(DISK, had)), own=own), found))
+    assert [hint.source for hint in decision.grant.request.hints] == ["/dev/sda", *decision.grant.devices]
