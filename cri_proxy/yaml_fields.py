@@ -75,6 +75,11 @@ class YamlField:
             raise cls.error(path, line, f"not UTF-8: byte {data[error.start]:#04x}; save it as UTF-8 text") from None
 
     @property
+    def source(self) -> str:
+        """The name of the file in errors."""
+        return self._source
+
+    @property
     def is_scalar(self) -> bool:
         """Whether it is a single value."""
         return isinstance(self._tree, Scalar)

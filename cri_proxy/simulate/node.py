@@ -4,6 +4,7 @@ Nothing here decides: a scenario's containers take the path that a kubelet's tak
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -28,6 +29,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.reconfigure import use_inventory
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -35,7 +37,9 @@ from cri_proxy.runtime.embedded.containers import cgroups_path
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.simulate.clock import ScenarioClock
 from cri_proxy.simulate.machine import with_offline
+from cri_proxy.simulate.scenario.costs import inventory_of
 from cri_proxy.simulate.scenario.devices import DeviceLocator
+from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.state.memory_store import MemoryStore
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
@@ -96,17 +100,26 @@ class SimulatedNode:
     """One node: ``recover`` first, ``settle`` after each step, ``close`` last."""
 
     def __init__(
-        self, machine: Machine, options: Mapping[str, object], clock: Clock | None = None, *, offline: CpuSet = NONE
+        self,
+        machine: Machine,
+        options: Mapping[str, object],
+        clock: Clock | None = None,
+        *,
+        offline: CpuSet = NONE,
+        costs: CostText | None = None,
     ) -> None:
         """Build it; ``clock`` None: a deterministic one. ``offline`` CPUs of the machine are offline at first.
 
-        Raises ConfigError and PolicyBaseError for options that are wrong on this machine.
+        ``costs`` are those of devices. Raises ConfigError and PolicyBaseError for options that are wrong on this
+        machine, ScenarioError for costs that cannot be used.
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
         self.devices = DeviceLocator(self.machine)
         self._options = options
-        self._built = build(read_config(options), self.machine, NO_ROOT)
+        self._costs = costs
+        config = read_config(options)
+        self._built = build(config, self.machine, NO_ROOT, inventory_of(costs, config.costs))
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
@@ -205,7 +218,7 @@ class SimulatedNode:
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
         try:
-            built = build_anyway(self._built.config, self.machine, NO_ROOT)
+            built = build_anyway(self._built.config, self.machine, NO_ROOT, self._built.policy.inventory)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
         return await self._put_in_force(built, must_fit=False)
@@ -214,7 +227,8 @@ class SimulatedNode:
         """Merge these options into the current ones; return '' or why not, in which case nothing has changed."""
         options = merged(self._options, change)
         try:
-            built = build(read_config(options), self.machine, NO_ROOT)
+            config = read_config(options)
+            built = build(config, self.machine, NO_ROOT, inventory_of(self._costs, config.costs))
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
@@ -222,6 +236,14 @@ class SimulatedNode:
         problem = await self._put_in_force(built, must_fit=True)
         self._options = self._options if problem else options
         return problem
+
+    def use_costs(self, costs: CostText) -> None:
+        """Let new containers choose among the devices of these costs. Raises ScenarioError."""
+        inventory = inventory_of(costs, self._built.config.costs)
+        self._costs = costs
+        self._built = replace(self._built, policy=self._built.policy.with_inventory(inventory))
+        if self._is_serving:
+            use_inventory(self.node, inventory)
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
         """Apply what was built; return '' or why not. While the proxy is stopped, its next start uses it."""

@@ -16,7 +16,7 @@ class ContainerState:
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
     ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
     ``overcommitted``: it shares with no CPU time booked for what it asks for. ``pod_cpus``: its CPUs are its pod's,
-    shared by the pod's containers.
+    shared by the pod's containers. ``devices`` are those of cost files that it has alone, as ``TYPE/INSTANCE``.
     """
 
     id: str
@@ -37,6 +37,7 @@ class ContainerState:
     resource_variables: Mapping[str, str] = field(default_factory=dict)
     overcommitted: bool = False
     pod_cpus: bool = False
+    devices: tuple[str, ...] = ()
 
     @property
     def owned(self) -> CpuSet:
@@ -53,7 +54,8 @@ class ContainerState:
         names = ("cpus", "mems", "exclusive", "isolated", "shared", "shared_mcpu", "reserved", "pool", "state")
         value: dict[str, object] = {name: encode(getattr(self, name)) for name in names}
         value |= {"overcommitted": True} if self.overcommitted else {}
-        return value | {"pod_cpus": True} if self.pod_cpus else value
+        value |= {"pod_cpus": True} if self.pod_cpus else {}
+        return value | {"devices": list(self.devices)} if self.devices else value
 
 
 @dataclass(frozen=True, slots=True)

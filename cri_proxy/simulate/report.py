@@ -9,6 +9,10 @@ from policies.base import PoolView
 from sysfs.cpuset import IdSet
 from sysfs.model import Machine
 
+_WITHOUT_VALUES = {
+    model.ResetNode: "reset: the proxy ends, every container is widened",
+    model.ChangeCosts: "the costs of devices change",
+}
 _DONE = {"stop": "stopped", "exit": "has ended", "restart-container": "restarted"}
 
 
@@ -93,8 +97,8 @@ def _node_headline(action: model.OnNode) -> str:
         case model.Restart():
             who = "proxy and runtime" if action.what == "both" else action.what
             return f"restart {who}{', the state is lost' if action.loses_state else ''}"
-        case model.ResetNode():
-            return "reset: the proxy ends, every container is widened"
+        case model.ResetNode() | model.ChangeCosts():
+            return _WITHOUT_VALUES[type(action)]
         case model.Advance():
             return f"{action.seconds:g} seconds pass"
         case model.CpuHotplug():
@@ -112,7 +116,8 @@ def _node_headline(action: model.OnNode) -> str:
 def placement_text(seen: ContainerState) -> str:
     """Return where a container is, in one line: what the runtime has recorded, by the kinds that were granted."""
     memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
-    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{_elsewhere(seen)}"
+    devices = f", devices {', '.join(seen.devices)}" if seen.devices else ""
+    return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{devices}{_elsewhere(seen)}"
 
 
 def _cpus(seen: ContainerState) -> str:

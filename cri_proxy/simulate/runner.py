@@ -34,7 +34,7 @@ class ScenarioRunner:
         check_steps(scenario)
         try:
             machine, offline = whole_machine(machine_source(scenario))
-            self.simulated = SimulatedNode(machine, scenario.config, clock, offline=offline)
+            self.simulated = SimulatedNode(machine, scenario.config, clock, offline=offline, costs=scenario.costs)
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None
@@ -125,6 +125,8 @@ class ScenarioRunner:
             case model.CpuHotplug():
                 take = self.simulated.take_offline if action.what == "offline" else self.simulated.bring_online
                 return await take(action.cpus)
+            case model.ChangeCosts():
+                self.simulated.use_costs(action.costs)
             case model.Tamper():
                 found = self._pods.container(action.container)
                 if not self._is_live(found.attempt):
@@ -139,7 +141,8 @@ class ScenarioRunner:
 
     def _unmet(self, expect: model.Expect) -> tuple[str, ...]:
         """Return the expectations that are not met, each with the values found."""
-        functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last)
+        listed = self.simulated.policy.inventory.devices
+        functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last, listed)
         unmet = []
         for text in expect.expressions:
             try:

@@ -57,6 +57,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
         cpu_quota=max(0, record.cpu_quota),
         overcommitted=grant is not None and grant.is_overcommitted,
         pod_cpus=grant is not None and grant.shares_cpus,
+        devices=grant.devices if grant is not None else (),
         resource_variables=_resource_variables(container.config.mounts),
     )
 

@@ -32,6 +32,7 @@ REMEDY = "apt-get install containerd runc"
 # - the opt plugin creates /opt/containerd, outside our directory; the others only log errors on most machines
 # - restrict_oom_score_adj: lowering oom_score_adj needs CAP_SYS_RESOURCE
 # - disable_tcp_service: the streaming server (exec, attach) would listen on the network; ExecSync does not need it
+# - enable_cdi: off by default in 1.7, which is the first to know it
 # - Root: runc would keep its state in /run/containerd/runc
 CONFIGURATION = """\
 version = 2
@@ -46,6 +47,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
   sandbox_image = "{image}"
   restrict_oom_score_adj = {restrict_oom_score_adj}
   disable_tcp_service = true
+  enable_cdi = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{directory}/cni/bin"
     conf_dir = "{directory}/cni/net.d"

@@ -170,5 +170,5 @@ def test_every_kind_of_step_and_every_function_is_part_of_some_story() -> None:
     asked = " ".join(
         e for s in SCENARIOS for t in s.steps if isinstance(t.action, Expect) for e in t.action.expressions
     )
-    functions = vocabulary(describe({}), (), {}, None)
+    functions = vocabulary(describe({}), (), {}, None, {})
     assert [name for name in functions if f"{name}(" not in asked] == []

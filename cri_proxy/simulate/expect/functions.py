@@ -17,16 +17,21 @@ from sysfs.model import Machine
 # What they give is described in docs/reference/scenarios.md, which a test compares with ``vocabulary``.
 _OF_CONTAINERS = (
     *("cpus", "mems", "exclusive", "isolated", "owned", "shared", "reserved", "shared_mcpu", "kind", "pool"),
-    *("kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota", "overcommitted"),
+    *("devices", "kernel_cpus", "kernel_mems", "cpu_shares", "cpu_quota", "overcommitted"),
 )
 
 
 def vocabulary(
-    machine: Machine, pools: Iterable[PoolView], seen: Mapping[str, ContainerState], last: StepOutcome | None
+    machine: Machine,
+    pools: Iterable[PoolView],
+    seen: Mapping[str, ContainerState],
+    last: StepOutcome | None,
+    listed: Mapping[str, Iterable[str]],
 ) -> Mapping[str, Function]:
-    """Return every function by its name."""
+    """Return every function by its name; ``listed`` are the devices of cost files, by type."""
     return {
         **_about_containers(seen),
+        **_about_devices(seen, listed),
         **_about_machine(machine, tuple(pools)),
         **_about_sets(machine),
         **_about_step(seen, last),
@@ -48,9 +53,18 @@ def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]
 
     def read(attribute: str, name: Value) -> Value:
         value = getattr(find(name), attribute)
-        return frozenset(value) if isinstance(value, IdSet) else cast(Value, value)
+        return frozenset(value) if isinstance(value, IdSet | tuple) else cast(Value, value)
 
     return {**{name: partial(read, name) for name in _OF_CONTAINERS}, "state": state, "told": told}
+
+
+def _about_devices(seen: Mapping[str, ContainerState], listed: Mapping[str, Iterable[str]]) -> dict[str, Function]:
+    held = {device for state in seen.values() for device in state.devices}
+
+    def free(kind: Value) -> Value:
+        return frozenset(listed[_known("type of devices", kind, listed)]) - held
+
+    return {"free_devices": free}
 
 
 def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, Function]:

@@ -147,6 +147,22 @@ class Tamper:
 
 
 @dataclass(frozen=True, slots=True)
+class CostText:
+    """A listing of costs as text; ``source`` is its file, or the scenario's with the ``line`` on which it begins."""
+
+    source: str
+    text: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCosts:
+    """Let these costs take the place of those before, as when the node's cost files change."""
+
+    costs: CostText
+
+
+@dataclass(frozen=True, slots=True)
 class Expect:
     """Check that these expressions are true."""
 
@@ -154,7 +170,7 @@ class Expect:
 
 
 OnPods = Create | OnContainer | Resize | Delete
-OnNode = Reconfigure | Restart | ResetNode | Advance | CpuHotplug | Tamper
+OnNode = Reconfigure | Restart | ResetNode | Advance | CpuHotplug | Tamper | ChangeCosts
 Action = OnPods | OnNode | Expect
 
 
@@ -177,3 +193,4 @@ class Scenario:
     config: Mapping[str, object]
     steps: tuple[Step, ...]
     about: str = ""
+    costs: CostText | None = None

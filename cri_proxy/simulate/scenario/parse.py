@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.steps import read_options, read_step
 
-TOP_KEYS = ("about", "machine", "config", "steps")
+TOP_KEYS = ("about", "machine", "costs", "config", "steps")
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -48,4 +49,5 @@ def _scenario(source: str, document: Field) -> Scenario:
         config=read_options("config", fields.get("config")),
         steps=tuple(map(read_step, fields["steps"].items("steps"))) if "steps" in fields else (),
         about=" ".join(about.text("about").split()) if about is not None else "",
+        costs=read_cost_text(fields["costs"]) if "costs" in fields else None,
     )

@@ -7,12 +7,14 @@ from math import isfinite
 from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from cri_proxy.simulate.expect.expressions import check
 from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, RESIZE_KEYS, amounts_of, pod_amounts
+from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
     Amounts,
+    ChangeCosts,
     CpuHotplug,
     Create,
     Delete,
@@ -219,6 +221,12 @@ def _tamper(value: Field) -> Tamper:
     )
 
 
+def _costs(value: Field) -> ChangeCosts:
+    if value.is_null:
+        raise value.refuse("costs: expected a listing, or the path of a cost file; {} lists nothing")
+    return ChangeCosts(read_cost_text(value))
+
+
 def _expect(value: Field) -> Expect:
     expressions = []
     for item in [value] if value.is_scalar else value.items("expect"):
@@ -248,6 +256,7 @@ _READERS: Mapping[str, Callable[[Field], Action]] = {
     "offline": lambda value: CpuHotplug("offline", _cpus("offline", value)),
     "online": lambda value: CpuHotplug("online", _cpus("online", value)),
     "tamper": _tamper,
+    "costs": _costs,
     "expect": _expect,
 }
 STEP_KEYS = tuple(_READERS)

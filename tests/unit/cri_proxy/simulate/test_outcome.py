@@ -37,6 +37,11 @@ def test_a_container_with_no_cpu_time_booked_is_marked_and_no_other_is() -> None
     assert replace(WEB, overcommitted=True).json_value()["overcommitted"] is True
 
 
+def test_devices_are_listed_where_there_are_any() -> None:
+    assert "devices" not in WEB.json_value()
+    assert replace(WEB, devices=("x.io/gpu/g0",)).json_value()["devices"] == ["x.io/gpu/g0"]
+
+
 def test_moved_is_who_lived_through_it_on_other_sets() -> None:
     other_cpus, other_mems = replace(WEB, cpus=CpuSet.parse("5")), replace(WEB, mems=NodeSet.parse("1"))
     before = {"same": WEB, "cpus": WEB, "mems": WEB}

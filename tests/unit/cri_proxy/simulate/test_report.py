@@ -30,6 +30,7 @@ def test_a_container_with_no_cpu_time_booked_is_marked() -> None:
         ("exit: web/a", "web/a has ended"),
         ("update: {container: web/a, cpu: 2}", "resize web/a"),
         ("delete: web", "delete pod web"),
+        ("costs: {}", "the costs of devices change"),
         ("reconfigure: {adopt: leave, policy: none}", "reconfigure: adopt, policy"),
         ("restart: both", "restart proxy and runtime"),
         ("restart: {what: proxy, loses_state: true}", "restart proxy, the state is lost"),
@@ -49,6 +50,11 @@ def test_a_place_says_what_the_cpus_are_to_the_container() -> None:
     assert placement_text(SHARING) == "CPUs 4-7 shared (250m), memory node 1"
     assert placement_text(OWNING) == "CPU 2 exclusive, memory node 0, root"
     assert placement_text(ContainerState("id", "running")) == "CPUs not pinned, memory not pinned"
+
+
+def test_devices_stand_behind_the_place() -> None:
+    seen = replace(OWNING, devices=("x.io/gpu/g0", "x.io/gpu/g1"))
+    assert placement_text(seen) == "CPU 2 exclusive, memory node 0, root, devices x.io/gpu/g0, x.io/gpu/g1"
 
 
 def test_thread_siblings_that_are_left_idle_are_called_hidden() -> None:

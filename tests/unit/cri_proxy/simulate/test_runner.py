@@ -153,3 +153,11 @@ async def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> Non
     create = "create: {pod: a, annotations: {cri-proxy.io/cpu.preserve: true}, containers: [{name: c, cpu: 1}]}"
     seen = (await play(create))[0].containers["a/c"]
     assert (str(seen.cpus), str(seen.mems)) == ("", "")
+
+
+@pytest.mark.parametrize("where", ["costs: {x.io/gpu/gpu0: {-1: [cpu/cpu0]}}\n", ""])
+async def test_costs_that_cannot_be_used_end_the_scenario_with_their_line(where: str) -> None:
+    step = "" if where else "- costs: {x.io/gpu/gpu0: {-1: [cpu/cpu0]}}\n"
+    scenario = parse_scenario(f"machine: {{cores: 4, memory: 1Gi}}\n{where}steps:\n{step}", "s.yaml")
+    with pytest.raises(ScenarioError, match=r"^s.yaml:[23]: costs: "):
+        await played(scenario)

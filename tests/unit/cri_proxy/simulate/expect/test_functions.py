@@ -42,6 +42,7 @@ WEB = ContainerState(
     cpu_shares=2560,
     cpu_quota=250_000,
     resource_variables={"EXCLUSIVE_CPUS": "2-3", "HBM_MEMS": ""},
+    devices=("x.io/gpu/g1",),
 )
 LAST = StepOutcome(
     1,
@@ -54,7 +55,7 @@ LAST = StepOutcome(
     update_calls=2,
     notices=1,
 )
-FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
+FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST, {"x.io/gpu": ("x.io/gpu/g0", "x.io/gpu/g1")})
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,7 @@ FUNCTIONS = vocabulary(MACHINE, (ROOT,), {"web/c0": WEB}, LAST)
         "kind('web/c0') == 'mixed' and kernel_cpus('web/c0') == '0-3' and kernel_mems('web/c0') == {0, 1}",
         "cpu_shares('web/c0') == 2560 and cpu_quota('web/c0') == 250000 and notices() == 1",
         "told('web/c0', 'EXCLUSIVE_CPUS') == exclusive('web/c0') and told('web/c0', 'HBM_MEMS') == {}",
+        "devices('web/c0') == {'x.io/gpu/g1'} and free_devices('x.io/gpu') == {'x.io/gpu/g0'}",
         "pools() == {'root'} and memory_free('root') == 3072",
         "refused('big/c0', 'wanted 9') and not refused('big/c0', 'wanted 8') and not refused('web/c0')",
         "because('web/c0', 'displaced') and not because('web/c0', 'lifted') and updates() == 2",
@@ -87,7 +89,7 @@ def test_every_function_tells_the_truth(text: str) -> None:
 
 
 def test_before_the_first_step_all_is_well() -> None:
-    functions = vocabulary(MACHINE, (), {}, None)
+    functions = vocabulary(MACHINE, (), {}, None, {})
     assert evaluate("ok() and error() == '' and updated() == {} and free() == {}", functions).is_true
 
 
@@ -98,6 +100,7 @@ def test_before_the_first_step_all_is_well() -> None:
         ("node(9) == {}", "there is no NUMA node 9; there are 0, 1, 2, 3"),
         ("pool_cpus('die #0') == {}", "there is no pool 'die #0'"),
         ("memory_free('die #0') == 1", "there is no pool 'die #0'; there are root"),
+        ("free_devices('x.io/nic') == {}", "there is no type of devices 'x.io/nic'; there are x.io/gpu"),
         ("because('web/c0', 'displace')", "there is no reason 'displace'; there is displaced"),
         ("because('bg/c0', 'pool')", "there is no decision about a container 'bg/c0'; there are web/c0"),
         ("told('web/c0', 'CPUS') == ''", "there is no variable 'CPUS'; there are EXCLUSIVE_CPUS, HBM_MEMS"),

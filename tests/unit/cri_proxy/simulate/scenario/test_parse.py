@@ -6,6 +6,8 @@ from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.model import (
     Advance,
     Amounts,
+    ChangeCosts,
+    CostText,
     CpuHotplug,
     Create,
     Delete,
@@ -41,6 +43,7 @@ steps:
 - online: 3
 - advance: 1.5
 - reset: true
+- costs: {x.io/gpu/gpu0: {5: [cpu/cpu0]}}
 - expect: ["ok()", "cpus('web/c0') == {4, 5}"]
 - expect: ok()
 """
@@ -76,6 +79,7 @@ def test_every_kind_of_step_is_understood() -> None:
         CpuHotplug("online", CpuSet.parse("3")),
         Advance(1.5),
         ResetNode(),
+        ChangeCosts(CostText("scenario", '{"x.io/gpu/gpu0": {"5": ["cpu/cpu0"]}}', 18)),
         Expect(("ok()", "cpus('web/c0') == {4, 5}")),
         Expect(("ok()",)),
     ]

@@ -1,0 +1,33 @@
+"""Read the costs of a scenario, a listing or a cost file's path, and merge them as the daemon merges cost files."""
+
+import json
+from pathlib import Path
+
+from cri_proxy.config.model import CostOptions
+from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
+from cri_proxy.costs.merge import merge
+from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.fields import Field
+from cri_proxy.simulate.scenario.model import CostText
+from policies.costs.inventory import NO_DEVICES, Inventory
+
+
+def read_cost_text(value: Field) -> CostText:
+    """Read a listing, or the file that a path names; it counts from the scenario's directory. Raises ScenarioError."""
+    if not value.is_scalar:
+        return CostText(value.source, json.dumps(value.plain()), value.line)
+    path = str(Path(value.source).parent / value.text("costs"))
+    return CostText(path, Field.read_text(path, MAX_FILE_BYTES))
+
+
+def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
+    """Return the devices of these costs. Raises ScenarioError for a listing that cannot be used."""
+    if costs is None:
+        return NO_DEVICES
+    path = Path(costs.source)
+    found = CostDirectory(path.parent, (CostFile(path.name, costs.text),))
+    merged = merge(found, {}, options.normalize, options.missing)
+    (file,) = merged.files
+    if file.problem:
+        raise ScenarioError(costs.source, costs.line or file.line, f"costs: {file.problem}")
+    return merged.inventory
