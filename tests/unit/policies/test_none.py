@@ -5,7 +5,7 @@ from policies.none import NonePolicy
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import before, options, placed, request
-from tests.unit.policies.devices import GPU, amounts
+from tests.unit.policies.cost_devices import GPU, amounts
 
 MACHINE = small_machine()
 POLICY = NonePolicy(MACHINE, options(MACHINE))

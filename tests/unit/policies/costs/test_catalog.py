@@ -9,7 +9,7 @@ from policies.costs.inventory import NO_DEVICES, Inventory
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.machines import small_machine
-from tests.unit.policies.devices import GPU, NIC, inventory
+from tests.unit.policies.cost_devices import GPU, NIC, inventory
 
 MACHINE = small_machine()
 

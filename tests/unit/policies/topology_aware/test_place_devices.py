@@ -21,7 +21,7 @@ from tests.unit.policies.build import (
     request,
     topology_aware,
 )
-from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes, with_devices
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes, with_devices
 
 MACHINE = four_nodes()
 GPUS = on_nodes(MACHINE, GPU, [0, 0, 1, 1, 2, 2, 3, 3])

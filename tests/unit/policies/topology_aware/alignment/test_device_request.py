@@ -13,7 +13,7 @@ from policies.topology_aware.supply.context import PlacementContext
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
 
 MACHINE = four_nodes()
 GPUS = on_nodes(MACHINE, GPU, [0, 0, 1, 1])

@@ -19,7 +19,7 @@ from policies.topology_aware.device_choice.inventory import stock_of
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)

@@ -17,7 +17,7 @@ from policies.topology_aware.device_choice.inventory import (
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)

@@ -8,7 +8,7 @@ from policies.topology_aware.device_choice.place import place_with_devices
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import context_of, four_nodes, placed, rejected, request, tree_of
-from tests.unit.policies.devices import GPU, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)

@@ -9,7 +9,7 @@ from policies.topology_aware.device_choice.inventory import DeviceStock, holders
 from policies.topology_aware.device_choice.reasons import Scope
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import four_nodes, request
-from tests.unit.policies.devices import GPU, NIC, amounts, inventory
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory
 
 PAIR = (f"{GPU}/gpu0", f"{GPU}/gpu1")
 
