@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("simulate", True),
     ("select", True),
     ("costs", False),
+    ("gpu", False),
     ("check-config", True),
     ("hints", False),
     ("devices", False),

@@ -14,6 +14,7 @@ from typing import Final
 
 import h11
 
+from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.last_known_good import decode as decode_kept
 from cri_proxy.config.last_known_good import encode as encode_kept
@@ -29,10 +30,12 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, write_literals
 from cri_proxy.http2.message import MessageError, pack, unpack_one
+from cri_proxy.link_file import as_link_document, read_link_document
 from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.links.matrix import LinkError
 from policies.links.text import read_links
 from sysfs.archives.tar import read_archive
@@ -124,6 +127,19 @@ def gpu_links(data: bytes) -> None:
     else:
         devices = len(matrix.gpus) + len(matrix.nics)
         assert len(matrix.links) == devices * (devices - 1)
+
+
+LINK_DIALECT: Final = Dialect(1 << 20, 20, 100_000)
+
+
+def link_file(data: bytes) -> None:
+    """A file of GPU links: the text of the tool, or YAML with matrices; a matrix has no link of a GPU to itself."""
+    try:
+        for root in YamlField.documents(as_link_document(text_of(data)), "file", LINK_DIALECT):
+            matrix = read_link_document(root)
+            assert all(one != other for one, other in matrix.links)
+    except DocumentError as error:
+        assert error.problem
 
 
 def held(method: str) -> Interest:
@@ -266,6 +282,12 @@ TARGETS: Final = (
         gpu_links,
         (b"\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tPIX\t0-3\t0\nNIC0\tPIX\tX\n\n  NIC0: mlx5_0\n",),
         grown=(b"GPU0 X PIX\n", b"NIC0: a\n"),
+    ),
+    Target(
+        "link-file",
+        link_file,
+        (b"nvlink: [[X, 2], [2, X]]\npcie: [X PIX, PIX X]\n---\npcie: [[X]]\n", b'{"text": "GPU0 GPU1\\nGPU0 X NV2"}'),
+        grown=(b"- X PIX\n", b"GPU0 X PIX\n"),
     ),
     Target("quantity", quantity, (b"2Gi", b"750m", b"0.5", b"1e3", b"100n"), grown=(b"1e9", b"0.0")),
     Target(

@@ -43,7 +43,8 @@ ENGINEERING = """
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
     actions anneal choices compare convex derive distribution documents graph greedy search select singles unlisted
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
-    filter form format function gate gauge generate glob good hardware hash helper hint history identity index inline
+    filter form format function gate gauge generate glob good gpu hardware hash helper hint history identity index
+    inline
     input intercept interest interval invariant key kind known lag language last layout level lexer line link load
     locality location lock log loop main match measure merge metrics migrate migration model narrow none notice number
     object observer offer open operation option order ordered outcome outline output override packing parse parser part

@@ -1,0 +1,1 @@
+"""The actions of ``cri-proxy gpu``."""

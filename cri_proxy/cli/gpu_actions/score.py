@@ -1,0 +1,78 @@
+"""``cri-proxy gpu score``: score a node for a pod that requests GPUs, as KEP-690 has the scheduler do."""
+
+import argparse
+
+from cri_proxy.cli.documents import (
+    OPTIONS_KEY,
+    Document,
+    DocumentCommand,
+    DocumentOption,
+    add_document_options,
+    whole_number,
+)
+from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
+from cri_proxy.cli.render.columns import paragraph
+from cri_proxy.link_file import as_link_document, read_link_document
+from policies.links.node_score import FULL_SCORE, NodeScore, node_score
+
+HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"
+EXAMPLE = """\
+cri-proxy gpu score topo.txt --request 4
+cri-proxy gpu score topo.txt --request 2,2 --available 0-5 -o json"""
+
+# More containers than a pod has; a typing error is told as such.
+_MOST_CONTAINERS = 64
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    counts = tuple(whole_number(part.strip()) for part in text.split(","))
+    if not all(counts):
+        raise ValueError("expected at least 1 GPU for each container that requests some, got 0")
+    if len(counts) > _MOST_CONTAINERS:
+        raise ValueError(f"{len(counts)} containers; at most {_MOST_CONTAINERS} are scored")
+    return counts
+
+
+REQUEST: DocumentOption[tuple[int, ...]] = DocumentOption(
+    "request", _counts, (), "how many GPUs the pod requests; one number for each container that does", "N[,N…]"
+)
+OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, AVAILABLE)
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, OPTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Score the node of every document. Raises CommandFailed."""
+    return DocumentCommand(OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document).run(
+        args
+    )
+
+
+def _answer(document: Document) -> NodeScore:
+    matrix = read_link_document(document.root, (OPTIONS_KEY,))
+    request = document.option(REQUEST)
+    if not request:
+        raise document.root.refuse("request: missing; give --request N, or options: {request: N}")
+    return node_score(matrix, request, document.option(AVAILABLE))
+
+
+def _plain(found: NodeScore) -> object:
+    return {
+        "set_score": found.set_points,
+        "max": found.most_points,
+        "score": found.score,
+        "exact": float(found.exact),
+        "ratio": str(found.exact / FULL_SCORE),
+        "containers": [list(devices) for devices in found.devices],
+    }
+
+
+def _text(found: NodeScore) -> str:
+    exact = f"{float(found.exact):.6f}".rstrip("0").rstrip(".")
+    lines = [f"score {found.score}, exactly {exact}: {found.set_points} of {found.most_points} points"]
+    for devices in found.devices:
+        lines += paragraph(", ".join(f"GPU{gpu}" for gpu in devices), "  ", first="  ")
+    return "\n".join(lines)

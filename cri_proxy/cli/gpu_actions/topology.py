@@ -1,0 +1,74 @@
+"""``cri-proxy gpu topology``: show how the GPUs and NICs of a node reach each other."""
+
+import argparse
+from collections.abc import Sequence
+
+from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, add_document_options
+from cri_proxy.cli.gpu_actions import allocate, score
+from cri_proxy.link_file import as_link_document, read_link_document
+from policies.links.matrix import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
+
+HELP = "show the matrix of links that nvidia-smi topo -m has printed, or that a YAML file has"
+EXAMPLE = """\
+cri-proxy gpu topology topo.txt
+nvidia-smi topo -m | cri-proxy gpu topology - -o json"""
+
+# A file may have options for the other actions; they change no matrix.
+_OPTIONS = (*allocate.OPTIONS, score.REQUEST)
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, ())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the matrix of every document. Raises CommandFailed."""
+    return DocumentCommand(
+        _OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document
+    ).run(args)
+
+
+def _answer(document: Document) -> LinkMatrix:
+    return read_link_document(document.root, (OPTIONS_KEY,))
+
+
+def _plain(matrix: LinkMatrix) -> object:
+    return {
+        "gpus": [{"index": gpu.index, "numa": _numa(gpu), "cpus": gpu.cpus or None} for gpu in matrix.gpus],
+        "links": [[_word(matrix, one.name, other.name) for other in matrix.gpus] for one in matrix.gpus],
+        "nics": [
+            {
+                "name": nic.name,
+                "device": nic.device or None,
+                "links": [_word(matrix, nic.name, gpu.name) for gpu in matrix.gpus],
+            }
+            for nic in matrix.nics
+        ],
+    }
+
+
+def _numa(gpu: MatrixGpu) -> int | str | None:
+    """Return the node, a list of nodes like 0-1, or nothing."""
+    nodes = tuple(gpu.nodes)
+    return nodes[0] if len(nodes) == 1 else str(gpu.nodes) or None
+
+
+def _word(matrix: LinkMatrix, one: str, other: str) -> str:
+    return SELF if one == other else matrix.links[one, other].word
+
+
+def _text(matrix: LinkMatrix) -> str:
+    if not matrix.gpus and not matrix.nics:
+        return "no GPU"
+    devices: Sequence[MatrixGpu | MatrixNic] = (*matrix.gpus, *matrix.nics)
+    rows = [["", *(device.name for device in devices), "NUMA node", "CPUs"]]
+    for device in devices:
+        place = (str(device.nodes), device.cpus) if isinstance(device, MatrixGpu) else ("", "")
+        words = (_word(matrix, device.name, other.name) for other in devices)
+        rows.append([device.name, *words, *(text or UNKNOWN for text in place)])
+    # A matrix that is broken at the width of the terminal cannot be read, so it is not.
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    names = [f"{nic.name}: {nic.device}" for nic in matrix.nics if nic.device not in ("", nic.name)]
+    return "\n".join([*lines, *([""] if names else []), *names])

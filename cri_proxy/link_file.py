@@ -1,0 +1,121 @@
+"""Read links between GPUs from a file: the text of ``nvidia-smi topo -m``, or YAML with matrices or such a text."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.links.matrix import MAX_NVLINKS, SELF, LinkError, LinkMatrix, matrix_of
+from policies.links.text import link_of, read_links
+
+LINK_KEYS = ("nvlink", "pcie", "text")
+# The document that stands for a file of text has only this key, so that errors can name the file's own lines.
+_WHOLE_FILE = "the whole file"
+_YAML = re.compile(r"""(?:^|[\s{,"'])(?:nvlink|pcie|text|options)["']?\s*:""")
+# The matrix of 16 GPUs with as many NICs has 10 KiB.
+_MAX_CHARACTERS = 1 << 20
+_NUMBER = re.compile(r"0|[1-9]\d{0,2}")
+
+
+def as_link_document(text: str) -> str:
+    """Return a file's text as YAML: as it is with a key of the format in it, else as a document that holds it.
+
+    >>> as_link_document("nvlink: [[0]]"), as_link_document("GPU0")
+    ('nvlink: [[0]]', '{"the whole file": "GPU0"}')
+    """
+    if _YAML.search(text):
+        return text
+    # Nothing in a matrix is outside ASCII, and JSON writes the rest as pairs that YAML does not put together.
+    return json.dumps({_WHOLE_FILE: text.encode("ascii", "replace").decode()}) if text.strip() else ""
+
+
+def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatrix:
+    """Return the matrix of a document, which may have other keys ``beside``. Raises DocumentError."""
+    keys = root.entries("the document") if root.is_mapping else {}
+    if _WHOLE_FILE in keys:
+        return _of_file(keys[_WHOLE_FILE])
+    given = root.mapping((*LINK_KEYS, *beside), "the document")
+    matrices = [given[key] for key in ("nvlink", "pcie") if key in given]
+    if ("text" in given) == bool(matrices):
+        raise root.refuse("give nvlink: and pcie: (one may be missing), or text:, and not both")
+    if "text" in given:
+        return _of_text(given["text"])
+    try:
+        return matrix_of(_nvlinks(given), _paths(given))
+    except LinkError as error:
+        raise matrices[0].refuse(error.sentence) from None
+
+
+def _of_file(field: YamlField) -> LinkMatrix:
+    try:
+        return read_links(_bounded(field, "the file"))
+    except LinkError as error:
+        place = f"column {error.column}: " if error.column else ""
+        raise field.refuse(f"{place}{error.sentence}", error.line) from None
+
+
+def _of_text(field: YamlField) -> LinkMatrix:
+    try:
+        return read_links(_bounded(field, "text"))
+    except LinkError as error:
+        raise field.refuse(f"text: {error}") from None
+
+
+def _bounded(field: YamlField, what: str) -> str:
+    text = field.text(what)
+    if len(text) > _MAX_CHARACTERS:
+        raise field.refuse(f"{what}: {len(text)} characters; a matrix has at most {_MAX_CHARACTERS}")
+    return text
+
+
+def _nvlinks(given: Mapping[str, YamlField]) -> Sequence[Sequence[int]]:
+    """Return the NVLinks of each two GPUs, 0 on the diagonal."""
+    found = []
+    for i, row in enumerate(_rows(given, "nvlink")):
+        numbers = []
+        for j, (field, word) in enumerate(row):
+            if i == j and word in (SELF, "0"):
+                numbers.append(0)
+                continue
+            if i == j or not _NUMBER.fullmatch(word):
+                expected = f"{SELF} or 0" if i == j else f"a number of links from 0 to {MAX_NVLINKS}"
+                raise _wrong("nvlink", field, word, (i, j), expected)
+            numbers.append(int(word))
+        found.append(numbers)
+    return found
+
+
+def _paths(given: Mapping[str, YamlField]) -> Sequence[Sequence[str]]:
+    """Return the words of the paths between each two GPUs."""
+    found = []
+    for i, row in enumerate(_rows(given, "pcie")):
+        words = []
+        for j, (field, word) in enumerate(row):
+            link = link_of(word)
+            if i == j and word != SELF:
+                raise _wrong("pcie", field, word, (i, j), SELF)
+            if i != j and (link is None or link.nvlinks):
+                raise _wrong("pcie", field, word, (i, j), "a word like PIX or SYS, or - for none that is known")
+            words.append(SELF if link is None else link.pcie)
+        found.append(words)
+    return found
+
+
+def _wrong(key: str, field: YamlField, word: str, pair: tuple[int, int], expected: str) -> DocumentError:
+    return field.refuse(f"{key}: GPU{pair[0]} to GPU{pair[1]}: expected {expected}, got {word[:20]!r}")
+
+
+def _rows(given: Mapping[str, YamlField], key: str) -> Sequence[Sequence[tuple[YamlField, str]]]:
+    """Return the words of a square matrix, each with the value that has it. A row is a list, or a text with spaces."""
+    if key not in given:
+        return ()
+    rows = []
+    for field in given[key].items(key):
+        if field.is_list:
+            rows.append([(cell, cell.text(key)) for cell in field.items(key)])
+        else:
+            rows.append([(field, word) for word in field.text(key).split()])
+    for i, (field, row) in enumerate(zip(given[key].items(key), rows, strict=True)):
+        if len(row) != len(rows):
+            raise field.refuse(f"{key}: row {i} has {len(row)} words; expected one for each of {len(rows)} rows")
+    return rows

@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.links.matrix import Link, LinkMatrix
+from tests.unit.policies.links.machines import KEP_690, kep_690
+
+DIALECT = Dialect(1 << 20, 20, 10_000)
+STORY = Path(__file__).parents[3] / "configs" / "links" / "story.yaml"
+
+
+def documents(text: str) -> list[LinkMatrix]:
+    return [
+        read_link_document(root, ("options",)) for root in YamlField.documents(as_link_document(text), "topo", DIALECT)
+    ]
+
+
+def test_a_text_is_a_document() -> None:
+    assert documents(KEP_690) == [kep_690()]
+    assert documents(f"\x1b[4m€ \U0001f600\x1b[0m\n{KEP_690}") == [kep_690()]
+    assert documents("") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nvlink: [[X, 2], [2, X]]\npcie: [[X, -], [-, X]]",
+        'nvlink:\n- X 2\n- 2 X\npcie: ["X -", "- X"]\noptions: {size: 2}',
+        '{"nvlink": [[0, 2], [2, 0]]}',
+        '{"options": {}, "nvlink": [["X", "2"], ["2", "X"]]}',
+        "text: |\n  GPU0 GPU1\n  GPU0 X NV2\n  GPU1 NV2 X",
+        '{"text": "GPU0 GPU1\\nGPU0 X NV2\\nGPU1 NV2 X"}',
+    ],
+)
+def test_yaml_has_matrices_or_a_text(text: str) -> None:
+    (found,) = documents(text)
+    assert (found.indices, found.link(0, 1)) == (frozenset({0, 1}), Link(2))
+
+
+def test_a_text_that_is_no_matrix_by_its_length_is_refused() -> None:
+    text = as_link_document("G" * (1 << 20) + "U")
+    (root,) = YamlField.documents(text, "topo", Dialect(1 << 22, 5, 5))
+    with pytest.raises(DocumentError, match="the file: 1048577 characters; a matrix has at most 1048576"):
+        read_link_document(root)
+
+
+def test_both_kinds_of_links_and_several_documents() -> None:
+    first, second = documents(STORY.read_text())
+    assert (first.link(0, 1), first.link(0, 3), first.link(0, 7)) == (Link(2, "PIX"), Link(1, "PHB"), Link(0, "SYS"))
+    assert second.link(0, 1) == Link(0, "PIX")
+
+
+def test_every_gpu_of_the_story_has_six_links() -> None:
+    first, _ = documents(STORY.read_text())
+    assert {sum(first.link(i, j).nvlinks for j in range(8)) for i in range(8)} == {6}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            KEP_690.replace("NV1    NV1    NV2", "NV1    NVX    NV2"),
+            "topo:2: column 23: NVX: GPU0 to GPU2: expected one of",
+        ),
+        ("GPU0 GPU1\nGPU0 X NV2\nGPU1 NV1 X", "topo:3: column 6: NV1: GPU1 to GPU0, and NV2 back; expected the same"),
+        ("what: [ever", "topo:1: GPU0: no such column; expected the text that nvidia-smi topo -m prints"),
+        ("options: {}", "topo:1: give nvlink: and pcie: (one may be missing), or text:, and not both"),
+        ("nvlink: [[X]]\ntext: a", "topo:1: give nvlink: and pcie:"),
+        ("nvlinks: [[X]]\npcie: [[X]]", "topo:1: the document: unknown key 'nvlinks'; did you mean 'nvlink'?"),
+        ("\nnvlink: [[X, 1], [2, X]]", "topo:2: NV2: GPU1 to GPU0, and NV1 back; expected the same word"),
+        ("pcie: [[X, PIX],\n [PXB, X]]", "topo:1: PXB: GPU1 to GPU0, and PIX back; expected the same word"),
+        ("nvlink: [[X, 1], [1]]", "topo:1: nvlink: row 1 has 1 words; expected one for each of 2 rows"),
+        ("nvlink: [[X, 1],\n []]", "topo:2: nvlink: row 1 has 0 words; expected one for each of 2 rows"),
+        ("nvlink: [[1]]", "topo:1: nvlink: GPU0 to GPU0: expected X or 0, got '1'"),
+        (
+            "nvlink: [[X, -1], [-1, X]]",
+            "topo:1: nvlink: GPU0 to GPU1: expected a number of links from 0 to 999, got '-1'",
+        ),
+        ("nvlink: [[X, 1000], [1000, X]]", "topo:1: nvlink: GPU0 to GPU1: expected a number of links from 0 to 999"),
+        ("nvlink: [[X, 010], [010, X]]", "topo:1: nvlink: GPU0 to GPU1: expected a number of links from 0 to 999"),
+        ("pcie: [[X, NV2], [NV2, X]]", "topo:1: pcie: GPU0 to GPU1: expected a word like PIX or SYS, or - for none"),
+        ("pcie: [[SYS]]", "topo:1: pcie: GPU0 to GPU0: expected X, got 'SYS'"),
+        ("nvlink: 5", "topo:1: nvlink: expected a list, got '5'"),
+        ("nvlink: [[X]]\npcie: [[X, PIX], [PIX, X]]", "topo:1: nvlink: 1 rows, and pcie has 2"),
+        (
+            "text: |\n  GPU0 GPU1\n  GPU0 X\n",
+            "topo:1: text: line 2, column 1: GPU0: 1 words, expected one for each of 2",
+        ),
+    ],
+)
+def test_an_error_names_line_and_pair(text: str, problem: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        documents(text)
+    assert str(caught.value).startswith(problem)
