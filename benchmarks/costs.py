@@ -209,7 +209,7 @@ LOADS = (
     Load("32 devices, no two alike, 8 + 8 of them", no_two_alike(16, 16, (8, 8)), 300, is_proved=True, steps=None),
     Load("160 instances alike within 4 nodes, 48 + 8 + 4 of them", four_nodes, 50, is_proved=True),
     Load("160 instances with a set cheaper than all others, 48 + 8 + 4", planted, 50, is_proved=True),
-    Load("160 instances of a whole node, 48 + 8 + 4 of them", whole_node, 50),
+    Load("160 instances of a whole node, 48 + 8 + 4 of them", whole_node, 50, is_proved=True),
     Load("the same, greedy walk alone", whole_node, 5, method=GREEDY),
     Load("160 instances, no two alike, greedy walk alone", planted, None, method=GREEDY),
 )

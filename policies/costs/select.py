@@ -13,6 +13,7 @@ from policies.costs.exact import Clock, Found
 from policies.costs.graph import CostGraph, Missing, build_graph
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostValue, type_of
+from policies.costs.spread import SpreadSearch, areas_of
 from policies.costs.table import CostTable, with_instances
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.
@@ -184,10 +185,12 @@ def _searched_on(
     graph: CostGraph, search: exact.ExactSearch, so_far: Found, steps: int | None, is_over: Clock | None
 ) -> Found:
     """Go on with the search, or, where bounds that take longer are worth it, with the one that has these."""
-    if not singles.are_for_convex_bounds(graph):
+    areas = areas_of(graph)
+    if areas is None and not singles.are_for_convex_bounds(graph):
         return search.run(steps, is_over)
-    left = None if steps is None else steps - so_far.steps
-    found = singles.SinglesSearch(graph, search.run(0).counts).run(left, is_over)
+    best = search.run(0).counts
+    other = SpreadSearch(graph, areas, best) if areas is not None else singles.SinglesSearch(graph, best)
+    found = other.run(None if steps is None else steps - so_far.steps, is_over)
     return replace(found, steps=so_far.steps + found.steps)
 
 

@@ -11,12 +11,14 @@ from policies.costs.graph import Missing
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostLine, CostListing
 from policies.costs.singles import SinglesSearch
+from policies.costs.spread import SpreadSearch, areas_of
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import cost_line, cost_text
 from tests.unit.policies.costs.build import (
     are_single,
     cheapest_by_enumeration,
     graph_of,
+    random_areas,
     random_listing,
     random_request,
 )
@@ -56,6 +58,27 @@ def test_both_searches_prove_the_same_cost_where_no_two_are_alike() -> None:
             greedy = take_greedily(graph)
             other, found = search(graph, greedy, None), SinglesSearch(graph, greedy).run(None)
             assert (graph.cost(found.counts), found.is_proved) == (graph.cost(other.counts), True)
+
+
+@pytest.mark.parametrize("missing", Missing)
+def test_spreading_over_areas_finds_what_enumeration_finds(missing: Missing) -> None:
+    random = Random(12)
+    searched = 0
+    for _ in range(CASES // 2):
+        listing = random_areas(random)
+        wanted = random_request(random, listing)
+        graph = graph_of(listing, wanted, missing)
+        areas = areas_of(graph)
+        if areas is not None:
+            searched += 1
+            found = SpreadSearch(graph, areas, take_greedily(graph)).run(None)
+            assert (graph.cost(found.counts), found.is_proved) == (
+                cheapest_by_enumeration(listing, wanted, missing),
+                True,
+            )
+            early = SpreadSearch(graph, areas, take_greedily(graph)).run(2)
+            assert not early.is_proved or graph.cost(early.counts) == graph.cost(found.counts)
+    assert searched > CASES // 10
 
 
 def test_renaming_instances_changes_no_cost() -> None:

@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from policies.costs.demand import SetRequest
-from policies.costs.exact import CLOCK_STEPS, search
+from policies.costs.exact import CLOCK_STEPS, ExactSearch, search
 from policies.costs.graph import Missing
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostLine, CostListing
@@ -74,3 +74,11 @@ def test_a_graph_with_a_single_set_is_proved_at_once() -> None:
     found = search(graph, take_greedily(graph), 100)
     assert found.is_proved
     assert set(found.counts) == {1}
+
+
+def test_sets_that_cost_as_much_as_is_known_are_not_looked_for() -> None:
+    graph = no_two_alike(1, 8, 4)
+    first = take_greedily(graph)
+    least = graph.cost(search(graph, first, None).counts)
+    assert graph.cost(ExactSearch(graph, first, least + 1).run(None).counts) == least
+    assert ExactSearch(graph, first, least).run(None).counts == tuple(first)
