@@ -9,6 +9,7 @@ from cri_proxy.node.status.explain import candidates, in_namespace, readings_of,
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
+    CostFilesView,
     ExplainView,
     Explanation,
     FieldView,
@@ -148,6 +149,7 @@ class FixedDaemon:
     def __init__(self, config: Config | None = None) -> None:
         self.is_ready = True
         self.configuration: ConfigurationView | None = None
+        self.costs: CostFilesView | None = None
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
@@ -158,7 +160,8 @@ class FixedDaemon:
 
     def status_steps(self) -> Steps[StatusView]:
         yield
-        return replace(status_view(), is_ready=self.is_ready, configuration=self.configuration)
+        view = replace(status_view(), is_ready=self.is_ready)
+        return replace(view, configuration=self.configuration, costs=self.costs)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         view = explanation()

@@ -327,3 +327,48 @@ def test_a_node_where_nothing_is_restricted_gets_a_hint(path: Path, tmp_path: Pa
     path.write_text(text)
     printed = render_report(check(path, tmp_path / "a.sock", machine="{cores: 2}"))
     assert ("\nhint: restrictedAnnotations is not set" in printed) is is_hinted
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a.com/gpu/gpu0-3: {10: [cpu/cpu0]}\n", ""),
+        ("a.com/gpu/gpu0:\n  - 10: []\n", ":2: 10: no targets stand under this cost"),
+        ("", ": is empty: it is being written, or the disk is full; write {} if it lists nothing"),
+    ],
+)
+def test_the_cost_files_of_the_node_are_checked_with_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    costs = tmp_path / "costs.d"
+    costs.mkdir(mode=0o755)
+    (costs / "gpu.yaml").write_text(text)
+    (costs / "gpu.yaml").chmod(0o644)
+    (tmp_path / "c.yaml").write_text(f"{TEXT}costs: {{dir: {costs}}}\n")
+    report = check(tmp_path / "c.yaml", tmp_path / "a.sock")
+    assert (report.valid, report.is_good) == (True, not problem)
+    if problem:
+        assert report.cost_problems == (f"{costs}/gpu.yaml{problem}",)
+        assert f"cost file not usable: {costs}/gpu.yaml{problem}" in render_report(report)
+    else:
+        assert f"cost files: {costs}, 1 file: a.com/gpu 4" in render_report(report)
+    words = ["check-config", str(tmp_path / "c.yaml"), "--admin", str(tmp_path / "a.sock")]
+    assert run_command(words) == (1 if problem else 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_cost_files_of_this_node_say_nothing_about_another_machine(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "costs.d").mkdir(mode=0o777)
+    (tmp_path / "costs.d").chmod(0o777)
+    path.write_text(f"{TEXT}costs: {{dir: {tmp_path}/costs.d}}\n")
+    assert "others may write to it" in check(path, tmp_path / "a.sock").cost_problems[0]
+    assert check(path, tmp_path / "a.sock", machine="{packages: 1, cores: 4}").cost_problems == ()
+
+
+def test_devices_that_win_by_silence_are_a_warning(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "costs.d").mkdir(mode=0o755)
+    (tmp_path / "costs.d" / "a.yaml").write_text("a.com/x/x0: {1: [cpu/cpu0]}\na.com/x/x1:\n")
+    (tmp_path / "costs.d" / "a.yaml").chmod(0o644)
+    path.write_text(f"{TEXT}costs: {{dir: {tmp_path}/costs.d}}\n")
+    report = check(path, tmp_path / "a.sock")
+    assert any(warning.startswith("cost files: a.com/x/x1 says nothing about costs") for warning in report.warnings)

@@ -8,11 +8,14 @@ from cri_proxy import events
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config
+from cri_proxy.config.model import Config, CostOptions
 from cri_proxy.config.settings import Settings, settings_for
+from cri_proxy.costs.directory import CostDirectory, CostFile
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start
+from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.errors import ConfigError
+from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
@@ -238,3 +241,32 @@ def test_the_fingerprint_follows_the_cgroup_that_the_configuration_names(tmp_pat
     host = host_at(write_tree(tmp_path / "host", HOST_MACHINE))
     config = parse_config("availableResources: {cpu: /pods}")
     assert host.fingerprint(config) != host.fingerprint(parse_config('availableResources: {cpu: "cpuset:0"}'))
+
+
+def announced(text: str, options: CostOptions) -> CostDirectory:
+    return CostDirectory(Path(options.directory), (CostFile("a.yaml", text),))
+
+
+async def test_changed_cost_files_give_the_policy_other_devices_and_no_container_another_grant(scene: Scene) -> None:
+    await run(scene, "a", guaranteed("c", 2000))
+    ledger, options = scene.site.node.context.ledger, CONFIG.costs
+    costs = CostFiles(options, PLAIN_THREADS, clock=scene.site.node.context.clock, journal=scene.site.journal)
+    applier = replace(scene.applier, costs=costs)
+    grants = ledger.allocations.grants
+    await applier.take_costs(announced("a.com/x/x0-1:\n", options), False)
+    policy = ledger.policy
+    assert policy.inventory.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
+    await applier.take_costs(announced("a.com/x/x0-1:\n# the same\n", options), False)
+    assert ledger.policy is policy  # so that known refusals stay known
+    assert ledger.allocations.grants == grants
+    view = costs.view()
+    assert (view.applied, view.unchanged) == (1, 1)
+
+
+async def test_cost_files_of_a_directory_that_is_not_meant_any_more_are_not_taken(scene: Scene, tmp_path: Path) -> None:
+    options = CostOptions(str(tmp_path))
+    costs = CostFiles(options, PLAIN_THREADS, clock=scene.site.node.context.clock, journal=scene.site.journal)
+    in_force = ConfigInForce(replace(CONFIG, costs=CostOptions(str(tmp_path / "other"))))
+    await replace(scene.applier, costs=costs, in_force=in_force).take_costs(announced("a.com/x/x0:\n", options), False)
+    assert costs.inventory.devices == {}
+    assert costs.view().directory == str(tmp_path / "other")

@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
-from cri_proxy.node.status.model import ConfigurationView, DeviceHolderView, DeviceUseView, HugePageView, RefusedView
+from cri_proxy.node.status.model import (
+    ConfigurationView,
+    CostFilesView,
+    CostFileView,
+    DeviceHolderView,
+    DeviceUseView,
+    HugePageView,
+    RefusedView,
+)
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, pool, status_view
@@ -191,3 +199,16 @@ example.com/nic  1       0     eth0    -
 """
     assert expected in render_status(view)
     assert "DEVICES" not in render_status(status_view())
+
+
+def test_cost_files_are_counted_and_those_whose_content_is_not_in_force_named_as_that() -> None:
+    states = {"a.yaml": "in_force", "b.yaml": "kept", "c.yaml": "rejected"}
+    files = tuple(CostFileView(name, state) for name, state in states.items())
+    costs = CostFilesView("/etc/cri-proxy/costs.d", 0.0, files, 5)
+    line = render_status(replace(status_view(), costs=costs), width=200).splitlines()[1]
+    expected = "cost files: /etc/cri-proxy/costs.d, 3 files (1 by its last good content, 1 rejected), 5 devices"
+    assert line == expected
+
+
+def test_without_cost_files_none_are_named() -> None:
+    assert render_status(replace(status_view(), costs=CostFilesView("/d", 0.0))) == render_status(status_view())

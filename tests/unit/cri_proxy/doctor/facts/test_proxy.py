@@ -17,6 +17,7 @@ from cri_proxy.doctor.facts.proxy import (
     refusal_of,
     silence_of,
 )
+from cri_proxy.node.status.model import CostFilesView, CostFileView
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.serving import served
@@ -34,6 +35,20 @@ def test_a_running_daemon_says_what_it_uses(tmp_path: Path) -> None:
     assert (found.is_running, found.node_name) == (True, "worker-1")
     assert found.problems == ("the runtime is away",)
     assert (found.config.state_dir, str(found.config.reserved.cpu)) == ("/s", "750m")
+
+
+def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path) -> None:
+    daemon = FixedDaemon(parse_config("{}"))
+    daemon.costs = CostFilesView(
+        "/d",
+        0.0,
+        (CostFileView("a.yaml", "kept", "not YAML", 3), CostFileView("b.yaml", "in_force")),
+        0,
+        "has mode 0777",
+    )
+    with served(tmp_path / "a.sock", daemon):
+        found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
+    assert found.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")
 
 
 def test_without_one_its_file_is_read(tmp_path: Path) -> None:

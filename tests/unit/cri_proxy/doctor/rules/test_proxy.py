@@ -1,7 +1,14 @@
 import pytest
 
 from cri_proxy.doctor.facts.model import Access, ProcessFacts, RuntimeFacts
-from cri_proxy.doctor.rules.proxy import access, daemon_is_alone, daemon_runs, daemon_starts_at_boot, runtime_socket
+from cri_proxy.doctor.rules.proxy import (
+    access,
+    cost_files,
+    daemon_is_alone,
+    daemon_runs,
+    daemon_starts_at_boot,
+    runtime_socket,
+)
 from tests.fakes.node_facts import DAEMON, codes, healthy, only, proxy
 
 SYSTEMD = ProcessFacts(1, "systemd")
@@ -72,3 +79,9 @@ def test_what_others_can_change_is_named_with_the_command_that_closes_it() -> No
         "/s/state.db has mode 0666, others may write to it",
         "chmod go-w /s/state.db",
     )
+
+
+def test_a_cost_file_that_cannot_be_used_is_found() -> None:
+    (found,) = cost_files(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
+    assert (found.code, found.text) == ("cost-file", "a cost file cannot be used: /d/a.yaml:3: not YAML")
+    assert codes(cost_files, healthy(proxy=proxy())) == []

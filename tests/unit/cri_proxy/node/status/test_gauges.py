@@ -10,8 +10,8 @@ from cri_proxy.metrics.metric import Metric, Values
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.effects import BACKOFF_SECONDS
-from cri_proxy.node.status.gauges import config_samples, health_samples, node_samples
-from cri_proxy.node.status.model import ConfigurationView, Health, HealthPart, ReloadView
+from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
+from cri_proxy.node.status.model import ConfigurationView, CostFilesView, CostFileView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -192,3 +192,24 @@ async def test_a_row_is_never_told_twice_with_the_same_labels(site: Site) -> Non
     await site.run("a", guaranteed("c", 2500), ContainerSpec("d", cpu_request_mcpu=500))
     series = [(s.metric.name, s.labels) for s in (*node_samples(site.node), *site.journal.counters.samples())]
     assert len(series) == len(set(series))
+
+
+def test_cost_files_show_by_state_until_all_are_good() -> None:
+    files = (CostFileView("a.yaml", "in_force"), CostFileView("b.yaml", "kept", "bad"))
+    view = CostFilesView("/d", 5.0, files, 3, applied=2, rejected=1)
+    found = {(s.metric, s.labels): s.value for s in cost_samples(view)}
+    assert [found[catalog.COST_FILES, (state,)] for state in catalog.COST_FILE_STATES] == [1, 1, 0]
+    assert found[catalog.COST_DEVICES, ()] == 3
+    assert found[catalog.COST_RELOADS, ("applied",)] == 2
+    assert found[catalog.COST_RELOAD_SUCCESSFUL, ()] == 0
+    good = {s.metric: s.value for s in cost_samples(replace(view, files=files[:1]))}
+    assert good[catalog.COST_RELOAD_SUCCESSFUL] == 1
+
+
+def test_a_directory_that_cannot_be_read_shows_although_no_file_does() -> None:
+    found = {s.metric: s.value for s in cost_samples(CostFilesView("/d", 5.0, problem="has mode 0777"))}
+    assert found[catalog.COST_RELOAD_SUCCESSFUL] == 0
+
+
+def test_where_no_cost_files_are_read_nothing_is_shown_of_them() -> None:
+    assert [*cost_samples(None), *cost_samples(CostFilesView("", 5.0))] == []
