@@ -14,14 +14,17 @@ from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.costs.cost_file import read_costs
+from cri_proxy.costs.directory import CostDirectory, CostFile
+from cri_proxy.costs.merge import FileState, merge, texts_in_force
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError
-from policies.costs.table import CostTable, compile_costs
+from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import cost_text, with_colons
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of, yaml_seeds
 
 DOCUMENTS: Final = Dialect(max_bytes=64 << 20, max_depth=40, max_nodes=4_000_000, has_aliases=True)
+NICS: Final = "b.com/nic/nic0: {5: [cpu/cpu0-3]}\n"
 SIZE: Final = DocumentOption("size", whole_number, 0, "")
 
 
@@ -44,6 +47,19 @@ def cost_listing(data: bytes) -> None:
             continue
         (again,) = fields_of(cost_text(listing).encode()) or (None,)
         assert again is None or costs_by_name(compile_costs(read_costs(again))) == costs_by_name(table)
+
+
+def cost_files(data: bytes) -> None:
+    """A file of any content beside one that is in force: that one stays, and what it lists; nothing is raised."""
+    found = CostDirectory(Path("/d"), (CostFile("a.yaml", text_of(data)), CostFile("b.yaml", NICS)))
+    merged = merge(found, {"b.yaml": NICS}, Normalize.PER_TYPE_MAX)
+    states = {file.name: file.state for file in merged.files}
+    assert states["b.yaml"] is FileState.IN_FORCE
+    assert "b.com/nic/nic0" in merged.inventory.devices["b.com/nic"]
+    for file in merged.files:
+        assert (file.state is FileState.IN_FORCE) == (not file.problem)
+    again = merge(found, texts_in_force(found, {"b.yaml": NICS}, merged), Normalize.PER_TYPE_MAX)
+    assert again.inventory == merged.inventory
 
 
 def costs_by_name(table: CostTable) -> dict[tuple[str, str], Fraction]:
@@ -110,6 +126,18 @@ DOCUMENT_TARGETS: Final = (
             b"a/x0-1:\n  - 20\n    - cpu/cpu01-3\n    - a/x0\nb/y: {2.5: b/z}\nc/w:\n",
         ),
         Budget(rounds=500_000, rounds_a_byte=1_000, memory_bytes=8 << 20, memory_a_byte=2_000),  # ranges of 8192 names
+        grown=(b"a/b0-8:\n", b"- cpu/cpu1\n", b"a/x0: {1: [b/y0]}\n"),
+    ),
+    Target(
+        "cost-files",
+        cost_files,
+        (
+            *yaml_seeds("costs/*example.yaml"),
+            b"costs: {a/x0-1: {10: [b.com/nic/nic0, cpu/cpu1]}}\npresent: [a/x3]\n",
+            b"b.com/nic/nic0: {5: [cpu/cpu2-4]}\n",
+            b"b.com/nic/nic0: {6: [cpu/cpu2-4]}\n",
+        ),
+        Budget(rounds=1_000_000, rounds_a_byte=2_000, memory_bytes=8 << 20, memory_a_byte=2_000),  # merged twice
         grown=(b"a/b0-8:\n", b"- cpu/cpu1\n", b"a/x0: {1: [b/y0]}\n"),
     ),
     Target(
