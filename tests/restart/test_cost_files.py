@@ -9,12 +9,19 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from cri_proxy.config.files.watch import DEBOUNCE_SECONDS
+from cri_proxy.cri_client.pods import PodSpec, guaranteed
+from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.model import CostFilesView
 from cri_proxy.testbed.wait import until
 from tests.restart.place import SECONDS, Place
 
 GPUS = "a.com/gpu/gpu0-3: {10: [cpu/cpu0-31]}\n"
 NICS = "b.com/nic/nic0: {5: [cpu/cpu0-31]}\n"
+
+
+def asking(pod: str, count: int) -> PodSpec:
+    annotations = (("cri-proxy.io/device-request", f"a.com/gpu={count}"),)
+    return PodSpec(pod, (guaranteed("c", 1000),), annotations=annotations)
 
 
 class Announcing:
@@ -51,6 +58,11 @@ class Announcing:
     async def listed(self) -> dict[str, int]:
         return {each.kind: each.present for each in (await self.place.status()).devices}
 
+    async def held(self, pod: str) -> set[str]:
+        """The devices that a pod holds."""
+        holders = [holder for each in (await self.place.status()).devices for holder in each.holders]
+        return {name for holder in holders if holder.container.split("/")[1] == pod for name in holder.devices}
+
     async def lists(self, devices: dict[str, int]) -> None:
         async def it_does() -> bool:
             return await self.listed() == devices
@@ -75,6 +87,24 @@ async def test_what_a_plugin_announces_is_shown_until_its_file_is_gone(scene: An
     await scene.lists({"b.com/nic": 1})
 
 
+async def test_the_next_container_gets_an_announced_device_and_none_that_is_withdrawn(scene: Announcing) -> None:
+    scene.announce("gpu.yaml", GPUS)
+    await scene.lists({"a.com/gpu": 4})
+    async with scene.place.kubelet() as kubelet:
+        await kubelet.run_pod(asking("a", 3))
+        held = await scene.held("a")
+        assert len(held) == 3
+        (scene.directory / "gpu.yaml").unlink()
+        await scene.lists({"a.com/gpu": 0})
+        with pytest.raises(CallFailed, match=r"a\.com/gpu"):
+            await kubelet.run_pod(asking("b", 1))
+        assert await scene.held("a") == held
+        scene.announce("gpu.yaml", GPUS)
+        await scene.lists({"a.com/gpu": 4})
+        await kubelet.run_pod(asking("c", 1))
+        assert await scene.held("c") == {f"a.com/gpu/gpu{i}" for i in range(4)} - held
+
+
 async def test_hostile_files_cost_nobody_anything(scene: Announcing) -> None:
     scene.announce("gpu.yaml", GPUS)
     await scene.lists({"a.com/gpu": 4})
@@ -96,7 +126,7 @@ async def test_hostile_files_cost_nobody_anything(scene: Announcing) -> None:
 
 async def test_changes_under_load_move_nobody_and_lose_no_call(scene: Announcing) -> None:
     texts = itertools.cycle((GPUS, "a.com/gpu/gpu0: [", f"{GPUS}a.com/gpu/gpu4-7:\n"))
-    changing = asyncio.create_task(scene.keeps_changing(texts))
+    changing = asyncio.get_running_loop().create_task(scene.keeps_changing(texts))
     pods = await scene.place.run_pods(40)
     assert len(pods) == 40
     pinned, updates = scene.place.pinned(), len(scene.place.runtime.updates)
