@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.devices.annotations import DeviceAnnotations, RequiredScope
-from policies.devices.candidates import Candidates, DeviceCandidate, find_candidates
+from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch, sets_by_group, sets_by_node
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
@@ -84,7 +84,7 @@ class _Attempt:
         self._usage = usage
         self._annotations = question.annotations
         self._demands: dict[str, DeviceDemand] = {}
-        self._candidates: dict[str, Candidates] = {}
+        self._candidates: dict[str, FoundDevices] = {}
         for demand in allocator.demands(question):
             found = find_candidates(demand, self._groups, usage, within)
             self._demands[demand.kind] = as_counted(demand, found.matching)

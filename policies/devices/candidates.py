@@ -28,7 +28,7 @@ class DeviceCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class FoundDevices:
     """The devices that can serve, by PCIe group and minor, and why those that match the selectors cannot, by minor.
 
     ``matching`` are the devices that ApplyForAll is about; ``unmatched`` counts the others.
@@ -45,7 +45,7 @@ class Candidates:
 
 def find_candidates(
     demand: DeviceDemand, groups: Sequence[PcieGroup], usage: Usage, within: int | None = None
-) -> Candidates:
+) -> FoundDevices:
     """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any."""
     usable, matching = [], []
     reasons: dict[str, list[int]] = {}
@@ -62,7 +62,7 @@ def find_candidates(
                 continue
             vf = free_vf(demand, device, usage.of(device))
             usable.append(DeviceCandidate(device, number, vf.bus if vf else ""))
-    return Candidates(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
+    return FoundDevices(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
 
 
 def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> VirtualFunction | None:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from policies.devices.annotations import RequiredScope
-from policies.devices.candidates import Candidates, DeviceCandidate
+from policies.devices.candidates import DeviceCandidate, FoundDevices
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU, WHOLE, PcieGroup
 
 _SHOWN_GROUPS = 8
 
 
-def shortage_text(demand: DeviceDemand, candidates: Candidates) -> str:
+def shortage_text(demand: DeviceDemand, candidates: FoundDevices) -> str:
     """Return the sentence for too few candidates."""
     count = len(candidates.usable)
     has = "none" if not count else str(count)

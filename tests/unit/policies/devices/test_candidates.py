@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from policies.devices.candidates import Candidates, find_candidates
+from policies.devices.candidates import FoundDevices, find_candidates
 from policies.devices.demand import read_demands
 from policies.devices.model import DeviceInventory, pcie_groups
 from policies.devices.refusals import shortage_text
@@ -17,7 +17,7 @@ def candidates(
     hint: Mapping[str, object] | None = None,
     held: Sequence[DeviceGrant] = (),
     within: int | None = None,
-) -> tuple[Candidates, str]:
+) -> tuple[FoundDevices, str]:
     """The candidates for the only type of a request, and the sentence for too few of them."""
     kind = "rdma" if NICS in requests else "gpu"
     (demand,) = read_demands(requests, node, question({}, hints={kind: hint} if hint else None).annotations)
@@ -26,7 +26,7 @@ def candidates(
     return found, shortage_text(demand, found)
 
 
-def minors(found: Candidates) -> list[int]:
+def minors(found: FoundDevices) -> list[int]:
     return [candidate.device.minor for candidate in found.usable]
 
 
