@@ -26,6 +26,7 @@ from policies.hints.search import fewest_nodes
 GIBIBYTE = 1 << 30
 REFERENCE_TIMES = 5
 INPUTS = 20  # random ones of a case
+RANDOM_INPUTS = 200
 CLOSEST = MergeOptions(prefer_closest_numa_nodes=True)
 PARTS = (0.01, 0.1, 0.3, 0.6, 0.9)  # of what is free
 
@@ -81,6 +82,15 @@ def distances(nodes: int, near: int) -> tuple[tuple[int, ...], ...]:
     )
 
 
+def closest(number: int) -> Callable[[], object]:
+    """The same with distances of which no two need be alike, and the closest of sets of the same size."""
+    rng = random.Random(number)
+    rows = [[10 if a == b else rng.randint(11, 40) for b in range(64)] for a in range(64)]
+    offers: list[Offers] = [{f"resource {i}": some_family(rng, 64)} for i in range(4)]
+    nodes = Nodes((1 << 64) - 1, tuple(map(tuple, rows)))
+    return lambda: merge(offers, nodes, "best-effort", CLOSEST)
+
+
 def superchip(number: int) -> Callable[[], object]:
     """Hints and merge on 34 nodes: two with 72 CPUs each, and 32 with the memory of GPU instances.
 
@@ -120,6 +130,7 @@ CASES = (
     Case("8 nodes, 4 resources of 255 hints", 5, 2, listed(8)),
     Case("16 nodes, 4 resources of 65,535 hints", 500, 2, listed(16)),
     Case("64 nodes, 4 resources, not listed", 50, INPUTS, unlisted),
+    Case("64 nodes, 4 resources, not listed, closest first by random distances", 50, RANDOM_INPUTS, closest),
     Case("34 nodes, CPUs, memory and devices, hints included, closest first", 20, INPUTS, superchip),
 )
 

@@ -6,7 +6,6 @@ the one of the lowest mask. A branch ends as soon as a bound says that nothing c
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -16,8 +15,6 @@ from policies.hints.model import Amount
 
 MAX_STEPS = 100_000
 """The most nodes that the searches of a merge decide on, over all their branches: a few tenths of a second of work."""
-MAX_CLOSEST_STEPS = 4_000
-"""The same where distances count: a step takes longer, and what was found until then is a result, too."""
 MAX_SEARCH_NODES = 256
 """The most nodes of a search: each is a call within a call. Machines have at most 64 or so."""
 
@@ -39,9 +36,9 @@ class Steps:
 
     left: int = MAX_STEPS
 
-    def take(self) -> None:
-        """Count one. Raises SearchTooLongError."""
-        self.left -= 1
+    def take(self, count: int = 1) -> None:
+        """Count one, or several. Raises SearchTooLongError."""
+        self.left -= count
         if self.left < 0:
             raise SearchTooLongError
 
@@ -87,7 +84,7 @@ def lowest_set(
     if len(nodes) > MAX_SEARCH_NODES:
         raise SearchTooLongError
     missing = tuple(a.request - sum(a.free[node] for node in members(required)) for a in amounts)
-    tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
+    tops = [top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
     failed: set[tuple[int, int, tuple[int, ...]]] = set()
     steps = steps or Steps()
 
@@ -134,7 +131,7 @@ def _fewest_of_one(amount: Amount, within: int, required: int) -> int:
     return len(certain) + next((count for count, total in enumerate(sums) if total >= amount.request), len(largest))
 
 
-def _top_sums(amounts: Sequence[int], most: int) -> list[list[int]]:
+def top_sums(amounts: Sequence[int], most: int) -> list[list[int]]:
     """Return, for the first 0, 1, ... amounts, the sums of their 0, 1, ... largest."""
     largest: list[int] = []  # negated, so that they ascend
     sums = [[0] * (most + 1)]
@@ -144,65 +141,6 @@ def _top_sums(amounts: Sequence[int], most: int) -> list[list[int]]:
         found = [0, *(-total for total in accumulate(largest))]
         sums.append(found + found[-1:] * (most + 1 - len(found)))
     return sums
-
-
-class ClosestSearch:
-    """Sets of nodes, part of ``within`` and with all of ``required``, that have the least distance within them."""
-
-    def __init__(self, distances: Distances, within: int, required: int = 0) -> None:
-        """Sort the distances, for the bound."""
-        self._distances = distances
-        self._within = within
-        self._required = required
-        self._nodes = members(within & ~required)
-        # Both directions between two nodes; and the sums of the 0, 1, ... smallest of each node.
-        self._pairs = {a: {b: distances[a][b] + distances[b][a] for b in members(within)} for a in self._nodes}
-        self._least = {
-            a: list(accumulate(sorted(self._pairs[a][b] for b in self._nodes if b != a), initial=0))
-            for a in self._nodes
-        }
-
-    def best(self, known: int, accept: Callable[[int], bool], amounts: Sequence[Amount] = ()) -> int:
-        """Return the accepted set of as many nodes as ``known`` that is closest, then lowest, and reaches all amounts.
-
-        ``known`` is the lowest such set. After ``MAX_CLOSEST_STEPS`` the result is the closest of those seen.
-        """
-        size, required, nodes = known.bit_count(), self._required, self._nodes
-        tops = [_top_sums([amount.free[node] for node in nodes], size) for amount in amounts]
-        steps = Steps(MAX_CLOSEST_STEPS)
-        found = [(distance_within(known, self._distances), known)]
-
-        def visit(position: int, mask: int, left: int, missing: tuple[int, ...], costs: dict[int, int]) -> None:
-            """``costs``: the distance so far under -1, and what each node below the position would add."""
-            steps.take()
-            if position < left or any(part > top[position][left] for part, top in zip(missing, tops, strict=True)):
-                return
-            if self._bound(position, left, costs) >= 2 * found[0][0]:
-                return
-            if not left:
-                if accept(mask):
-                    found[:] = [(costs[-1], mask)]
-                return
-            node = nodes[position - 1]
-            visit(position - 1, mask, left, missing, costs)
-            pairs = self._pairs[node]
-            dearer = {other: costs[other] + pairs[other] for other in nodes[: position - 1]}
-            dearer[-1] = costs[-1] + costs[node]
-            less = tuple(part - a.free[node] for part, a in zip(missing, amounts, strict=True))
-            visit(position - 1, mask | 1 << node, left - 1, less, dearer)
-
-        fixed = members(required)
-        costs = {node: self._distances[node][node] + sum(self._pairs[node][b] for b in fixed) for node in nodes}
-        costs[-1] = distance_within(required, self._distances)
-        missing = tuple(amount.request - sum(amount.free[node] for node in fixed) for amount in amounts)
-        with suppress(SearchTooLongError):
-            visit(len(nodes), required, size - len(fixed), missing, costs)
-        return found[0][1]
-
-    def _bound(self, position: int, left: int, costs: dict[int, int]) -> int:
-        """Return twice a lower bound on the distance: of two nodes that are left each counts half of their pair."""
-        least = sorted(2 * costs[node] + self._least[node][left - 1] for node in self._nodes[:position]) if left else []
-        return 2 * costs[-1] + sum(least[:left])
 
 
 @dataclass(frozen=True, slots=True)

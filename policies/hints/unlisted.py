@@ -10,10 +10,11 @@ from typing import Final
 
 from policies.errors import PolicyOptionsError
 from policies.hints.choices import ANY_OTHER, Choices, Offered, listed_choices
+from policies.hints.distance import ClosestSearch
 from policies.hints.model import Hint, HintOrigin, Merged, Unlisted
 from policies.hints.order import MaskOrder, by_wanted_size
 from policies.hints.reach import MAX_PAIRS, TooManyHintsError
-from policies.hints.search import ClosestSearch, Giver, OverlapSearch, Steps, fewest_nodes, lowest_set, members, reaches
+from policies.hints.search import Giver, OverlapSearch, Steps, fewest_nodes, lowest_set, members, reaches
 
 UNLISTED_POLICIES: Final = ("best-effort", "restricted", "proposed-strict")
 """The policies that need no list; ``single-numa-node`` lists the few hints that it looks at."""

@@ -1,18 +1,12 @@
-import random
-from collections.abc import Callable
-from itertools import combinations
-
 import pytest
 
 from policies.hints import search
 from policies.hints.model import Amount
 from policies.hints.search import (
-    ClosestSearch,
     Giver,
     OverlapSearch,
     SearchTooLongError,
     Steps,
-    distance_within,
     fewest_nodes,
     lowest_set,
     reaches,
@@ -20,8 +14,6 @@ from policies.hints.search import (
 
 FREE = Amount((4, 1, 3, 2), 5)
 ALL = 0b1111
-# Nodes 0 and 2 are near each other, as are 1 and 3.
-DISTANCES = ((10, 30, 12, 30), (30, 10, 30, 12), (12, 30, 10, 30), (30, 12, 30, 10))
 
 
 def test_nodes_reach_an_amount_together() -> None:
@@ -55,28 +47,6 @@ def test_the_fewest_nodes_that_have_enough() -> None:
     assert fewest_nodes((FREE,), ALL, required=0b1010) == 3
 
 
-def closest(known: int, accept: Callable[[int], bool] = lambda mask: True, required: int = 0) -> int:
-    return ClosestSearch(DISTANCES, ALL, required).best(known, accept)
-
-
-def test_the_closest_set_is_that_of_the_least_distance() -> None:
-    assert closest(0b0011) == 0b0101
-    assert closest(0b0011, lambda mask: mask != 0b0101) == 0b1010
-    assert closest(0b0011, required=0b0010) == 0b1010
-    assert ClosestSearch(DISTANCES, ALL).best(0b1001, lambda mask: True, (Amount((0, 0, 0, 1), 1),)) == 0b1010
-
-
-def test_the_closest_set_is_that_of_trying_all() -> None:
-    rng = random.Random(3)
-    for _ in range(60):
-        nodes = rng.randint(2, 7)
-        distances = [[10 if a == b else rng.randint(11, 20) for b in range(nodes)] for a in range(nodes)]
-        size = rng.randint(1, nodes)
-        sets = [sum(1 << node for node in chosen) for chosen in combinations(range(nodes), size)]
-        best = min(sets, key=lambda mask: (distance_within(mask, distances), mask))
-        assert ClosestSearch(distances, (1 << nodes) - 1).best((1 << size) - 1, lambda mask: True) == best
-
-
 def test_a_search_that_takes_too_long_ends() -> None:
     with pytest.raises(SearchTooLongError, match="too long"):
         lowest_set((FREE,), 2, ALL, accept=lambda mask: False, steps=Steps(3))
@@ -88,14 +58,6 @@ def test_searches_share_their_steps() -> None:
     after_one = steps.left
     OverlapSearch((), ALL, steps).lowest(4)
     assert search.MAX_STEPS > after_one > steps.left
-
-
-def test_a_search_for_the_closest_that_takes_too_long_ends_with_the_best_until_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert closest(0b1001) == 0b0101
-    monkeypatch.setattr(search, "MAX_CLOSEST_STEPS", 3)
-    assert closest(0b1001) == 0b1001
 
 
 def test_an_overlap_leaves_out_what_one_of_the_givers_can_spare() -> None:
