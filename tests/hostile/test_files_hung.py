@@ -121,6 +121,22 @@ async def test_a_kubelet_directory_that_hangs(place: Place, tmp_path: Path) -> N
             assert await ended_by_itself(node) == 0
 
 
+async def test_a_directory_of_cost_files_that_hangs(place: Place, tmp_path: Path) -> None:
+    """The directory of the cost files hangs from the start: pods start, it is told, and SIGTERM ends the daemon."""
+    with hung_mount(tmp_path / "costs.d") as server:
+        configuration = f"{CONFIGURATION}costs: {{dir: {server.directory}}}\n"
+        async with place.node(configuration=configuration) as node:
+            async with node.under_attack():
+                await create(node, "pod")
+                node.daemon.send(signal.SIGHUP)
+                await until("it is said to hang", lambda: warnings(node), seconds=ANSWER_SECONDS)
+                costs = (await node.daemon.admin.status()).costs
+                assert costs is not None
+                assert costs.problem == "does not answer: does it lie on a mount that hangs?"
+                assert server.asked == 1
+            assert await ended_by_itself(node) == 0
+
+
 async def test_a_frozen_state_disk(place: Place, tmp_path: Path) -> None:
     """The state directory's disk freezes: calls go on, the node says so, and SIGTERM ends the daemon in time."""
     with freezable_disk(tmp_path / "disk") as disk:
