@@ -14,7 +14,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
-from tests.fakes.device_policy import first_devices
+from tests.fakes.device_policy import policy_with_devices
 from tests.fakes.site import Site, opened
 
 OWNS = guaranteed("c", 1000)
@@ -26,7 +26,7 @@ class DeviceSite(Site):
     """A site with three GPUs, the first two of which stand in a CDI specification."""
 
     def __init__(self, *, rules: NodeRules | None = None) -> None:
-        super().__init__(first_devices(GPU0, GPU1, GPU2), rules=rules)
+        super().__init__(policy_with_devices(GPU0, GPU1, GPU2), rules=rules)
 
     async def declare(self, declared_of: DeclaredOf) -> None:
         reader = replace(self.interceptor._reader, declared_of=declared_of)

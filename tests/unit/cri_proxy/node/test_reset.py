@@ -15,7 +15,7 @@ from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.device_policy import first_devices
+from tests.fakes.device_policy import policy_with_devices
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.resource_sites import site_with_files, variables
 from tests.unit.cri_proxy.node.stage import direct
@@ -229,9 +229,9 @@ async def test_what_systemd_does_not_widen_is_reported_and_its_grant_is_dropped(
     assert (report.is_complete, report.dropped) == (False, 1)
 
 
-async def test_devices_stay_with_their_containers(tmp_path: Path) -> None:
+async def test_devices_stay_with_their_containers_and_are_theirs_at_the_next_start(tmp_path: Path) -> None:
     gpus = ("example.com/gpu/gpu0", "example.com/gpu/gpu1")
-    site = Site(first_devices("example.com/gpu/gpu2", *gpus))
+    site = Site(policy_with_devices("example.com/gpu/gpu2", *gpus))
     site.files_root = tmp_path
     async with opened(site):
         await site.run("other", OWNS_2, **{"cri-proxy.io/device-request": "example.com/gpu=1"})
@@ -240,3 +240,5 @@ async def test_devices_stay_with_their_containers(tmp_path: Path) -> None:
         assert variables(site, pod)["DEVICES"] == ",".join(held) == gpus[1]
         await reset(site)
         assert variables(site, pod)["DEVICES"] == gpus[1]
+        await site.open()
+        assert site.row(pod.container_id("c")).grant.devices == held

@@ -12,7 +12,7 @@ from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStat
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
 from sysfs.cpuset import CpuSet
-from tests.fakes.device_policy import first_devices
+from tests.fakes.device_policy import policy_with_devices
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site, opened
 from tests.fakes.store import MemoryStore
@@ -332,7 +332,7 @@ def test_a_node_alone_is_well_and_has_nothing_to_add() -> None:
 
 
 async def test_the_status_shows_devices_and_who_has_them() -> None:
-    async with opened(Site(first_devices("example.com/gpu/gpu0", "example.com/gpu/gpu1"))) as site:
+    async with opened(Site(policy_with_devices("example.com/gpu/gpu0", "example.com/gpu/gpu1"))) as site:
         await site.run("a", guaranteed("c", 1000), **{"cri-proxy.io/device-request": "example.com/gpu=1"})
         status = view(site).status()
         (container,), (gpus,) = status.containers, status.devices
