@@ -73,8 +73,8 @@ def _parts(request: Request) -> Iterator[RequestLine]:
         label = "affinity" if affinity.weight >= 0 else "anti-affinity"
         yield RequestLine(label, _affinity_text(affinity), ("affinities",))
     for hint in request.hints:
-        where = f"{ids_text('CPU', hint.cpus)}, {ids_text('node', hint.nodes)}"
-        yield RequestLine("device", f"{hint.source}: {where}", ("hints", "hint_filter"))
+        places = (ids_text("CPU", hint.cpus), ids_text("node", hint.nodes) if hint.nodes else "")
+        yield RequestLine("device", f"{hint.source}: {', '.join(filter(None, places))}", ("hints", "hint_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
         devices = f", {devices_text(request.previous.devices)}" if request.previous.devices else ""

@@ -122,3 +122,9 @@ def test_devices_that_are_asked_for_and_those_it_had_are_shown() -> None:
     text = "\n".join(render_request(asked, (), width=80))
     assert "  devices asked  example.com/gpu=2     from cri-proxy.io/device-request" in text
     assert "  earlier place  example.com/gpu gpu0-1" in text
+
+
+def test_a_device_whose_cpus_alone_are_known_is_on_no_node_in_particular() -> None:
+    near = DeviceLocality("example.com/gpu/gpu0", CpuSet.parse("0-7"), NodeSet())
+    text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=80))
+    assert "  device         example.com/gpu/gpu0: CPUs 0-7\n" in text + "\n"
