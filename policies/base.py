@@ -93,7 +93,7 @@ class DeviceLocality:
 class Previous:
     """What the container held before (at an earlier attempt, or before a resize) and should get again."""
 
-    pool: str
+    pool: str  # '' = it had devices, and no place
     owned: CpuSet
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
@@ -175,14 +175,14 @@ class Grant:
 
     @property
     def as_previous(self) -> Previous | None:
-        """What a new attempt or size of this container should get again; None for kinds without a place."""
+        """What a new attempt or size of this container should get again: of kinds without a place its devices."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
-            return None
+            return Previous("", CpuSet(), devices=self.devices) if self.devices else None
         return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment, devices=self.devices)
 
     @property
     def as_running(self) -> Previous | None:
-        """What a new size of this container should keep; None for kinds without a place."""
+        """What a new size of this container should keep; None where that is nothing."""
         previous = self.as_previous
         return None if previous is None else replace(previous, is_running=True)
 

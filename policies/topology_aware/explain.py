@@ -42,7 +42,7 @@ def choice_reasons(context: PlacementContext, ranking: Ranking, found: PoolChoic
     offer, previous, holds = found.offer, context.request.previous, context.own is not None
     if previous is not None and offer.keep:
         why.append(reasons.previous_kept(CpuSet(offer.keep), previous, holds=holds))
-    elif previous is not None and not offer.previous:
+    elif previous is not None and previous.pool and not offer.previous:
         why.append(reasons.previous_lost(previous, holds=holds))
     used_up = _used_up(context, found)
     if used_up:

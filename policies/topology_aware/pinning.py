@@ -143,7 +143,7 @@ class _LivePools:
     def requested(self, request: Request, cpus: CpuSet | None) -> Request:
         """Return the request with the pool in which it shares these CPUs as the previous one."""
         previous = request.previous
-        if previous is None or previous.owned or cpus is None:
+        if previous is None or not previous.pool or previous.owned or cpus is None:
             return request
         there = self.where(Grant(request, previous.pool, CpuKind.SHARED), cpus)
         return replace(request, previous=replace(previous, pool=there.pool))

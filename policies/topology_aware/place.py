@@ -158,7 +158,7 @@ def _did_without_cores(context: PlacementContext, previous: Previous, plain: Dem
 def _placed_elsewhere(context: PlacementContext) -> Placed | None:
     """Return a placement for a container that came back and whose earlier CPUs leave no room for what it asks for."""
     request = context.request
-    if context.own is not None or request.previous is None:
+    if context.own is not None or request.previous is None or not request.previous.pool:
         return None
     placement = _place_in_pool(replace(context, request=replace(request, previous=None)))
     if isinstance(placement, Rejected):

@@ -58,7 +58,7 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
 def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
     """Return what the container certainly had; whatever becomes of its CPUs, its processes have its devices open."""
     if cpus is None or parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
-        return Previous(parts.pool, CpuSet(), devices=parts.devices) if parts.devices else None
+        return Previous("", CpuSet(), devices=parts.devices) if parts.devices else None
     had = (parts.exclusive | parts.isolated) & cpus
     return Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment, devices=parts.devices)
 

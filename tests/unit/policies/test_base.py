@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Previous, QosClass, Reason, Reinstated
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import request
 
@@ -66,3 +67,12 @@ def test_what_became_of_reinstated_containers_is_sorted_by_container() -> None:
     assert found.kept == (c.container,)
     assert [key for key, _ in found.replaced] == [a.container, d.container]
     assert [key for key, _ in found.unplaced] == [b.container, e.container]
+
+
+@pytest.mark.parametrize("kind", [CpuKind.RESERVED, CpuKind.PRESERVE])
+def test_a_container_without_a_place_of_its_own_has_its_devices_to_keep(kind: CpuKind) -> None:
+    bare = Grant(request("c"), "root", kind)
+    assert bare.as_previous is bare.as_running is None
+    held = replace(bare, devices=("x.io/gpu/gpu0",))
+    assert held.as_previous == Previous("", CpuSet(), devices=held.devices)
+    assert held.as_running == replace(held.as_previous, is_running=True)
