@@ -12,7 +12,7 @@ from operator import itemgetter, mul
 from policies.costs.exact import CLOCK_STEPS, STEPS, Clock, ExactSearch, Found
 from policies.costs.graph import CostGraph, Layer, Vertex
 from policies.costs.greedy import take_greedily
-from policies.costs.packing import PackedVertices, least_sums, packing
+from policies.costs.packing import PackedVertices, packing
 
 # With more areas there are too many ways to spread over them.
 MAX_AREAS = 16
@@ -108,6 +108,7 @@ class SpreadSearch:
             return
         links = [2 * sum(map(mul, counts, row)) for row in self._between]
         nearest = min(links[at + 1 :], default=0)
+        apart = 2 * min(self._between[at][at + 1 :], default=0)
         costs, rest = self._areas[at].costs, self._rest[at + 1]
         # What is spread so far and what is left cost the other layers at least this, too.
         limit = 2 * self._best_cost - self._inside - 2 * sum(map(mul, counts, self._outside))
@@ -117,7 +118,7 @@ class SpreadSearch:
             if self._is_late:
                 return
             cost = alone + costs[n] + n * links[at]
-            if cost + 2 * n * self._outside[at] + rest[left - n] + (left - n) * nearest < limit:
+            if cost + 2 * n * self._outside[at] + rest[left - n] + (left - n) * (nearest + n * apart) < limit:
                 self._extend((*counts, n), cost, found, steps, is_over)
 
     def _complete(self, spread: _Spread, steps: int | None, is_over: Clock | None) -> None:
@@ -170,10 +171,20 @@ class SpreadSearch:
             left -= taken
         return total
 
-    def _least_rests(self) -> list[tuple[int, ...]]:
-        """Return, for the areas from each one on, the least costs of each count to one area alone and to the others."""
-        rests: list[tuple[int, ...]] = [(0,)]
-        for area, outside in zip(reversed(self._areas), reversed(self._outside), strict=True):
-            costs = [cost + 2 * n * outside for n, cost in enumerate(area.costs)]
-            rests.append(least_sums(costs, rests[-1], self._count))
+    def _least_rests(self) -> list[list[int]]:
+        """Return, for the areas from each one on, a bound of what each count of them costs, and to the other layers."""
+        rests = [[0]]
+        for at in reversed(range(len(self._areas))):
+            costs, outside, after = self._areas[at].costs, self._outside[at], rests[-1]
+            nearest = min(self._between[at][at + 1 :], default=0)
+            most = min(self._count, len(costs) + len(after) - 2)
+            rests.append(
+                [
+                    min(
+                        costs[n] + after[count - n] + 2 * n * (outside + (count - n) * nearest)
+                        for n in range(max(0, count - len(after) + 1), min(count, len(costs) - 1) + 1)
+                    )
+                    for count in range(most + 1)
+                ]
+            )
         return rests[::-1]

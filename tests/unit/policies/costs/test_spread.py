@@ -16,20 +16,22 @@ from tests.unit.policies.costs.build import (
 )
 
 
-def server(seed: int) -> CostGraph:
-    """16 CPUs of two nodes in cores of two, and six devices to each node at costs of their own."""
+def server(seed: int, nodes: int = 2) -> CostGraph:
+    """Nodes of 8 CPUs in cores of two, and six devices to each node at costs of their own."""
     random = Random(seed)
     lines = []
-    cpus = [f"cpu/{i}" for i in range(16)]
-    for core in range(8):
+    cpus = [f"cpu/{i}" for i in range(8 * nodes)]
+    for core in range(4 * nodes):
         mine = (cpus[2 * core], cpus[2 * core + 1])
         node = core // 4 * 8
         rest = tuple(name for name in cpus[node : node + 8] if name not in mine)
-        far = tuple(cpus[8 - node : 16 - node])
+        far = tuple(name for name in cpus if name not in cpus[node : node + 8])
         lines += [CostLine(mine, cost, names) for cost, names in ((1, mine), (6, rest), (9, far))]
     devices = [f"dev/{i}" for i in range(6)]
     for device in devices:
-        lines += [CostLine((device,), random.randint(5, 40), tuple(cpus[node : node + 8])) for node in (0, 8)]
+        lines += [
+            CostLine((device,), random.randint(5, 40), tuple(cpus[node : node + 8])) for node in range(0, 8 * nodes, 8)
+        ]
         lines += [CostLine((device,), random.randint(5, 40), (other,)) for other in devices if other != device]
     return graph_of(CostListing(tuple(lines)), SetRequest({"cpu": 9, "dev": 3}))
 
@@ -56,6 +58,13 @@ def test_the_cpus_of_a_node_are_one_area() -> None:
     areas = areas_of(server(1))
     assert areas is not None
     assert [len(area.vertices) for area in areas.areas] == [4, 4]
+
+
+def test_many_areas_are_within_the_steps() -> None:
+    graph = server(2, nodes=16)
+    areas = areas_of(graph)
+    assert areas is not None
+    assert SpreadSearch(graph, areas, take_greedily(graph)).run().is_proved
 
 
 def test_instances_without_areas_are_for_other_searches() -> None:
