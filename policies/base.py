@@ -184,6 +184,8 @@ class Grant:
     def as_running(self) -> Previous | None:
         """What a new size of this container should keep; None where that is nothing."""
         previous = self.as_previous
+        if previous is None and self.request.preferences.devices:
+            previous = Previous("", CpuSet())  # it runs without the devices that it asks for
         return None if previous is None else replace(previous, is_running=True)
 
 

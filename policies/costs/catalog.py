@@ -141,12 +141,14 @@ class DeviceCatalog:
 
     def nodes(self, device: str) -> int:
         """Return the NUMA nodes of the CPUs near a device as a mask; 0 where all are, or nothing is known."""
-        near = self.near(device)
-        every = found = 0
-        for node in self._machine.nodes:
-            every |= bool(node.cpus) << node.id
-            found |= bool(node.cpus.mask & near) << node.id
-        return 0 if found == every else found
+        return self._nodes_at.get(self.near(device), 0)
+
+    @cached_property
+    def _nodes_at(self) -> Mapping[int, int]:
+        """The nodes of each set of CPUs that is near some device; 0 where these are all."""
+        nodes = [(1 << node.id, node.cpus.mask) for node in self._machine.nodes if node.cpus]
+        found = {near: sum(bit for bit, cpus in nodes if cpus & near) for near in set(self._localities.values())}
+        return {near: 0 if mask == sum(bit for bit, _ in nodes) else mask for near, mask in found.items()}
 
     @cached_property
     def costed(self) -> frozenset[str]:

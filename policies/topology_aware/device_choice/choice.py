@@ -28,9 +28,9 @@ from policies.topology_aware.device_choice.inventory import (
 from policies.topology_aware.supply.context import PlacementContext, localities_of
 from sysfs.cpuset import CpuSet, NodeSet
 
-MOST_GROUPS: Final = 128
+MOST_GROUPS: Final = 48
 """Groups of interchangeable devices that a choice compares; of more, those that are nearest to free CPUs."""
-SELECT: Final = SelectOptions(steps=2_000, walk_steps=200)
+SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,13 @@ Place = Callable[[PlacementContext], Decision]
 def place_with_devices(context: PlacementContext, place: Place) -> Decision:
     """Return the place that ``place`` finds, near the devices that are chosen for the container, with these granted."""
     if not context.request.preferences.devices and not fixed_devices(context):
-        return place(context)
+        return place(_without_devices(context))
     choice = choose_devices(context)
     if isinstance(choice, Rejected):
         return choice
-    earlier, demand = frozenset(earlier_devices(context)), context.demand
+    earlier = frozenset(earlier_devices(context))
+    context = _without_devices(context)
+    demand = context.demand
     elsewhere = tuple(hint for hint in context.request.hints if hint.source not in earlier)
     request = near(replace(context.request, hints=elsewhere) if earlier else context.request, choice.near)
     if demand.kind is CpuKind.SHARED:
@@ -28,3 +30,11 @@ def place_with_devices(context: PlacementContext, place: Place) -> Decision:
         return decision
     grant = replace(decision.grant, devices=choice.devices)
     return replace(decision, grant=grant, reasons=(*choice.reasons, *decision.reasons))
+
+
+def _without_devices(context: PlacementContext) -> PlacementContext:
+    """Return the context for the search, without an earlier grant that had devices and no place."""
+    previous = context.request.previous
+    if previous is None or previous.pool:
+        return context
+    return replace(context, request=replace(context.request, previous=None))

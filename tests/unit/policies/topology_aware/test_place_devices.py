@@ -232,3 +232,13 @@ def test_a_shared_pool_follows_the_devices_when_it_is_looked_for_again() -> None
     held = fill(PLAIN, request("a/c", 500, BURSTABLE, devices=amounts(nic=1)))
     assert not PLAIN.better_places(held).grants
     assert cpus(PLAIN, held, "a/c") in ("1-3", "12-15")
+
+
+@pytest.mark.parametrize("keys", [{"namespace": "kube-system"}, {"preserve_cpu": True}], ids=["reserved", "preserved"])
+def test_a_new_size_changes_no_device_of_kinds_without_a_place(keys: dict[str, object]) -> None:
+    held = fill(PLAIN, request("a/c", 100, devices=amounts(gpu=1), **keys))  # type: ignore[arg-type]  # by name
+    grant = held.grants[0]
+    resized = replace(grant.request, cpu_request_mcpu=5000, previous=grant.as_running)
+    other = with_devices(MACHINE, inventory([(f"{GPU}/7", 9, "cpu/cpu0-3")]), "0")
+    after = placed(other.decide(held, resized)).grant
+    assert (after.devices, after.request.previous) == (grant.devices, None)

@@ -1,0 +1,234 @@
+"""Random histories of containers with devices, and sets held against an enumeration.
+
+No device has two holders, a released one is free again, nothing that runs loses or gets one, and a set that is said to
+be the cheapest is.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations, product
+
+import pytest
+
+from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.base import Allocations, Grant, Placed, Request
+from policies.builder import build_policy
+from policies.costs.catalog import DeviceCatalog
+from policies.costs.graph import Missing
+from policies.costs.inventory import Inventory
+from policies.costs.model import CostLine, CostListing, type_of
+from policies.costs.table import compile_costs
+from policies.policy import Policy
+from policies.topology_aware.device_choice.choice import DeviceChoice, choose_devices
+from policies.topology_aware.options import TopologyAwareOptions
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from sysfs.model import Machine
+from tests.property.random_requests import random_request
+from tests.unit.policies.build import context_of, request, tree_of
+
+KINDS = ("example.com/gpu", "example.com/nic", "example.com/quiet")
+STEPS = 40
+
+
+def random_machine(rng: random.Random) -> Machine:
+    shape = {"packages": rng.choice((1, 2)), "nodes": rng.choice((1, 2)), "cores": rng.choice((2, 3)), "threads": 2}
+    return describe(shape | {"memory": "8Gi"})
+
+
+def random_listing(rng: random.Random, machine: Machine) -> CostListing:
+    """Up to six devices of each type; some say what a node's CPUs or other devices cost them, some nothing."""
+    names = [f"{kind}/{i}" for kind in KINDS for i in range(rng.randint(1, 6))]
+    lines = []
+    for name in names:
+        if name.startswith(KINDS[2]) or rng.random() < 0.15:
+            continue
+        for node in machine.nodes:
+            if rng.random() < 0.8:
+                targets = tuple(f"cpu/cpu{cpu}" for cpu in node.cpus)
+                cost = rng.choice((0, 5, 20, 60))
+                lines.append(
+                    CostLine((name,), cost, targets) if rng.random() < 0.8 else CostLine(targets, cost, (name,))
+                )
+        others = [other for other in names if other != name and rng.random() < 0.3]
+        lines += [CostLine((name,), rng.randint(0, 40), (other,)) for other in others]
+    return CostListing(tuple(lines), tuple(names))
+
+
+def inventory(rng: random.Random, machine: Machine) -> Inventory:
+    return Inventory(compile_costs(random_listing(rng, machine)), rng.choice(tuple(Missing)))
+
+
+def amounts(rng: random.Random, most: int = 3) -> tuple[DeviceAmount, ...]:
+    kinds = sorted(rng.sample(KINDS, rng.randint(1, 2)))
+    return tuple(DeviceAmount(kind, rng.randint(1, most)) for kind in kinds)
+
+
+def policy_on(machine: Machine, found: Inventory, rules: TopologyOptions) -> Policy:
+    options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=rules)
+    return build_policy("topology-aware", machine, options, found)
+
+
+class World:
+    """A policy with what is held; ``given`` is what each container got when it was created."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.machine = random_machine(self.rng)
+        self.inventory = inventory(self.rng, self.machine)
+        flag = self.rng.random() < 0.3
+        policies, scopes = tuple(TopologyPolicy), tuple(TopologyScope)
+        self.rules = TopologyOptions(self.rng.choice(policies), self.rng.choice(scopes), prefers_chosen_sets=flag)
+        self.policy = policy_on(self.machine, self.inventory, self.rules)
+        self.held = Allocations()
+        self.given: dict[object, tuple[str, ...]] = {}
+        self.placed = 0
+
+    def step(self, number: int) -> None:
+        grants = self.held.grants
+        if not grants or self.rng.random() < 0.6:
+            self.create(number)
+        elif self.rng.random() < 0.5:
+            self.release(self.rng.choice(grants))
+        elif self.rng.random() < 0.6:
+            self.resize(self.rng.choice(grants))
+        else:
+            self.restart()
+        self.check()
+
+    def create(self, number: int) -> None:
+        wanted = random_request(self.machine, self.rng, number)
+        wanted = replace(wanted, hints=(), preferences=replace(wanted.preferences, devices=amounts(self.rng)))
+        decision = self.policy.decide(self.held, wanted)
+        again = policy_on(self.machine, self.inventory, self.rules).decide(self.held, wanted)
+        assert repr(decision) == repr(again)
+        if not isinstance(decision, Placed):
+            return
+        self.placed += 1
+        grant = decision.grant
+        counts = {amount.kind: amount.count for amount in wanted.preferences.devices}
+        assert Counter(map(type_of, grant.devices)) == Counter(counts)
+        assert set(grant.devices) <= {name for names in self.inventory.devices.values() for name in names}
+        self.check_nodes(grant)
+        self.held = self.held.with_grants(*decision.moved, grant)
+        self.given[grant.container] = grant.devices
+
+    def check_nodes(self, grant: Grant) -> None:
+        alignment = grant.request.alignment
+        if alignment is None or not alignment.is_strict:
+            return
+        catalog = DeviceCatalog(self.machine, self.inventory)
+        nodes = [catalog.nodes(name) for name in grant.devices]
+        assert all(not mask or mask & alignment.nodes.mask for mask in nodes), grant
+
+    def release(self, grant: Grant) -> None:
+        self.held = self.held.without(grant.container)
+        del self.given[grant.container]
+        freed = [name for name in grant.devices if name in self.inventory.devices.get(type_of(name), ())]
+        if not freed:
+            return
+        kind = type_of(freed[0])
+        taken = {name for other in self.held.grants for name in other.devices}
+        left = [name for name in self.inventory.devices[kind] if name not in taken]
+        every = request("all/of", 0, devices=(DeviceAmount(kind, len(left)),), preserve_cpu=True)
+        answer = self.policy.decide(self.held, every)
+        assert isinstance(answer, Placed)
+        assert freed[0] in answer.grant.devices or freed[0] in taken
+
+    def resize(self, grant: Grant) -> None:
+        wanted = replace(
+            grant.request, cpu_request_mcpu=self.rng.choice((0, 500, 1000, 2000)), previous=grant.as_running
+        )
+        decision = self.policy.decide(self.held, wanted)
+        if isinstance(decision, Placed):
+            self.held = self.held.with_grants(*decision.moved, decision.grant)
+
+    def restart(self) -> None:
+        """Other cost files: nothing that runs changes, and what is asked from now on is of the new ones."""
+        self.inventory = inventory(self.rng, self.machine)
+        policy = policy_on(self.machine, self.inventory, self.rules)
+        found = policy.reinstate(self.held)
+        assert (found.allocations, found.replaced, found.unplaced) == (self.held, (), ())
+        assert policy.pinnings(self.held) == self.policy.pinnings(self.held)
+        self.policy = policy
+
+    def check(self) -> None:
+        assert {grant.container: grant.devices for grant in self.held.grants} == self.given
+        counts = Counter(name for grant in self.held.grants for name in grant.devices)
+        assert all(count == 1 for count in counts.values()), counts
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_devices_have_one_holder_each_and_stay_with_it(seed: int) -> None:
+    world = World(seed)
+    for number in range(STEPS):
+        world.step(number)
+    assert world.placed
+
+
+def test_whole_policies_with_devices_are_met_in_these_histories() -> None:
+    """Else the rules above could hold for want of cases."""
+    worlds = [World(seed) for seed in range(100)]
+    assert {world.rules.policy for world in worlds} == set(TopologyPolicy)
+    assert any(world.rules.prefers_chosen_sets for world in worlds)
+
+
+def said(listing: CostListing, missing: Missing, one: str, other: str) -> int:
+    """The cost of a pair by the words of the format, both ways together."""
+    costs = [
+        [int(line.cost) for line in listing.lines if a in line.sources and b in line.targets]
+        for a, b in ((one, other), (other, one))
+    ]
+    there, back = (found[0] if found else None for found in costs)
+    if missing is Missing.MIRROR:
+        there, back = (back if there is None else there), (there if back is None else back)
+    return (there or 0) + (back or 0)
+
+
+def cheapest(machine: Machine, listing: CostListing, missing: Missing, wanted: Request, count: int) -> int:
+    """The cost of the cheapest set with so many CPUs, by looking at all of them; every CPU is free."""
+    catalog = DeviceCatalog(machine, Inventory(compile_costs(listing), missing))
+    lowest = [min(CpuSet(part)) for part in catalog.parts]
+    sizes = [part.bit_count() for part in catalog.parts]
+    spreads = [s for s in product(range(count + 1), repeat=len(sizes)) if sum(s) == count and list(s) <= sizes]
+    spreads = [s for s in spreads if all(n <= size for n, size in zip(s, sizes, strict=True))]
+    by_kind = [
+        combinations([name for name in listing.present if type_of(name) == amount.kind], amount.count)
+        for amount in wanted.preferences.devices
+        if amount.kind in catalog.costed
+    ]
+    best = None
+    for devices in product(*map(list, by_kind)):
+        names = [name for some in devices for name in some]
+        among = sum(said(listing, missing, a, b) for a, b in combinations(names, 2))
+        for spread in spreads:
+            cost = among
+            for p, n in enumerate(spread):
+                row = catalog.row(p)
+                cost += n * (n - 1) // 2 * row[p] + sum(n * m * row[q] for q, m in enumerate(spread) if q > p)
+                cost += n * sum(said(listing, missing, name, f"cpu/cpu{lowest[p]}") for name in names)
+            best = cost if best is None else min(best, cost)
+    assert best is not None
+    return best
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_set_that_is_proved_is_the_cheapest_of_all(seed: int) -> None:
+    rng = random.Random(seed)
+    machine = random_machine(rng)
+    listing, missing = random_listing(rng, machine), rng.choice(tuple(Missing))
+    catalog = DeviceCatalog(machine, Inventory(compile_costs(listing), missing))
+    present = Counter(map(type_of, listing.present))
+    some = tuple(DeviceAmount(a.kind, min(a.count, present[a.kind])) for a in amounts(rng))
+    count = rng.randint(1, 3)
+    wanted = request("a/c", 1000 * count, devices=some)
+    context = replace(context_of(tree_of(machine), wanted), catalog=catalog)
+    choice = choose_devices(context)
+    assert isinstance(choice, DeviceChoice)
+    text = choice.reasons[0].text
+    if not any(amount.kind in catalog.costed for amount in some):
+        assert "no cost of them is known" in text
+        return
+    assert ", proved to be the lowest" in text
+    assert f": cost {cheapest(machine, listing, missing, wanted, count)} with" in text
