@@ -9,13 +9,13 @@ a fixed pure-Python loop of the same process, by which machines can be compared;
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy
 from policies.base import (
     Affinity,
     Allocations,
@@ -28,6 +28,9 @@ from policies.base import (
     Request,
 )
 from policies.builder import build_policy
+from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.costs.model import CPU_TYPE, CostLine, CostListing
+from policies.costs.table import compile_costs
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.preferences import Preferences
@@ -37,6 +40,7 @@ from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, MemoryKind
 
 MEBIBYTE = 1 << 20
+GPU, NIC = "example.com/gpu", "example.com/nic"
 MEDIUM = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
 PMEM = [{"memory": "256Gi", "kind": "pmem", "near": {first: 17, first + 1: 17}} for first in (0, 2, 4, 6)]
 LARGE = {"packages": 8, "nodes": 4, "cores": 28, "threads": 2, "numbering": "split", "memory": "64Gi"}
@@ -62,6 +66,7 @@ class Load:
     promised: float = 0.5  # of the machine's memory
     merged: TopologyPolicy = TopologyPolicy.NONE  # what is done with topology hints
     full: bool = False  # the last CPUs are asked for, so that every pass of the decision runs
+    devices: bool = False  # the container of a round owns 4 CPUs, and asks for two of a GPU per node and a NIC
 
 
 LOADS = (
@@ -76,7 +81,9 @@ LOADS = (
     ),
     Load("the same, 250 containers, asking for all that is left", dict(MEDIUM), 250, full=True),
     Load("the same, 250 containers, hints merged", dict(MEDIUM), 250, merged=TopologyPolicy.BEST_EFFORT),
+    Load("the same, 250 containers, asking for devices of cost files", dict(MEDIUM), 250, devices=True),
     Load("1792 CPUs, 32 nodes, 1000 containers", dict(LARGE), 1000, 10.0, None),
+    Load("the same, asking for devices of cost files", dict(LARGE), 1000, devices=True),
     Load(
         "the same, with affinities, devices, and nearly all memory promised",
         dict(LARGE),
@@ -123,6 +130,21 @@ def some_hints(machine: Machine, rng: random.Random) -> tuple[DeviceLocality, ..
     return tuple(DeviceLocality(f"/dev/sim{n}", CpuSet(), NodeSet.of([node.id])) for n, node in enumerate(nodes))
 
 
+def some_devices(machine: Machine, rng: random.Random) -> Inventory:
+    """A GPU and a NIC at each node, farther from the others; no two GPUs are alike to each other."""
+    nodes = [node for node in machine.nodes if node.cpus]
+    cpus = {node.id: tuple(f"{CPU_TYPE}/cpu{cpu}" for cpu in node.cpus) for node in nodes}
+    gpus = [f"{GPU}/{i}" for i in range(len(nodes))]
+    lines = [
+        CostLine((f"{kind}/{i}",), 5 if node is home else 50, cpus[node.id])
+        for kind in (GPU, NIC)
+        for i, home in enumerate(nodes)
+        for node in nodes
+    ]
+    lines += [CostLine((one,), rng.randint(1, 40), (other,)) for one in gpus for other in gpus if one != other]
+    return Inventory(compile_costs(CostListing(tuple(lines))))
+
+
 def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:
     """So many containers placed; owners take at most half of the machine, so that all find a place."""
     held, owned = Allocations(), 0
@@ -139,6 +161,10 @@ def filled(policy: Policy, load: Load, rng: random.Random) -> Allocations:
 def asked(policy: Policy, held: Allocations, load: Load, rng: random.Random, number: int) -> Request:
     """The container of one round."""
     request = some_request(policy.machine, load, rng, number)
+    if load.devices:
+        pod = replace(request.pod, qos=QosClass.GUARANTEED)
+        wanted = replace(request.preferences, devices=(DeviceAmount(GPU, 2), DeviceAmount(NIC, 1)))
+        return replace(request, pod=pod, cpu_request_mcpu=4000, cpu_limit_mcpu=4000, preferences=wanted)
     if not load.full:
         return request
     left = policy.pools(held)[0].shared_free_mcpu // 1000 - rng.randrange(3)
@@ -162,7 +188,8 @@ def measure(load: Load, rounds: int) -> bool:
     machine = describe(load.machine)
     reserved = choose_reserved(machine, machine.online, 2000)
     options = TopologyAwareOptions(machine.online, reserved, topology=TopologyOptions(load.merged))
-    policy = build_policy("topology-aware", machine, options)
+    inventory = some_devices(machine, rng) if load.devices else NO_DEVICES
+    policy = build_policy("topology-aware", machine, options, inventory)
     held = filled(policy, load, rng)
     times, references = [], []
     for n in range(rounds):
