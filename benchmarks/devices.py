@@ -50,7 +50,9 @@ LOADS = (
     Load("joint: 4 GPUs and 4 NICs with VFs in each group, 16 GPUs", 4, 4, 4, 16, 20, hints={RDMA: {"vfSelector": {}}}),
     Load("joint: 4 GPUs and 4 NICs in each group, both types on one PCIe", 4, 4, 4, 2, 20, "", {GPU: PCIE, RDMA: PCIE}),
     Load("joint: 64 GPUs, all that can be given may be too few, SamePCIe", 4, 1, 4, 40, 20, "SamePCIe"),
-    Load("hints: 4 NUMA nodes, 8 GPUs", 2, 1, 4, 8, 200, answer=device_hints),
+    Load("hints: 4 NUMA nodes, 8 GPUs", 2, 1, 4, 8, 20, answer=device_hints),
+    Load("hints: 16 NUMA nodes, 6 GPUs", 1, 1, 16, 6, 1000, answer=device_hints),
+    Load("hints: 8 NUMA nodes, 4 GPUs, SamePCIe", 1, 1, 8, 4, 200, "SamePCIe", answer=device_hints),
 )
 
 

@@ -73,13 +73,14 @@ class DeviceAllocator:
         >>> answer.grants[0].minor
         1
         """
-        return _Attempt(self, question, usage_of(held, self.inventory, self.groups), within).run()
+        return DeviceAttempt(self, question, usage_of(held, self.inventory, self.groups), within).run()
 
 
-class _Attempt:
+class DeviceAttempt:
     """The answer to one question."""
 
     def __init__(self, allocator: DeviceAllocator, question: DeviceQuestion, usage: Usage, within: int | None) -> None:
+        """Find what can serve. Raises DemandError."""
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
         self._annotations = question.annotations
@@ -91,6 +92,19 @@ class _Attempt:
             self._candidates[demand.kind] = found
         labels = {**allocator.inventory.node_labels, **question.node_labels}
         self._rule = partition_rule(allocator.inventory, labels, question.annotations.partition)
+
+    @property
+    def found(self) -> Mapping[str, tuple[int, tuple[DeviceCandidate, ...]]]:
+        """By type: how many devices are asked for, and those that can serve."""
+        return {kind: (demand.count, self._candidates[kind].usable) for kind, demand in self._demands.items()}
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether enough devices may still be a refusal: a place or a partition is required of them."""
+        joint, scopes = self._annotations.joint, {demand.hint.scope for demand in self._demands.values()}
+        is_partitioned = self._rule is not None and self._rule.is_required and GPU in self._demands
+        is_same_pcie = joint is not None and joint.is_same_pcie
+        return is_same_pcie or is_partitioned or bool(scopes - {RequiredScope.DEFAULT, RequiredScope.NODE})
 
     def run(self) -> DeviceAllocation | CannotAllocate:
         """Allocate the types of the joint annotation together, the others one by one."""

@@ -105,7 +105,7 @@ def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:
         return "in use (DeviceLevel asks for an idle one)"
     if (demand.units or 0) + use.units > WHOLE:
         return f"in use: {WHOLE - use.units} of {WHOLE} units free" if use.units < WHOLE else "in use"
-    if demand.hint.vf_selector is not None and free_vf(demand, device, use) is None:
+    if demand.hint.vf_selector is not None and all(vf.bus in use.vfs for vf in _matching_vfs(demand, device)):
         return "all of its VFs that match are in use"
     return _lack_of_memory(demand, device, use)
 

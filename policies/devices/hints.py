@@ -4,12 +4,20 @@ A set of nodes is offered when the whole request, all types together, can be met
 is not known can be had with any set.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
-from policies.devices.usage import DeviceGrant
+from policies.devices.allocate import (
+    CannotAllocate,
+    DeviceAllocation,
+    DeviceAllocator,
+    DeviceAttempt,
+    DeviceQuestion,
+)
+from policies.devices.model import PcieGroup
+from policies.devices.usage import DeviceGrant, usage_of
 from policies.hints.model import Hint
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums
 from sysfs.cpuset import NodeSet
 
 
@@ -31,18 +39,35 @@ def device_hints(
         return dict.fromkeys(kinds)
     if len(nodes) > MAX_LISTED_NODES:
         return CannotAllocate(f"the devices are on {len(nodes)} NUMA nodes; hints are listed for {MAX_LISTED_NODES}")
-    masks = [_mask(index, nodes) for index in by_size(len(nodes))]
-    least: list[int] = []
-    for mask in masks:
-        if any(known & mask == known for known in least):
-            continue
-        if not isinstance(allocator.allocate(question, held, mask), CannotAllocate):
-            least.append(mask)
-    size = min((mask.bit_count() for mask in least), default=0)
-    hints = tuple(
-        Hint(mask, mask.bit_count() == size) for mask in masks if any(known & mask == known for known in least)
-    )
+    attempt = DeviceAttempt(allocator, question, usage_of(held, allocator.inventory, allocator.groups), None)
+    enough = _enough(attempt, allocator.groups, nodes)
+    masks = sums(1 << node for node in nodes)
+    can_serve = [False] * len(masks)
+    for index in by_size(len(nodes)):
+        # What a part of these nodes can serve, they can; the parts come first.
+        is_known = any(can_serve[index & ~(1 << node)] for node in range(len(nodes)) if index >> node & 1)
+        can_serve[index] = is_known or (
+            enough[index]
+            and (not attempt.is_constrained or _can_serve(allocator.allocate(question, held, masks[index])))
+        )
+    serving = [index for index in by_size(len(nodes)) if can_serve[index]]
+    size = min(index.bit_count() for index in serving)
+    hints = tuple(Hint(masks[index], index.bit_count() == size) for index in serving)
     return dict.fromkeys(kinds, hints)
+
+
+def _can_serve(answer: DeviceAllocation | CannotAllocate) -> bool:
+    return isinstance(answer, DeviceAllocation)
+
+
+def _enough(attempt: DeviceAttempt, groups: Sequence[PcieGroup], nodes: Sequence[int]) -> list[bool]:
+    """Return for every subset of the nodes whether it has enough devices of each type, wherever they are on it."""
+    enough = [True] * (1 << len(nodes))
+    for count, usable in attempt.found.values():
+        on = Counter(groups[candidate.group].numa for candidate in usable)
+        totals = sums(on[node] for node in nodes)
+        enough = [is_enough and total + on[None] >= count for is_enough, total in zip(enough, totals, strict=True)]
+    return enough
 
 
 def _nodes_of(allocator: DeviceAllocator, kinds: Sequence[str]) -> tuple[int, ...]:
@@ -54,7 +79,3 @@ def _nodes_of(allocator: DeviceAllocator, kinds: Sequence[str]) -> tuple[int, ..
             if group.numa is not None and any(device.kind in kinds for device in group.devices)
         )
     )
-
-
-def _mask(index: int, nodes: Sequence[int]) -> int:
-    return sum(1 << node for position, node in enumerate(nodes) if index >> position & 1)

@@ -5,6 +5,7 @@ it has one; where it has none, one on its NUMA node joins. As many as were asked
 groups are searched exactly: a request fails only where no choice meets it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -45,6 +46,15 @@ class JointPart:
     sets: tuple[CandidateSet, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _PlacedSet:
+    """A set, and how many of its candidates are in each PCIe group and on each node that has any."""
+
+    found: CandidateSet
+    groups: Mapping[int, int]
+    nodes: Mapping[int, int]
+
+
 Chosen = Mapping[str, tuple[DeviceCandidate, ...]]
 _Rank = tuple[int, int, int, int]
 
@@ -67,15 +77,22 @@ class JointSearch:
         self._is_same_pcie = is_same_pcie
         kinds = {part.kind for part in parts}
         self._used = frozenset(group for group, kind in used if kind in kinds)
-        primary = [_by_group(found.candidates) for found in parts[0].sets]
-        self._groups = tuple(sorted({group for members in primary for group in members}))
-        self._largest = max((len(found) for members in primary for found in members.values()), default=0)
+        self._sets = [[self._placed(found) for found in part.sets] for part in parts]
+        self._groups = tuple(sorted({group for placed in self._sets[0] for group in placed.groups}))
+        self._largest = max((count for placed in self._sets[0] for count in placed.groups.values()), default=0)
+
+    def _placed(self, found: CandidateSet) -> _PlacedSet:
+        groups = Counter(candidate.group for candidate in found.candidates)
+        nodes: Counter[int] = Counter()
+        for group, count in groups.items():
+            nodes[self._nodes[group]] += count
+        return _PlacedSet(found, groups, nodes)
 
     def choose(self) -> Chosen | None:
         """Return the best choice by type; None where there is none."""
-        best: tuple[_Rank, tuple[CandidateSet, ...], GroupCounts] | None = None
-        for sets in product(*(part.sets for part in self._parts)):
-            score, rest = sum(found.by_score for found in sets), sum(found.by_rest for found in sets)
+        best: tuple[_Rank, tuple[_PlacedSet, ...], GroupCounts] | None = None
+        for sets in product(*self._sets):
+            score, rest = sum(placed.found.by_score for placed in sets), sum(placed.found.by_rest for placed in sets)
             for closeness in self._closeness:
                 if best is not None and (score, closeness, rest) > best[0][:3]:
                     break
@@ -86,41 +103,33 @@ class JointSearch:
                 if best is None or rank < best[0]:
                     best = (rank, sets, spread)
                 break
-        return None if best is None else self._devices(best[1], best[2])
+        return None if best is None else self._devices([placed.found for placed in best[1]], best[2])
 
-    def _spread(self, sets: Sequence[CandidateSet], closeness: Closeness) -> GroupCounts | None:
+    def _spread(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> GroupCounts | None:
         """Return the cheapest groups for the primary devices with the others this close."""
-        primary = _by_group(sets[0].candidates)
-        others = [_by_group(found.candidates) for found in sets[1:]]
-        needs = tuple(part.count for part in self._parts[1:])
-        if any(len(found.candidates) < need for found, need in zip(sets[1:], needs, strict=True)):
+        primary, *others = sets
+        if closeness is Closeness.SAME_PCIE and any(primary.groups.keys().isdisjoint(o.groups) for o in others):
             return None
-        on_nodes = [self._count_by_node(members) for members in others]
-        offers = []
-        for group in self._groups:
-            here = tuple(len(members.get(group, ())) for members in others)
-            around = tuple(counts.get(self._nodes[group], 0) for counts in on_nodes)
-            is_open = closeness > Closeness.SAME_PCIE or all(here)
-            offers.append(
-                GroupOffer(
-                    self._nodes[group],
-                    len(primary.get(group, ())) if is_open else 0,
-                    far=around.count(0),
-                    unmatched=here.count(0),
-                    is_used=group in self._used,
-                    gives=here if closeness is Closeness.SAME_PCIE else (),
-                    node_gives=around if closeness is Closeness.SAME_NUMA_NODE else (),
-                )
-            )
-        if closeness is Closeness.SAME_MACHINE:
-            needs = ()
+        if closeness is Closeness.SAME_NUMA_NODE and any(primary.nodes.keys().isdisjoint(o.nodes) for o in others):
+            return None
+        offers = [self._offer(group, primary, others, closeness) for group in self._groups]
+        needs = () if closeness is Closeness.SAME_MACHINE else tuple(part.count for part in self._parts[1:])
         return cheapest_spread(offers, self._parts[0].count, needs, self._largest)
 
-    def _count_by_node(self, members: Mapping[int, Sequence[DeviceCandidate]]) -> Mapping[int, int]:
-        counts: dict[int, int] = {}
-        for group, found in members.items():
-            counts[self._nodes[group]] = counts.get(self._nodes[group], 0) + len(found)
-        return counts
+    def _offer(self, group: int, primary: _PlacedSet, others: Sequence[_PlacedSet], closeness: Closeness) -> GroupOffer:
+        node = self._nodes[group]
+        here = tuple(other.groups.get(group, 0) for other in others)
+        around = tuple(other.nodes.get(node, 0) for other in others)
+        is_open = closeness > Closeness.SAME_PCIE or all(here)
+        return GroupOffer(
+            node,
+            primary.groups.get(group, 0) if is_open else 0,
+            far=around.count(0),
+            unmatched=here.count(0),
+            is_used=group in self._used,
+            gives=here if closeness is Closeness.SAME_PCIE else (),
+            node_gives=around if closeness is Closeness.SAME_NUMA_NODE else (),
+        )
 
     def _devices(self, sets: Sequence[CandidateSet], spread: GroupCounts) -> Chosen:
         primary = _by_group(sets[0].candidates)

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import ExclusivePolicy
+from policies.devices.hints import device_hints
 from policies.devices.model import DeviceInventory, InventoryDevice, pcie_groups
 from policies.devices.usage import DeviceGrant
+from policies.hints.model import Hint
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, nic, question
 
 BOTH = ("gpu", "rdma")
@@ -109,6 +111,29 @@ def check_companions(
     assert on_pcie >= {place.pcie for place in nics if place.pcie in pcie}
     assert len(given) <= wanted or all(place.node in nodes for place in given)
     assert not is_same or on_pcie == pcie
+
+
+@settings(max_examples=150, deadline=None)
+@given(machines(), st.data())
+def test_hints_are_the_node_sets_on_which_a_request_can_be_met(machine: DeviceInventory, data: st.DataObject) -> None:
+    assume(machine.devices)
+    scope = data.draw(st.sampled_from(["", "SamePCIe"]))
+    hint = {"requiredTopologyScope": data.draw(st.sampled_from(["", "PCIe", "NUMANode"]))}
+    asked = question(
+        {GPUS: data.draw(st.integers(1, 4)), NICS: data.draw(st.sampled_from([1, 200]))},
+        BOTH,
+        scope=scope,
+        hints={data.draw(st.sampled_from(BOTH)): hint},
+    )
+    allocator = DeviceAllocator(machine)
+    nodes = sorted({device.numa for device in machine.devices if device.numa is not None})
+    masks = [sum(1 << node for node in chosen) for size in (1, 2, 3) for chosen in combinations(nodes, size)]
+    fitting = [mask for mask in masks if isinstance(allocator.allocate(asked, (), mask), DeviceAllocation)]
+    found = device_hints(allocator, asked)
+    assert isinstance(found, CannotAllocate) == (not fitting)
+    if not isinstance(found, CannotAllocate):
+        size = min(mask.bit_count() for mask in fitting)
+        assert found["gpu"] == found["rdma"] == tuple(Hint(mask, mask.bit_count() == size) for mask in fitting)
 
 
 def questions(machine: DeviceInventory) -> st.SearchStrategy[DeviceQuestion]:
