@@ -57,9 +57,12 @@ _MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are buil
 
 def read_inventory_file(path: Path) -> DeviceInventory:
     """Return the inventory of a file with one document. Raises DocumentError."""
-    found = list(YamlField.documents(YamlField.read_text(str(path), DIALECT.max_bytes), str(path), DIALECT))
+    name = str(path)
+    if name == "-":  # a file of that name; standard input may be where the request comes from
+        name = "./-"
+    found = list(YamlField.documents(YamlField.read_text(name, DIALECT.max_bytes), name, DIALECT))
     if len(found) != 1:
-        raise DocumentError(str(path), 0, f"expected one document, an inventory of devices, got {len(found)}")
+        raise DocumentError(name, 0, f"expected one document, an inventory of devices, got {len(found)}")
     return read_inventory(found[0])
 
 

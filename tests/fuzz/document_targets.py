@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.cli.documents import DocumentOption, read_documents, whole_number
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
@@ -20,11 +21,28 @@ from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError
 from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import cost_text, with_colons
+from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
+from policies.devices.demand import DemandError
+from policies.devices.fields import AnnotationError
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of, yaml_seeds
 
 DOCUMENTS: Final = Dialect(max_bytes=64 << 20, max_depth=40, max_nodes=4_000_000, has_aliases=True)
 NICS: Final = "b.com/nic/nic0: {5: [cpu/cpu0-3]}\n"
+DEVICES: Final = (
+    b"inventory: {gpu: [{minor: 0, numa: 0, pcie: p0, resources: {gpu-memory: 80Gi}}, {minor: 1, numa: -1}],\n"
+    b" rdma: [{minor: 0, numa: 0, pcie: p0, vf_groups: [{labels: {a: b}, vfs: [{minor: 0, bus: '0000:11:00.1'}]}]}],\n"
+    b" partitions: {2: [{minors: [0, 1], score: 2, bandwidth: 1Gi}]}}\n"
+    b"requests: {koordinator.sh/gpu-core: 50, gpu-memory: 8Gi, koordinator.sh/rdma: 1}\n"
+    b'annotations: {scheduling.koordinator.sh/device-joint-allocate: \'{"deviceTypes": ["gpu", "rdma"]}\',\n'
+    b" scheduling.koordinator.sh/device-allocate-hint: {rdma: {vfSelector: {matchLabels: {a: b}}}}}\n"
+    b"in_use: [{gpu: [{minor: 0, amount: 20, exclusive: PCIeLevel}], rdma: [{minor: 0, amount: 1}]}]\n"
+)
+DEVICE_OBJECT: Final = (
+    b"inventory: {kind: Device, metadata: {annotations: {scheduling.koordinator.sh/gpu-partitions:"
+    b' \'{"1": [{"minors": [0]}]}\'}}, spec: {devices: [{type: gpu, minor: 0, topology: {nodeID: 0, pcieID: a}}]}}\n'
+    b"requests: {nvidia.com/gpu: 1}\nnode_labels: {gpu-partition-policy: Honor}\n"
+)
 SIZE: Final = DocumentOption("size", whole_number, 0, "")
 
 
@@ -99,6 +117,23 @@ def hints_request(data: bytes) -> None:
             assert error.problem
 
 
+def device_request(data: bytes) -> None:
+    """An inventory with a request: an answer gives no device twice, and can be put beside what is in use."""
+    for root in fields_of(data):
+        try:
+            found, fields = read_document(root, Path("/d"))
+            answer = DeviceAllocator(found.inventory).allocate(read_question(root, fields), found.held)
+        except (DocumentError, AnnotationError, DemandError) as error:
+            assert error.problem
+            continue
+        if isinstance(answer, CannotAllocate):
+            assert answer.problem
+            continue
+        assert len({grant.key for grant in answer.grants}) == len(answer.grants)
+        held = (*found.held, *answer.grants)
+        assert DeviceAllocator(found.inventory).allocate(DeviceQuestion({}), held) == DeviceAllocation(())
+
+
 def document_file(data: bytes) -> None:
     """A file of documents: each has its answer, or is told with its line."""
     with TemporaryDirectory() as directory:
@@ -158,6 +193,13 @@ DOCUMENT_TARGETS: Final = (
         ),
         Budget(rounds=500_000, rounds_a_byte=1_000, memory_bytes=1 << 20, memory_a_byte=2_000),
         grown=(b"0: 1\n", b"- 0\n", b"a: {request: 1, devices: {d: [0]}}\n"),
+    ),
+    Target(
+        "device-request",
+        device_request,
+        (*yaml_seeds("devices/partitions.yaml"), DEVICES, DEVICE_OBJECT),
+        Budget(rounds=1_000_000, rounds_a_byte=4_000, memory_bytes=2 << 20, memory_a_byte=4_000),
+        grown=(b"- {minor: 7, numa: 1}\n", b"{minor: 1, bus: 'a'},", b"koordinator.sh/rdma: 1\n"),
     ),
     Target(
         "documents",

@@ -133,6 +133,12 @@ def test_a_partition_table_that_is_no_json_object_names_its_annotation(table: st
     assert problem(text).startswith("node.yaml:3: scheduling.koordinator.sh/gpu-partitions: ")
 
 
+def test_a_dash_is_a_file_and_no_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "-").write_text("gpu: [{minor: 3}]\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_inventory_file(Path("-")).devices[0].minor == 3
+
+
 def test_a_file_holds_one_inventory(tmp_path: Path) -> None:
     path = tmp_path / "node.yaml"
     path.write_text("gpu: [{minor: 0}]\n")

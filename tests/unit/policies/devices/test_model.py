@@ -1,4 +1,4 @@
-from policies.devices.model import pcie_groups
+from policies.devices.model import natural_order, pcie_groups
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
 
@@ -25,3 +25,9 @@ def test_the_same_name_on_two_nodes_is_two_pcie_and_an_unknown_node_joins_neithe
 
 def test_devices_of_a_type_are_listed_by_minor() -> None:
     assert [device.minor for device in inventory(gpu(10), nic(1), gpu(2)).of("gpu")] == [2, 10]
+
+
+def test_names_sort_by_their_numbers_and_addresses_by_their_buses() -> None:
+    names = ["pcie-10", "pcie-2", "10", "9", "0000:9a:00.0", "pci0000:10", "0000:B0"]
+    found = ["pci0000:10", "0000:9a:00.0", "0000:B0", "9", "10", "pcie-2", "pcie-10"]
+    assert sorted(names, key=natural_order) == found

@@ -112,3 +112,16 @@ def test_a_partition_has_to_be_within_the_required_scope() -> None:
     across = table(GpuPartition((3, 4), 9), GpuPartition((5, 6), 1))
     asked = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "NUMANode"}}, labels=HONOR)
     assert minors(allocated(across, asked), "gpu") == [5, 6]
+
+
+def test_a_pair_outside_a_free_quad_is_taken_first() -> None:
+    """The pair 4-5 would break the quad."""
+    even = table(GpuPartition((4, 5)), GpuPartition((6, 7)), GpuPartition((0, 1, 4, 5), 1))
+    assert minors(allocated(even, question({GPUS: 2}, labels=HONOR)), "gpu") == [6, 7]
+
+
+def test_a_bandwidth_that_is_just_enough_will_do_and_all_gpus_need_no_partition() -> None:
+    node = table(GpuPartition((2, 3), 1, 400))
+    assert minors(allocated(node, question({GPUS: 2}, partition={"ringBusBandwidth": "400"})), "gpu") == [2, 3]
+    everywhere = {"gpu": {"allocateStrategy": "ApplyForAll"}}
+    assert len(allocated(node, question({GPUS: 1}, hints=everywhere, labels=HONOR)).grants) == 8
