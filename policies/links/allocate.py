@@ -1,6 +1,6 @@
 """Which GPUs a request gets, by the policies of go-gpuallocator; none at all with a sentence that says why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,17 +20,18 @@ class LinkPolicy(StrEnum):
     STATIC_DGX2 = "static-dgx2"
 
 
-def _runs(count: int, size: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(range(first, first + size)) for first in range(0, count, size))
+StaticSets = Mapping[int, tuple[tuple[int, ...], ...]]
 
-
-# The sets of each size, the first one that is free is taken. Source: staticdgx_policies.go of go-gpuallocator.
-_PASCAL_PAIRS = ((0, 2), (1, 3), (4, 6), (5, 7))
-_VOLTA_PAIRS = ((0, 3), (1, 2), (4, 7), (5, 6))
-STATIC_SETS = {
-    LinkPolicy.STATIC_DGX1_PASCAL: {1: _runs(8, 1), 2: _PASCAL_PAIRS, 4: _runs(8, 4), 8: _runs(8, 8)},
-    LinkPolicy.STATIC_DGX1_VOLTA: {1: _runs(8, 1), 2: _VOLTA_PAIRS, 4: _runs(8, 4), 8: _runs(8, 8)},
-    LinkPolicy.STATIC_DGX2: {size: _runs(16, size) for size in (1, 2, 4, 8, 16)},
+# The sets of each size, of which the first free one is given. Source: staticdgx_policies.go of go-gpuallocator.
+_DGX1: StaticSets = {
+    size: tuple(tuple(range(first, first + size)) for first in range(0, 8, size)) for size in (1, 2, 4, 8)
+}
+STATIC_SETS: Mapping[LinkPolicy, StaticSets] = {
+    LinkPolicy.STATIC_DGX1_PASCAL: {**_DGX1, 2: ((0, 2), (1, 3), (4, 6), (5, 7))},
+    LinkPolicy.STATIC_DGX1_VOLTA: {**_DGX1, 2: ((0, 3), (1, 2), (4, 7), (5, 6))},
+    LinkPolicy.STATIC_DGX2: {
+        size: tuple(tuple(range(first, first + size)) for first in range(0, 16, size)) for size in (1, 2, 4, 8, 16)
+    },
 }
 
 

@@ -42,7 +42,7 @@ def _swapped(points: PairPoints, cut: list[list[int]], required: frozenset[int])
         for one, other in combinations(cut, 2):
             for i, j in product(range(len(one)), range(len(other))):
                 mine, theirs = one[i], other[j]
-                if mine in required or theirs in required:
+                if mine in required:  # and theirs never is: what is required is in the first set
                     continue
                 gain = _gain(points, one, mine, theirs) + _gain(points, other, theirs, mine)
                 if gain > 0:

@@ -5,6 +5,7 @@ from policies.links.allocate import STATIC_SETS, GpuAllocation, GpuRequest, Link
 from policies.links.chooser import LinkChooser
 from policies.links.matrix import LinkError, LinkMatrix, matrix_of
 from policies.links.score import LinkMode
+from policies.links.text import read_links
 from tests.unit.policies.links.machines import alike, kep_690, of_nvlinks
 
 SIMPLE = LinkOptions(LinkPolicy.SIMPLE)
@@ -129,3 +130,23 @@ def test_questions_too_large_are_answered_without_a_proof() -> None:
 def test_the_answer_is_that_of_any_chooser() -> None:
     chooser: Chooser = LinkChooser(kep_690(), {f"gpu{i}": i for i in range(8)})
     assert chooser.choose([f"gpu{i}" for i in range(8)], (), 2) == ("gpu0", "gpu3")
+
+
+def test_the_lowest_gpu_that_is_wrong_is_named() -> None:
+    matrix = read_links("GPU9 GPU16\nGPU9 X NV1\nGPU16 NV1 X")
+    with pytest.raises(LinkError, match="GPU3: available, but not in the matrix, which has 9, 16"):
+        allocate(matrix, GpuRequest(1, frozenset({16, 9, 24, 3})))
+    with pytest.raises(LinkError, match="GPU3: available, but not in the matrix, which has none"):
+        allocate(of_nvlinks([]), GpuRequest(1, frozenset({3})))
+    assert allocate(matrix, GpuRequest(1, None, frozenset({24, 3}))).rejected == "required: GPU3 is not available"
+    assert allocate(matrix, GpuRequest(2)).devices == (9, 16)
+
+
+def test_only_best_effort_spares_links() -> None:
+    matrix = of_nvlinks([[0, 4, 0], [4, 0, 0], [0, 0, 0]])
+    assert allocate(matrix, GpuRequest(1), LinkOptions(LinkPolicy.SIMPLE, spares_links=True)).devices == (0,)
+
+
+def test_all_of_a_static_set_may_be_required() -> None:
+    volta = LinkOptions(LinkPolicy.STATIC_DGX1_VOLTA)
+    assert allocate(kep_690(), GpuRequest(2, None, frozenset({4, 7})), volta).devices == (4, 7)

@@ -39,3 +39,16 @@ def test_one_device_breaks_no_linked_pair() -> None:
 def test_the_kubelets_order_asks_it() -> None:
     stock = Stock(NAMES, dict.fromkeys(NAMES, 1), reusable=())
     assert set(take_devices(stock, 2, 1, LinkChooser(kep_690(), GPUS)).devices) == {"GPU-h", "GPU-e"}
+
+
+def test_devices_without_numbers_follow_in_their_order() -> None:
+    chooser = LinkChooser(kep_690(), GPUS)
+    everything = ("new1", *NAMES, "new0", "new2")
+    assert chooser.choose(everything, everything, 11) == (*NAMES, "new1", "new0", "new2")
+    assert chooser.choose(everything, ("new0",), 9) == (*NAMES, "new0")
+    assert chooser.choose(everything, (), 10) == (*NAMES, "new1", "new0")
+
+
+def test_without_any_matrix_the_first_devices_are_chosen() -> None:
+    assert LinkChooser(of_nvlinks([]), {}).choose(("b", "a", "c"), (), 2) == ("b", "a")
+    assert LinkChooser(of_nvlinks([]), {"a": 0}).choose(("b", "a", "c"), ("a",), 2) == ("b", "a")

@@ -34,3 +34,11 @@ def test_both_matrices_have_the_same_gpus_and_not_too_many() -> None:
 def test_an_error_names_line_and_column_where_it_knows_them() -> None:
     assert str(LinkError(2, 5, "NVX", "unknown")) == "line 2, column 5: NVX: unknown"
     assert str(LinkError(0, 0, "NVX", "unknown")) == "NVX: unknown"
+
+
+def test_a_gpu_has_the_name_of_its_number() -> None:
+    assert [gpu.name for gpu in matrix_of([[0] * 2] * 2, ()).gpus] == ["GPU0", "GPU1"]
+
+
+def test_256_devices_are_not_too_many() -> None:
+    assert len(matrix_of([[0] * 256] * 256, ()).gpus) == 256

@@ -123,3 +123,12 @@ def test_points_may_be_any_whole_numbers() -> None:
     points = random_points(Random(3), 9, range(10**9))
     best = best_set(points, 3)
     assert best.score == score(points, best.members)
+
+
+def test_a_required_gpu_cannot_stand_for_one_that_is_not() -> None:
+    """All but 3 are alike, so that all cuts are best ones; with 1 required, its best partner is 3."""
+    points = [[0, 1, 1, 9], [1, 0, 1, 9], [1, 1, 0, 9], [9, 9, 9, 0]]
+    assert best_set(points, 2, frozenset({1})) == ChosenSet((0, 1), 1, 10)
+    assert best_set(points, 2, frozenset({1}), from_all_cuts=True) == ChosenSet((1, 3), 9, 10)
+    assert best_set(points, 2, frozenset({1, 2})) == ChosenSet((1, 2), 1, 10)
+    assert best_set(points, 2, frozenset({2}), from_all_cuts=True) == ChosenSet((2, 3), 9, 10)

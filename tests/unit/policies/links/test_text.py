@@ -170,3 +170,34 @@ def test_a_text_of_amds_tools_is_told_as_such(text: str, named: str) -> None:
         read_links(text)
     assert str(caught.value).startswith(named)
     assert "this is of AMD's tools; expected the text of nvidia-smi topo -m" in str(caught.value)
+
+
+def test_a_row_above_the_columns_is_text_around_the_matrix() -> None:
+    assert read_links("GPU0 X NV1\nGPU0 GPU1\nGPU0 X NV2\nGPU1 NV2 X").link(0, 1) == Link(2)
+
+
+def test_columns_of_places_may_be_missing() -> None:
+    assert read_links("GPU0 NUMA Affinity\nGPU0 X 1").gpus == (MatrixGpu(0, NodeSet.of([1])),)
+    assert read_links("GPU0 CPU Affinity\nGPU0 X 0-3").gpus == (MatrixGpu(0, NodeSet(), "0-3"),)
+    assert read_links("GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-3").gpus == (MatrixGpu(0, NodeSet(), "0-3"),)
+    assert read_links("GPU0\nGPU0 X").gpus == (MatrixGpu(0),)
+
+
+def test_an_error_behind_a_blank_place_names_its_column() -> None:
+    head = "\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    with pytest.raises(LinkError, match="line 2, column 11: x: expected NUMA nodes"):
+        read_links(f"{head}GPU0\t X \t\tx\tN/A")
+    with pytest.raises(LinkError, match="line 2, column 13: x y: expected NUMA nodes"):
+        read_links(f"{head}GPU0\t X \t\t  x y")
+
+
+def test_256_devices_are_read() -> None:
+    names = [f"GPU{i}" for i in range(256)]
+    rows = [" ".join([one, *("X" if one == other else "SYS" for other in names), "0-3", "1"]) for one in names]
+    found = read_links("\n".join([" ".join(names) + " CPU Affinity NUMA Affinity", *rows]))
+    assert (len(found.gpus), found.gpus[255].cpus) == (256, "0-3")
+
+
+def test_a_broken_legend_needs_the_name_on_the_next_line() -> None:
+    with pytest.raises(LinkError, match="NIC0: expected its name in the legend, got 'not a name'"):
+        read_links(PLAIN.replace("NIC0: mlx5_0", "NIC0:\n not a name"))
