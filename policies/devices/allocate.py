@@ -68,6 +68,7 @@ class DeviceAllocator:
 
         ``within`` is a mask of NUMA nodes that all devices have to be on, if theirs is known.
 
+        >>> from policies.devices.model import InventoryDevice
         >>> gpus = DeviceInventory(tuple(InventoryDevice("gpu", minor, numa=minor) for minor in (0, 1)))
         >>> answer = DeviceAllocator(gpus).allocate(DeviceQuestion({"nvidia.com/gpu": 1}), within=0b10)
         >>> answer.grants[0].minor
