@@ -189,8 +189,10 @@ class Afterlife(Living):
             assert self.node.effects.sent <= sent_again(death.saved.rows), "a restart sent updates"
         elif death.doing not in RESTLESS and self._is_undone():
             # Whom a container that never came has displaced goes back, unless somebody needs the room by now. A place
-            # that is given back is also when memory returns for which there was room already (``node.rebalance``).
+            # that is given back is also when memory returns for which there was room already (``node.rebalance``), and
+            # when those are tried again for whom there was none.
             moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant} | self._due()
+            moved |= {i for i, grant in settled.grants.items() if grant.is_overcommitted}
             for container_id, there in self.recorded().items():
                 was = settled.recorded[container_id]
                 assert container_id in moved or there == was, f"nothing came of it, {container_id} is on {there}: {was}"
