@@ -188,6 +188,15 @@ class Grant:
             previous = Previous("", CpuSet())  # it runs without the devices that it asks for
         return None if previous is None else replace(previous, is_running=True)
 
+    @property
+    def as_elsewhere(self) -> Previous | None:
+        """What a container that exists keeps wherever it is placed anew: the devices that it was created with.
+
+        None where it neither has nor asks for any.
+        """
+        has_or_asks = self.devices or self.request.preferences.devices
+        return Previous("", CpuSet(), devices=self.devices, is_running=True) if has_or_asks else None
+
 
 @dataclass(frozen=True, slots=True)
 class Allocations:

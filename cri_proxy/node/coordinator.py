@@ -286,8 +286,11 @@ class Coordinator:
             self.regrant((decision.grant, *decision.moved), "its pod was resized")
 
     def place_elsewhere(self, row: Row, without: CpuSet, *, is_last_try: bool = True) -> Reservation | Rejected:
-        """Place a container again, without CPUs that others could not be moved from; the last try reports a refusal."""
-        wanted = replace(row.grant.request, previous=None)
+        """Place a created container again, without CPUs that others could not be moved from.
+
+        Its devices stay: its environment names them since it was created. The last try reports a refusal.
+        """
+        wanted = replace(row.grant.request, previous=row.grant.as_elsewhere)
         replaced = self._replan(row, wanted, withheld=without, is_last_try=is_last_try)
         if isinstance(replaced, Reservation):
             self._context.journal.carried_out(replaced.row)

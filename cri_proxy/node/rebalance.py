@@ -171,7 +171,10 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
     Containers that share the CPUs of their pod get theirs together.
     """
     for row in waiting:
-        decision = policy.decide(held, row.grant.request)
+        request = row.grant.request
+        # It exists: whatever cost files list by now, its devices are those that it was created with.
+        kept = row.grant.as_elsewhere
+        decision = policy.decide(held, replace(request, previous=kept) if kept is not None else request)
         if isinstance(decision, Placed) and not decision.grant.is_overcommitted:
             grant = decision.grant
             if all(other.shares_cpus_with(grant) for other in decision.moved):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.alignment import DeviceAmount
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Previous, QosClass, Reason, Reinstated
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import request
@@ -76,3 +77,12 @@ def test_a_container_without_a_place_of_its_own_has_its_devices_to_keep(kind: Cp
     held = replace(bare, devices=("x.io/gpu/gpu0",))
     assert held.as_previous == Previous("", CpuSet(), devices=held.devices)
     assert held.as_running == replace(held.as_previous, is_running=True)
+
+
+def test_a_container_that_is_placed_elsewhere_keeps_its_devices_and_no_place() -> None:
+    bare = Grant(request("c"), "root", CpuKind.SHARED)
+    assert bare.as_elsewhere is None
+    held = replace(bare, devices=("x.io/gpu/gpu0",))
+    assert held.as_elsewhere == Previous("", CpuSet(), devices=held.devices, is_running=True)
+    asking = replace(bare, request=request("c", devices=(DeviceAmount("x.io/gpu", 1),)))
+    assert asking.as_elsewhere == Previous("", CpuSet(), is_running=True)
