@@ -190,7 +190,7 @@ class Grant:
 
     @property
     def as_elsewhere(self) -> Previous | None:
-        """What a container that exists keeps wherever it is placed anew: the devices that it was created with.
+        """What a container that exists keeps wherever it is placed again: the devices that it was created with.
 
         None where it neither has nor asks for any.
         """
