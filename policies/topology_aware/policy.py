@@ -177,7 +177,9 @@ class TopologyAware(Policy):
         self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
     ) -> tuple[Allocations, tuple[Request, ...]]:
         """Return grants and requests with the pools in which these containers share CPUs by their live cpusets."""
-        return at_live_pools(self._options, self._supply(held), held, requests, live)
+        # Annotations may say what cannot be, as CPUs with two owners: no later supply may start from that of these.
+        supply = empty_supply(self._tree, held.withheld.mask).plus(*held.grants)
+        return at_live_pools(self._options, supply, held, requests, live)
 
     def fallback(self, held: Allocations) -> Pinning:
         """Return the root's shared set, else the reserved CPUs (None if every CPU is owned), and its nodes but HBM."""

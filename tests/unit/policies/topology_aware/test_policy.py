@@ -172,3 +172,15 @@ def test_a_release_writes_nothing_for_the_container_that_goes() -> None:
     held = fill(POLICY, request("a/c", 2500), request("b/c", 500, BURSTABLE))
     (other,) = [g.container for g in held.grants if g.container.pod_uid == "b"]
     assert {update.container for update in POLICY.release(held, ContainerKey("a", "c"))} <= {other}
+
+
+def test_what_two_annotations_claim_is_not_taken_over_into_what_is_free() -> None:
+    """One that was resized and one that came then: where both name a CPU, giving it back must not free the other's."""
+    own = Grant(request("a/c", 1000), "NUMA node #1", CpuKind.EXCLUSIVE, CpuSet.parse("5"))
+    claims = Grant(request("b/c", 2000), "NUMA node #1", CpuKind.EXCLUSIVE, CpuSet.parse("4-5"))
+    sharer = Grant(request("s/c", 100, BURSTABLE), "NUMA node #1", CpuKind.SHARED, shared_mcpu=100)
+    policy, held = topology_aware(four_nodes(), "0"), Allocations((own, claims, sharer))
+    policy.at_live(held, (), {grant.container: grant.owned for grant in (own, claims)})
+    pinnings = policy.pinnings(held.without(claims.container))
+    assert pinnings == POLICY.pinnings(held.without(claims.container))
+    assert str(pinnings[sharer.container].cpus) == "4,6-7"
