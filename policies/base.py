@@ -101,6 +101,12 @@ class Previous:
     devices: tuple[str, ...] = ()  # as in ``Grant``
     is_running: bool = False  # it gets a new size, and neither more devices nor others
 
+    @property
+    def of_devices(self) -> "Previous | None":
+        """What it says of devices, without a place to come back to; None where that is nothing."""
+        says_of_them = self.devices or self.is_running
+        return Previous("", CpuSet(), devices=self.devices, is_running=self.is_running) if says_of_them else None
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -67,8 +67,10 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     if refusal.reason.code != ReasonCode.CPU_FULL or context.demand.whole:
         return refusal
     demand = replace(context.demand, shared_mcpu=0, levels_up=len(Level))
-    # Its earlier place would be preferred to a wide one.
-    unbooked = replace(context, demand=demand, request=replace(context.request, previous=None))
+    # Its earlier place would be preferred to a wide one; its devices stay.
+    previous = context.request.previous
+    devices = previous.of_devices if previous is not None else None
+    unbooked = replace(context, demand=demand, request=replace(context.request, previous=devices))
     placement = place_aligned(unbooked, _search_near_devices)
     if isinstance(placement, Rejected):
         return placement

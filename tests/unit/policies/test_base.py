@@ -86,3 +86,10 @@ def test_a_container_that_is_placed_elsewhere_keeps_its_devices_and_no_place() -
     assert held.as_elsewhere == Previous("", CpuSet(), devices=held.devices, is_running=True)
     asking = replace(bare, request=request("c", devices=(DeviceAmount("x.io/gpu", 1),)))
     assert asking.as_elsewhere == Previous("", CpuSet(), is_running=True)
+
+
+def test_what_a_previous_grant_says_of_devices_is_without_a_place() -> None:
+    place = Previous("root", CpuSet.parse("2-3"))
+    assert place.of_devices is None
+    assert replace(place, is_running=True).of_devices == Previous("", CpuSet(), is_running=True)
+    assert replace(place, devices=("x.io/gpu/gpu0",)).of_devices == Previous("", CpuSet(), devices=("x.io/gpu/gpu0",))

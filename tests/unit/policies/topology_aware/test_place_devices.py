@@ -242,3 +242,17 @@ def test_a_new_size_changes_no_device_of_kinds_without_a_place(keys: dict[str, o
     other = with_devices(MACHINE, inventory([(f"{GPU}/7", 9, "cpu/cpu0-3")]), "0")
     after = placed(other.decide(held, resized)).grant
     assert (after.devices, after.request.previous) == (grant.devices, None)
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["resized", "created-again"])
+def test_a_container_that_is_let_in_without_room_keeps_the_devices_that_it_had(runs: bool) -> None:
+    """By other cost files others are the cheapest, and those that it runs with are listed no more."""
+    was = placed(PLAIN.decide(NOTHING, request("a/c", 500, BURSTABLE, devices=amounts(gpu=1)))).grant
+    gpus = [(f"{GPU}/{i}", int(i != 7), "cpu/cpu0-15") for i in range(1 if runs else 0, 8)]
+    policy = with_devices(MACHINE, inventory(gpus), "0")
+    held = fill(policy, *(request(f"full{i}/c", 2000, BURSTABLE) for i in range(7)))
+    held = held.with_grants(was) if runs else held
+    again = replace(was.request, cpu_request_mcpu=9000, previous=was.as_running if runs else was.as_previous)
+    refusal = rejected(policy.decide(held, again))
+    grant = placed(policy.overcommitted(held, again, refusal)).grant
+    assert (grant.is_overcommitted, grant.devices) == (True, was.devices) == (True, (f"{GPU}/0",))
