@@ -36,6 +36,12 @@ from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.devices.plugin_variables import (
+    VARIABLE_PREFIX,
+    PluginVariableError,
+    allocated_variables,
+    read_allocated,
+)
 from policies.links.matrix import LinkError
 from policies.links.text import read_links
 from sysfs.archives.tar import read_archive
@@ -99,6 +105,16 @@ def scenario(data: bytes) -> None:
         parse_scenario(text_of(data))
     except ScenarioError as error:
         assert str(error)
+
+
+def plugin_variable(data: bytes) -> None:
+    """What is understood is written again and means the same."""
+    try:
+        devices = read_allocated({f"{VARIABLE_PREFIX}RDMA": text_of(data)})
+    except PluginVariableError as error:
+        assert error.problem
+    else:
+        assert read_allocated(allocated_variables(devices)) == devices
 
 
 def sysfs_file(data: bytes) -> None:
@@ -249,6 +265,7 @@ TARGETS: Final = (
         annotation,
         tuple(f"{DOMAINS[0]}/{row.key}\n{example}".encode() for row in TABLE for example in row.examples),
     ),
+    Target("plugin-variable", plugin_variable, (b"0,1,2", b"1@0000:51:00.1,2:25"), grown=(b"1,", b"12@a:b.c,")),
     Target("configuration", configuration, yaml_seeds("*.yaml")),
     Target("kept-configuration", kept_configuration, tuple(map(kept_seed, sorted(CONFIGS.glob("*.yaml"))))),
     Target("scenario", scenario, yaml_seeds("scenarios/*.yaml")),

@@ -1,0 +1,138 @@
+"""Write down the devices that our device plugin has allocated to a container, and read them where it is created.
+
+There is one text per type: ``0,1`` for whole devices, ``1@0000:51:00.1`` for a virtual function of device 1,
+``1:25`` for 25 of the 100 units of device 1. The plugin's answer to Allocate has it twice. The environment variable
+``CRI_PROXY_ALLOCATED_GPU`` is for the container, and a pod can write one too; the annotation of the container,
+``allocated.cri-proxy.io/gpu``, comes from the kubelet and plugins alone. Source: ContainerAllocateResponse of the
+device plugin API v1beta1.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from policies.devices.model import DEVICE_TYPES, WHOLE
+from policies.errors import PolicyBaseError
+
+VARIABLE_PREFIX: Final = "CRI_PROXY_ALLOCATED_"
+"""What the names of the variables begin with; the type follows in capitals."""
+
+ANNOTATION_PREFIX: Final = "allocated.cri-proxy.io/"
+"""What the names of the annotations begin with; the type follows."""
+
+VF_UNITS: Final = 1
+"""What a virtual function takes of its device, as in Koordinator's examples: no one else gets the whole device."""
+
+_MAX_DEVICES: Final = 1024  # 256 virtual functions on each of some NICs
+_EXPECTED: Final = "expected MINOR, MINOR@VF or MINOR:UNITS, separated by commas, as the device plugin writes them"
+# Addresses have the characters that CDI allows in the name of a device.
+_DEVICE: Final = re.compile(r"(?P<minor>\d{1,9})(?:@(?P<vf>[A-Za-z0-9_.:-]{1,64})|:(?P<units>\d{1,3}))?", re.ASCII)
+
+
+@dataclass(eq=False)
+class PluginVariableError(PolicyBaseError):
+    """A variable or annotation that the device plugin has not written: its name, its value, what is wrong."""
+
+    name: str
+    value: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: cannot use {self.value[:80]!r}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDevice:
+    """A device, or a part of one, that the plugin has allocated: its type and minor, and the units of 100 taken of it.
+
+    ``vf`` is the PCI address of a virtual function; '' for the device itself.
+    """
+
+    kind: str
+    minor: int
+    vf: str = ""
+    units: int = WHOLE
+
+    @property
+    def word(self) -> str:
+        """Its text in a variable.
+
+        >>> [PluginDevice("rdma", 1, *part).word for part in ((), ("0000:51:00.1", 1), ("", 25))]
+        ['1', '1@0000:51:00.1', '1:25']
+        """
+        if self.vf:
+            return f"{self.minor}@{self.vf}"
+        return str(self.minor) if self.units == WHOLE else f"{self.minor}:{self.units}"
+
+
+def allocated_variables(devices: Iterable[PluginDevice]) -> dict[str, str]:
+    """Return the environment variable of each type; the devices stand in their order.
+
+    >>> allocated_variables([PluginDevice("gpu", 0), PluginDevice("gpu", 1)])
+    {'CRI_PROXY_ALLOCATED_GPU': '0,1'}
+    """
+    return {f"{VARIABLE_PREFIX}{kind.upper()}": text for kind, text in _texts(devices).items()}
+
+
+def allocated_annotations(devices: Iterable[PluginDevice]) -> dict[str, str]:
+    """Return the annotation of each type, which says the same as the variable.
+
+    >>> allocated_annotations([PluginDevice("gpu", 1)])
+    {'allocated.cri-proxy.io/gpu': '1'}
+    """
+    return {f"{ANNOTATION_PREFIX}{kind}": text for kind, text in _texts(devices).items()}
+
+
+def read_allocated(envs: Mapping[str, str]) -> tuple[PluginDevice, ...]:
+    """Return the devices in a container's environment, by type, as they stand there; other variables are no matter.
+
+    Raises PluginVariableError. Whether to trust a variable is decided by the annotation: see ``read_annotated``.
+
+    >>> read_allocated({"CRI_PROXY_ALLOCATED_RDMA": "1@0000:51:00.1", "HOME": "/"})
+    (PluginDevice(kind='rdma', minor=1, vf='0000:51:00.1', units=1),)
+    """
+    return _read({name: f"{VARIABLE_PREFIX}{name.upper()}" for name in DEVICE_TYPES}, envs)
+
+
+def read_annotated(annotations: Mapping[str, str]) -> tuple[PluginDevice, ...]:
+    """Return the devices in a container's annotations, as ``read_allocated`` does. Raises PluginVariableError.
+
+    A container has these annotations from plugins only: those of its pod stand on the sandbox.
+    """
+    return _read({name: f"{ANNOTATION_PREFIX}{name}" for name in DEVICE_TYPES}, annotations)
+
+
+def _texts(devices: Iterable[PluginDevice]) -> dict[str, str]:
+    words: dict[str, list[str]] = {}
+    for device in devices:
+        words.setdefault(device.kind, []).append(device.word)
+    return {kind: ",".join(found) for kind, found in words.items()}
+
+
+def _read(names: Mapping[str, str], texts: Mapping[str, str]) -> tuple[PluginDevice, ...]:
+    return tuple(
+        device for kind, name in names.items() if name in texts for device in _devices(kind, name, texts[name])
+    )
+
+
+def _devices(kind: str, name: str, text: str) -> Iterable[PluginDevice]:
+    """Return the devices of one text; none of an empty one."""
+    if not text:
+        return ()
+    words = text.split(",", _MAX_DEVICES)
+    if len(words) > _MAX_DEVICES:
+        raise PluginVariableError(name, text, f"more than {_MAX_DEVICES} devices")
+    found: dict[tuple[int, str], PluginDevice] = {}
+    for word in words:
+        match = _DEVICE.fullmatch(word)
+        if match is None:
+            raise PluginVariableError(name, text, _EXPECTED)
+        minor, vf = int(match["minor"]), (match["vf"] or "").lower()
+        units = VF_UNITS if vf else int(match["units"] or WHOLE)
+        if not 0 < units <= WHOLE:
+            raise PluginVariableError(name, text, f"{word}: a device has 1 to {WHOLE} units")
+        if (minor, vf) in found:
+            raise PluginVariableError(name, text, f"{kind} {minor}{vf and ' ' + vf} stands twice")
+        found[minor, vf] = PluginDevice(kind, minor, vf, units)
+    return found.values()
