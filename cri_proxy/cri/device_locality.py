@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from cri_proxy.cri.cdi import CdiSpecs
+from cri_proxy.cri.cdi.specs import CdiSpecs
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
-from cri_proxy.cri.cdi import cdi_name
+from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set

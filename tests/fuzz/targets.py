@@ -21,7 +21,8 @@ from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
-from cri_proxy.cri.cdi import DIRECTORIES, CdiSpecs
+from cri_proxy.cri.cdi.spec_files import DIRECTORIES
+from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.errors import ConfigError
 from cri_proxy.foreign_text import WORDS_BYTES, admit, is_same_failure, visible_lines
 from cri_proxy.http.connection import read_head

@@ -25,7 +25,7 @@ LINUX = """
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
-    list lister listwatch manager plugin podresources pull quantity quota resize resource runc scheduler score shim
+    list lister listwatch manager plugin podresources pull quantity quota resize resource runc scheduler score shim spec
     endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
@@ -46,9 +46,9 @@ ENGINEERING = """
     filter form format function gate gauge generate glob good gpu hardware hash helper hint history identity index
     inline
     input intercept interest interval invariant key kind known lag language last layout level lexer line link load
-    locality location lock log loop main match measure merge metrics migrate migration model narrow none notice number
-    object observer offer open operation option order ordered outcome outline output override packing parse parser part
-    matrix partition
+    locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
+    number object observer offer open operation option order ordered outcome outline output override packing parse parser
+    part matrix partition
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
     range reach read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run

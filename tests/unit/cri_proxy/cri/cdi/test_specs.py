@@ -1,12 +1,12 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.cdi import MAX_FILE_BYTES, CdiSpecs, _content
+from cri_proxy.cri.cdi.spec_files import MAX_FILE_BYTES
+from cri_proxy.cri.cdi.specs import CdiSpecs
 from tests.fuzz.budget import memory_of
 
 GPUS = {
@@ -80,14 +80,6 @@ def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(
     # A fresh look at each run: what was read before is kept.
     assert memory_of(lambda _: bool(CdiSpecs(tmp_path).device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
     assert len(found.device_nodes(["example.com/gpu=7", "example.com/gpu=8"])) == 2000
-
-
-@pytest.mark.timeout(20)
-def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
-    found = specs(tmp_path, json.dumps(GPUS))
-    os.mkfifo(tmp_path / "etc/cdi/a.json")
-    assert found.device_nodes(["example.com/gpu=0"])
-    assert _content(tmp_path / "etc/cdi/a.json") == b""  # also where it took a file's place since that was looked at
 
 
 def test_only_what_a_file_declares_is_declared(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Read CDI specification files: of /var/run/cdi before those of /etc/cdi, each again when it changes.
+
+A device plugin or DRA driver writes them; the runtime adds the devices in them to containers. Source: the CDI
+specification (cncf-tags/container-device-interface, SPEC.md), which names both directories and the two formats.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
+
+DIRECTORIES = ("var/run/cdi", "etc/cdi")
+# Far above what drivers write; only root may write there, so that this bounds accidents.
+MAX_FILES = 256
+MAX_FILE_BYTES = 4 << 20
+
+T = TypeVar("T")
+_Stamp = tuple[int, int]  # modification time in ns, size
+_YAML = Dialect(MAX_FILE_BYTES, max_depth=32, max_nodes=500_000, has_aliases=True)
+
+
+class SpecFiles(Generic[T]):
+    """The specification files below a root. Reads files: not on the loop."""
+
+    def __init__(self, root: Path, read: Callable[[object], T]) -> None:
+        """``root`` holds ``etc/`` and ``var/``. ``read`` turns a file's parsed content, None for garbage, into T."""
+        self._root = root
+        self._read = read
+        self._known: dict[Path, tuple[_Stamp, T]] = {}
+
+    def __iter__(self) -> Iterator[tuple[Path, T]]:
+        """Yield what each file says, that of the stronger directory first; a file that cannot be opened is left out."""
+        for directory in DIRECTORIES:
+            try:
+                files = sorted(p for p in (self._root / directory).iterdir() if p.suffix in (".json", ".yaml"))
+            except OSError:
+                continue
+            for path in files[:MAX_FILES]:
+                try:
+                    yield path, self._of(path)
+                except OSError:
+                    continue
+
+    def _of(self, path: Path) -> T:
+        """Return what one file says. Raises OSError."""
+        found = path.stat()
+        stamp = (found.st_mtime_ns, found.st_size)
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        value = self._read(_parsed(_content(path)) if stat.S_ISREG(found.st_mode) else None)
+        self._known[path] = (stamp, value)
+        return value
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a regular file, empty for one that is too long. Raises OSError."""
+    # The file may have been replaced meanwhile: without O_NONBLOCK a FIFO would wait for its writer (fifo(7)).
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        # No more than it has: Python allocates at once what it is asked to read.
+        fits = stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE_BYTES
+        return file.read(found.st_size) if fits else b""
+
+
+def _parsed(content: bytes) -> object:
+    """Parse JSON, else YAML; None when it is neither."""
+    try:
+        value: object = json.loads(content)
+    except (ValueError, RecursionError):
+        try:
+            value = plain(parse_tree(content.decode(), _YAML))
+        except (YamlError, ValueError):
+            return None
+    return value

@@ -1,0 +1,59 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cri.cdi.spec_files import MAX_FILE_BYTES, MAX_FILES, SpecFiles, _content
+
+
+def said(root: Path) -> list[tuple[str, object]]:
+    return [(str(path.relative_to(root)), content) for path, content in SpecFiles(root, lambda content: content)]
+
+
+def put(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+def test_json_and_yaml_are_read_by_directory_and_name_and_other_files_are_not(tmp_path: Path) -> None:
+    for name in ("etc/cdi/b.yaml", "etc/cdi/a.json", "var/run/cdi/z.json", "etc/cdi/a.json.tmp"):
+        put(tmp_path, name, '{"kind": "a/b"}' if name.endswith(".json") else "kind: a/b")
+    found = said(tmp_path)
+    assert [name for name, _ in found] == ["var/run/cdi/z.json", "etc/cdi/a.json", "etc/cdi/b.yaml"]
+    assert all(content == {"kind": "a/b"} for _, content in found)
+
+
+@pytest.mark.parametrize("text", ["{", "\0", "[" * 100_000, "{}" + " " * MAX_FILE_BYTES])
+def test_garbage_and_what_is_too_long_is_none(text: str, tmp_path: Path) -> None:
+    put(tmp_path, "etc/cdi/a.json", text)
+    assert said(tmp_path) == [("etc/cdi/a.json", None)]
+
+
+def test_a_file_is_parsed_again_when_it_changes_only(tmp_path: Path) -> None:
+    parsed: list[object] = []
+    files = SpecFiles(tmp_path, parsed.append)
+    put(tmp_path, "etc/cdi/a.json", "1")
+    assert len(list(files)) == len(list(files)) == len(parsed) == 1
+    put(tmp_path, "etc/cdi/a.json", "22")
+    assert [len(list(files)), parsed] == [1, [1, 22]]
+
+
+def test_what_cannot_be_opened_is_left_out(tmp_path: Path) -> None:
+    put(tmp_path, "etc/cdi/b.json", "1")
+    (tmp_path / "etc/cdi/a.json").symlink_to("nowhere")
+    assert said(tmp_path) == [("etc/cdi/b.json", 1)]
+    assert said(tmp_path / "elsewhere") == []
+
+
+def test_no_more_than_so_many_files_of_a_directory_are_read(tmp_path: Path) -> None:
+    for number in range(MAX_FILES + 1):
+        put(tmp_path, f"etc/cdi/{number:04}.json", "1")
+    assert len(said(tmp_path)) == MAX_FILES
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    put(tmp_path, "etc/cdi/b.json", "1")
+    os.mkfifo(tmp_path / "etc/cdi/a.json")
+    assert said(tmp_path) == [("etc/cdi/a.json", None), ("etc/cdi/b.json", 1)]
+    assert _content(tmp_path / "etc/cdi/a.json") == b""  # also where it took a file's place since that was looked at
