@@ -33,6 +33,8 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("config-agent", False),
     ("demo", True),
 )
+# Their modules are in the folder ``agents``.
+AGENTS = ("config-agent",)
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.
@@ -62,7 +64,8 @@ class CommandParser(argparse.ArgumentParser):
 
 def load_command(name: str) -> Command:
     """Import the module of a command."""
-    return cast("Command", importlib.import_module(f"cri_proxy.cli.{name.replace('-', '_')}"))
+    module = name.replace("-", "_")
+    return cast("Command", importlib.import_module(f"cri_proxy.cli.{f'agents.{module}' if name in AGENTS else module}"))
 
 
 def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:

@@ -13,7 +13,7 @@ from cri_proxy.config.load import load_config
 from cri_proxy.testbed.daemon import program
 from tests.fakes.kubelet_volume import KubeletVolume
 
-MANIFEST = Path(__file__).parents[4] / "packaging" / "kubernetes" / "config-agent.yaml"
+MANIFEST = Path(__file__).parents[5] / "packaging" / "kubernetes" / "config-agent.yaml"
 SECONDS = 20
 
 
