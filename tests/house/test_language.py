@@ -47,8 +47,8 @@ ENGINEERING = """
     inline
     input intercept interest interval invariant key kind known lag language last layout level lexer line link load
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
-    number object observer offer open operation option order ordered outcome outline output override packing parse parser
-    part matrix partition
+    number object observer offer open operation option order ordered outcome outline output override packing parse
+    parser part matrix partition
     patch path permission persistence pick picker picture place placement plan preference private probe progress queue
     range reach read reader reason rebalance rebuild reconfigure record recover registry reinstate reload remove render
     replan report request reset resolve response restart restore result resync retained retry return row rule run
