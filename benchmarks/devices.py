@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from policies.device_grants import DeviceGrant
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, read_annotations
 from policies.devices.hints import device_hints
 from policies.devices.model import GPU, RDMA, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
-from policies.devices.usage import DeviceGrant
 
 REFERENCE_STEPS = 1_000_000
 GROUPS = 16

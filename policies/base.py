@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Self
 
 from policies.alignment import Alignment, PodSums
+from policies.device_grants import DeviceGrant, HeldDevices, sources_of
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
@@ -99,13 +100,23 @@ class Previous:
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
     alignment: Alignment | None = None  # as in ``Request``
     devices: tuple[str, ...] = ()  # as in ``Grant``
+    allocated: tuple[DeviceGrant, ...] = ()  # as in ``Grant``
     is_running: bool = False  # it gets a new size, and neither more devices nor others
 
     @property
     def of_devices(self) -> "Previous | None":
         """What it says of devices, without a place to come back to; None where that is nothing."""
-        says_of_them = self.devices or self.is_running
-        return Previous("", CpuSet(), devices=self.devices, is_running=self.is_running) if says_of_them else None
+        says_of_them = self.held or self.is_running
+        return replace(_previous_of(self.held), is_running=self.is_running) if says_of_them else None
+
+    @property
+    def held(self) -> HeldDevices:
+        """The devices that it had."""
+        return HeldDevices(self.devices, self.allocated)
+
+
+def _previous_of(held: HeldDevices) -> Previous:
+    return Previous("", CpuSet(), devices=held.names, allocated=held.allocated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,7 @@ class Request:
     pod_totals: PodTotals | None = None  # None: the pod's containers ask for themselves alone, as far as is known
     pod_sums: PodSums | None = None  # what hints are merged for under the scope pod
     alignment: Alignment | None = None  # set with the grant: the NUMA nodes that it is kept within
+    given: tuple[DeviceGrant, ...] = ()  # devices of the inventory that others chose for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +158,23 @@ class Grant:
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
     share: PodShare | None = None  # its CPUs, its memory or both are its pod's: the same grant is with other containers
     spill: NodeSet = NodeSet()  # written beside its zone: nodes that it may use, where it is promised nothing
-    devices: tuple[str, ...] = ()  # of the inventory, held alone: ``TYPE/INSTANCE`` by type, then name
+    devices: tuple[str, ...] = ()  # of cost files, held alone: ``TYPE/INSTANCE`` by type, then name
+    allocated: tuple[DeviceGrant, ...] = ()  # of the inventory, by type and minor: shares, or whole ones
 
     @property
     def container(self) -> ContainerKey:
         """The owner."""
         return self.request.container
+
+    @property
+    def held(self) -> HeldDevices:
+        """All its devices."""
+        return HeldDevices(self.devices, self.allocated)
+
+    @property
+    def device_sources(self) -> tuple[str, ...]:
+        """The names of its devices among the hints of its request."""
+        return (*self.devices, *sources_of(self.allocated)) if self.allocated else self.devices
 
     @property
     def owned(self) -> CpuSet:
@@ -183,14 +206,15 @@ class Grant:
     def as_previous(self) -> Previous | None:
         """What a new attempt or size of this container should get again: of kinds without a place its devices."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
-            return Previous("", CpuSet(), devices=self.devices) if self.devices else None
-        return Previous(self.pool, self.owned, self.added, alignment=self.request.alignment, devices=self.devices)
+            return _previous_of(self.held) if self.held else None
+        previous = Previous(self.pool, self.owned, self.added, alignment=self.request.alignment)
+        return replace(previous, devices=self.devices, allocated=self.allocated) if self.held else previous
 
     @property
     def as_running(self) -> Previous | None:
         """What a new size of this container should keep; None where that is nothing."""
         previous = self.as_previous
-        if previous is None and self.request.preferences.devices:
+        if previous is None and self._asks_for_devices:
             previous = Previous("", CpuSet())  # it runs without the devices that it asks for
         return None if previous is None else replace(previous, is_running=True)
 
@@ -200,8 +224,13 @@ class Grant:
 
         None where it neither has nor asks for any.
         """
-        has_or_asks = self.devices or self.request.preferences.devices
-        return Previous("", CpuSet(), devices=self.devices, is_running=True) if has_or_asks else None
+        has_or_asks = self.held or self._asks_for_devices
+        return replace(_previous_of(self.held), is_running=True) if has_or_asks else None
+
+    @property
+    def _asks_for_devices(self) -> bool:
+        asked = self.request.preferences
+        return bool(asked.devices) or asked.allocation is not None
 
 
 @dataclass(frozen=True, slots=True)

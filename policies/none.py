@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
+from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.policy import Policy
 
 _UNTOUCHED = Pinning(None, None)
@@ -24,8 +25,8 @@ class NonePolicy(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Replace every grant of another policy with one of nothing but the devices that the container has."""
-        managed = (Grant(g.request, "", CpuKind.PRESERVE, devices=g.devices) for g in held.grants if _is_managed(g))
-        added = (Grant(r, "", CpuKind.PRESERVE, devices=_devices(held, r)) for r in requests)
+        managed = (_grant(g.request, g.held) for g in held.grants if _is_managed(g))
+        added = (_grant(r, _devices(held, r)) for r in requests)
         new = {grant.container: grant for grant in (*managed, *added)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))
 
@@ -38,9 +39,13 @@ def _is_managed(grant: Grant) -> bool:
     return grant.kind is not CpuKind.PRESERVE
 
 
-def _devices(held: Allocations, request: Request) -> tuple[str, ...]:
+def _grant(request: Request, devices: HeldDevices) -> Grant:
+    return Grant(request, "", CpuKind.PRESERVE, devices=devices.names, allocated=devices.allocated)
+
+
+def _devices(held: Allocations, request: Request) -> HeldDevices:
     """Return the devices of a container that runs: those of its grant, or those that it is known to have had."""
     own = held.get(request.container)
     if own is not None:
-        return own.devices
-    return request.previous.devices if request.previous is not None else ()
+        return own.held
+    return request.previous.held if request.previous is not None else NOTHING_HELD

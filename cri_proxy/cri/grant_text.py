@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass, fields
 
-from cri_proxy.codec import decode, encode_fields
+from cri_proxy.codec import decode, encode, encode_fields
 from cri_proxy.errors import CriProxyError
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
+from policies.device_grants import DeviceGrant, HeldDevices
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -39,14 +40,21 @@ class GrantParts:
     share: PodShare | None = None
     spill: NodeSet = NodeSet()
     devices: tuple[str, ...] = ()
+    allocated: tuple[DeviceGrant, ...] = ()
     alignment: Alignment | None = None  # of the request, which the annotation does not have
+
+    @property
+    def held(self) -> HeldDevices:
+        """All devices."""
+        return HeldDevices(self.devices, self.allocated)
 
 
 def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
     own = {field.name: getattr(grant, field.name) for field in fields(GrantParts) if field.name != "alignment"}
     parts = encode_fields(GrantParts(**own, alignment=grant.request.alignment))
-    for optional in ("added", "share", "spill", "devices", "alignment"):
+    parts["allocated"] = encode(grant.allocated, sparse=True)
+    for optional in ("added", "share", "spill", "devices", "allocated", "alignment"):
         if not parts[optional]:
             del parts[optional]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))

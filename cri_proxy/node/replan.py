@@ -48,7 +48,8 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
     why: dict[ContainerKey, str] = {}
     for grant in held.grants if rules.restricted else ():
         # What runs has its devices open: they go with its next creation.
-        request, reason = without_refused(grant.request, rules, stay=("devices",) if grant.devices else ())
+        stay = [name for name, has in (("devices", grant.devices), ("allocation", grant.allocated)) if has]
+        request, reason = without_refused(grant.request, rules, stay=stay)
         if not reason:
             continue
         why[grant.container] = reason

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from policies.device_grants import DeviceGrant
 from policies.devices.annotations import DeviceAnnotations, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
@@ -14,7 +15,7 @@ from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch,
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
-from policies.devices.usage import DeviceGrant, Usage, usage_of
+from policies.devices.usage import Usage, usage_of
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from policies.device_grants import ExclusivePolicy
 from policies.devices.fields import (
     AnnotationError,
     FieldError,
@@ -53,14 +54,6 @@ class RequiredScope(StrEnum):
     PCIE = "PCIe"
     NUMA_NODE = "NUMANode"
     NODE = "Node"
-
-
-class ExclusivePolicy(StrEnum):
-    """What no other container may use: nothing, the same device, a device of the same type on the same PCIe."""
-
-    DEFAULT = ""
-    DEVICE_LEVEL = "DeviceLevel"
-    PCIE_LEVEL = "PCIeLevel"
 
 
 @dataclass(frozen=True, slots=True)

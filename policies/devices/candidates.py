@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from policies.devices.annotations import ExclusivePolicy
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
-from policies.devices.usage import DeviceGrant, DeviceUse, Usage
+from policies.devices.usage import DeviceUse, Usage
 from sysfs.cpuset import NodeSet
 
 
@@ -24,7 +24,8 @@ class DeviceCandidate:
         amount = demand.units if demand.units is not None else -(-memory.numerator // memory.denominator)
         if hint.exclusive is ExclusivePolicy.DEVICE_LEVEL:
             amount = WHOLE
-        return DeviceGrant(demand.kind, self.device.minor, amount, self.vf, demand.resources, hint.exclusive)
+        resources = tuple(sorted(demand.resources.items()))
+        return DeviceGrant(demand.kind, self.device.minor, amount, self.vf, resources, hint.exclusive)
 
 
 @dataclass(frozen=True, slots=True)

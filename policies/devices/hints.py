@@ -7,6 +7,7 @@ is not known can be had with any set.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import (
     CannotAllocate,
     DeviceAllocation,
@@ -15,7 +16,7 @@ from policies.devices.allocate import (
     DeviceQuestion,
 )
 from policies.devices.model import PcieGroup
-from policies.devices.usage import DeviceGrant, usage_of
+from policies.devices.usage import usage_of
 from policies.hints.model import Hint
 from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums
 from sysfs.cpuset import NodeSet

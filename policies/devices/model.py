@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from policies.device_grants import DeviceKey
+
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
 FPGA: Final = "fpga"
@@ -25,9 +27,6 @@ _NO_RESOURCES: Final[Mapping[str, int]] = {}
 # Addresses and root complexes have digits of base 16 in fixed places: their texts sort as their numbers do.
 _PCI_NAME = re.compile(r"(pci)?[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}.*")
 _NUMBER = re.compile(r"([0-9]+)")
-
-DeviceKey = tuple[str, int]
-"""The type and minor of a device: its name on this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,10 @@ class DeviceInventory:
     def of(self, kind: str) -> tuple[InventoryDevice, ...]:
         """Return the devices of a type by minor."""
         return tuple(sorted((device for device in self.devices if device.kind == kind), key=lambda d: d.minor))
+
+
+EMPTY_INVENTORY: Final = DeviceInventory(())
+"""Of a node without such devices."""
 
 
 def pcie_groups(devices: Iterable[InventoryDevice]) -> tuple[PcieGroup, ...]:

@@ -1,34 +1,19 @@
 """What containers hold of the devices, and what is thereby left for others."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
-from policies.devices.annotations import ExclusivePolicy
+from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WHOLE_GPUS
-from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, DeviceKey, InventoryDevice, PcieGroup
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceGrant:
-    """What a container holds of one device.
-
-    ``amount`` is its share of 100: of the core of a GPU, or of its memory where only that was asked. ``vf`` is the PCI
-    address of its VF, '' where it has none. ``resources`` is what it has of each resource that it asked for; empty: the
-    amount says it all. ``exclusive`` is what it keeps others from.
-    """
-
-    kind: str
-    minor: int
-    amount: int
-    vf: str = ""
-    resources: Mapping[str, int] = field(default_factory=dict)
-    exclusive: ExclusivePolicy = ExclusivePolicy.DEFAULT
-
-    @property
-    def key(self) -> DeviceKey:
-        """The type and minor of the device."""
-        return self.kind, self.minor
+from policies.devices.model import (
+    GPU,
+    GPU_MEMORY,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+    PcieGroup,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +44,12 @@ def taken(grant: DeviceGrant, device: InventoryDevice) -> tuple[int, Fraction]:
 
     >>> taken(DeviceGrant("gpu", 0, 50), InventoryDevice("gpu", 0))
     (50, Fraction(50, 1))
-    >>> taken(DeviceGrant("gpu", 0, 50, resources={GPU_MEMORY_RATIO: 50}), InventoryDevice("gpu", 0))
+    >>> taken(DeviceGrant("gpu", 0, 50, resources=((GPU_MEMORY_RATIO, 50),)), InventoryDevice("gpu", 0))
     (0, Fraction(50, 1))
     """
     if grant.exclusive is ExclusivePolicy.DEVICE_LEVEL:
         return WHOLE, Fraction(WHOLE)
-    resources = grant.resources
+    resources = dict(grant.resources)
     if grant.kind != GPU or not resources:
         return grant.amount, Fraction(grant.amount if grant.kind == GPU else 0)
     both = sum(WHOLE * resources.get(name, 0) for name in WHOLE_GPUS) + resources.get(GPU_UNITS, 0)

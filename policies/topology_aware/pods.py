@@ -21,6 +21,8 @@ from policies.base import (
     Update,
 )
 from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.pod_share import PodShare
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
@@ -44,10 +46,16 @@ class PodSharing(Policy):
 
     name = TopologyAware.name
 
-    def __init__(self, machine: Machine, options: TopologyAwareOptions, inventory: Inventory = NO_DEVICES) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        options: TopologyAwareOptions,
+        inventory: Inventory = NO_DEVICES,
+        devices: DeviceInventory = EMPTY_INVENTORY,
+    ) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, inventory)
-        self._inner = TopologyAware(machine, options, inventory)
+        super().__init__(machine, options, inventory, devices)
+        self._inner = TopologyAware(machine, options, inventory, devices)
         empty = Allocations()
         self._last = PodView(empty, empty)
 
@@ -231,7 +239,7 @@ class PodSharing(Policy):
         requests = (*late, *requests)
         one_by_one = any(request.pod_totals is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
-        devices = {grant.container: grant.devices for grant in held.grants}
+        devices = {grant.container: grant.held for grant in held.grants}
         return self._added(done, requests, devices) if one_by_one else done
 
     def at_live(
@@ -260,18 +268,18 @@ class PodSharing(Policy):
         )
 
     def _added(
-        self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, tuple[str, ...]]
+        self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, HeldDevices]
     ) -> Reinstated:
         """Place the requests one by one, with the devices that they have: which of them share shows with each."""
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
         for request in requests:
-            had = request.previous.devices if request.previous is not None else devices.get(request.container, ())
+            had = devices.get(request.container, NOTHING_HELD) if request.previous is None else request.previous.held
             decision = self._decide(held, arrival_of(held, request), partial(self._inner.decide_running, devices=had))
             if isinstance(decision, Placed):
                 held = held.with_grants(*decision.moved, decision.grant)
                 replaced[request.container] = reasons.ADDED
             else:
-                previous = request.previous or Previous("", CpuSet(), devices=had)
+                previous = request.previous or Previous("", CpuSet(), devices=had.names, allocated=had.allocated)
                 shared = self._each_of(held, (replace(request, pod_totals=None, previous=previous),))
                 held = shared.allocations
                 unplaced.update(shared.unplaced)

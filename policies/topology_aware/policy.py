@@ -21,6 +21,9 @@ from policies.base import (
 )
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.device_grants import HeldDevices
+from policies.devices.allocate import DeviceAllocator
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
@@ -52,12 +55,19 @@ class TopologyAware(Policy):
 
     name = "topology-aware"
 
-    def __init__(self, machine: Machine, options: TopologyAwareOptions, inventory: Inventory = NO_DEVICES) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        options: TopologyAwareOptions,
+        inventory: Inventory = NO_DEVICES,
+        devices: DeviceInventory = EMPTY_INVENTORY,
+    ) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, inventory)
+        super().__init__(machine, options, inventory, devices)
         self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
         self._catalog = DeviceCatalog(machine, inventory)
+        self._allocator = DeviceAllocator(devices)
         empty = Allocations()
         self._last = (empty, empty_supply(self._tree, 0))
 
@@ -88,29 +98,33 @@ class TopologyAware(Policy):
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes, given what others hold."""
         before = self._supply(held)
-        context = context_of(self._options, held, before, request, self._catalog)
+        context = self._context(held, before, request)
         placement = place(context)
         if isinstance(placement, Placed):
             placement = with_rebalanced(context, held, placement)
         return self._complete(context, before, placement)
 
-    def decide_running(self, held: Allocations, request: Request, *, devices: tuple[str, ...]) -> Decision:
+    def decide_running(self, held: Allocations, request: Request, *, devices: HeldDevices) -> Decision:
         """Decide where a container goes that runs already: with these devices but those of others, and no more."""
         before = self._supply(held)
-        context = context_of(self._options, held, before, request, self._catalog)
+        context = self._context(held, before, request)
         others = holders(context.others)
-        context = replace(context, devices=tuple(device for device in devices if device not in others))
+        names = tuple(device for device in devices.names if device not in others)
+        context = replace(context, devices=replace(devices, names=names))
         return self._complete(context, before, place(context))
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
         before = self._supply(held)
-        context = context_of(self._options, held, before, request, self._catalog)
+        context = self._context(held, before, request)
         return self._complete(context, before, overcommit(context, refused))
 
     def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
         """Return why no NUMA nodes satisfy the topology policy for this pod."""
-        return pod_refused(context_of(self._options, held, self._supply(held), request, self._catalog))
+        return pod_refused(self._context(held, self._supply(held), request))
+
+    def _context(self, held: Allocations, supply: Supply, request: Request) -> PlacementContext:
+        return context_of(self._options, held, supply, request, self._catalog, self._allocator)
 
     def _complete(self, context: PlacementContext, before: Supply, placement: Decision) -> Decision:
         """Return the decision with the pinnings that follow from it; ``before`` is the supply of all grants."""
@@ -171,7 +185,7 @@ class TopologyAware(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
-        return reinstate((self._tree, self._options, self._catalog), held, requests)
+        return reinstate((self._tree, self._options, self._catalog, self._allocator), held, requests)
 
     def at_live(
         self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]

@@ -49,6 +49,8 @@ class ReasonCode(StrEnum):
     DEVICES_BEYOND = "devices-beyond"
     DEVICES_SHORT = "devices-short"
     DEVICES_UNKNOWN = "devices-unknown"
+    ALLOCATED = "allocated"
+    ALLOCATION_REFUSED = "allocation-refused"
     NOTHING_SHARED = "nothing-shared"
     ADDED = "added"
     ILLEGAL = "illegal"

@@ -6,6 +6,8 @@ from dataclasses import replace
 from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.costs.catalog import DeviceCatalog
+from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.device_choice import reasons as device_reasons
@@ -31,7 +33,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
 
-Site = tuple[PoolTree, TopologyAwareOptions, DeviceCatalog]
+Site = tuple[PoolTree, TopologyAwareOptions, DeviceCatalog, DeviceAllocator]
 
 
 def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Reinstated:
@@ -40,7 +42,7 @@ def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Rei
     A container that ``place`` rejects shares the root with nothing booked, and is reported. All of them run: each has
     the devices that it had, whatever the inventory has now.
     """
-    work = _Reinstatement(*site, held.withheld)
+    work = _Reinstatement(site, held.withheld)
     illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
     work.rezone()
     for grant, reason in illegal:
@@ -61,10 +63,8 @@ def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
 class _Reinstatement:
     """The grants and reasons while they are rebuilt; never leaves this module."""
 
-    def __init__(self, tree: PoolTree, options: TopologyAwareOptions, catalog: DeviceCatalog, withheld: CpuSet) -> None:
-        self._tree = tree
-        self._options = options
-        self._catalog = catalog
+    def __init__(self, site: Site, withheld: CpuSet) -> None:
+        self._tree, self._options, self._catalog, self._allocator = tree, _, _, _ = site
         self._held = Allocations((), withheld)
         self._supply = empty_supply(tree, withheld.mask)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
@@ -138,17 +138,17 @@ class _Reinstatement:
         self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
         self._replaced[keep.container] = reason
 
-    def _context(self, options: TopologyAwareOptions, request: Request, devices: tuple[str, ...]) -> PlacementContext:
-        context = context_of(options, self._held, self._supply, request, self._catalog)
+    def _context(self, options: TopologyAwareOptions, request: Request, devices: HeldDevices) -> PlacementContext:
+        context = context_of(options, self._held, self._supply, request, self._catalog, self._allocator)
         return replace(context, devices=devices)
 
-    def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> tuple[str, ...]:
+    def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> HeldDevices:
         """Return the devices of a running container that is placed again, without those that another one holds."""
         own = old or self._held.get(keep.container)
         if own is None:
-            devices = request.previous.devices if request.previous is not None else ()
-            own = Grant(keep, "", CpuKind.PRESERVE, devices=devices)
-        return self._without_taken(own).devices
+            had = request.previous.held if request.previous is not None else NOTHING_HELD
+            own = Grant(keep, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
+        return self._without_taken(own).held
 
     def _without_taken(self, grant: Grant) -> Grant:
         """Return a grant without devices of which a kept one is the holder already, and record that."""
@@ -173,7 +173,7 @@ class _Reinstatement:
         if grant.container not in self._unplaced:
             self._replaced.setdefault(grant.container, reason)
 
-    def _share_root(self, request: Request, reason: Reason, devices: tuple[str, ...]) -> None:
+    def _share_root(self, request: Request, reason: Reason, devices: HeldDevices) -> None:
         if not self._supply.has_shared_cpus:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
@@ -181,9 +181,8 @@ class _Reinstatement:
         plan = plan_leniently(context.supply, context.others, request, LocalMemory(root.mems), held=held)
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
-        grant = Grant(
-            request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold, devices=devices
-        )
+        grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)
+        grant = replace(grant, devices=devices.names, allocated=devices.allocated)
         held_spill = NodeSet() if context.own is None else context.own.spill
         grant = spilling(context.supply.memory.nodes, grant, self._options, held_spill)
         self._moved(plan.widened)
@@ -194,7 +193,7 @@ class _Reinstatement:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        bare = replace(bare, spill=grant.spill, devices=grant.devices)
+        bare = replace(bare, spill=grant.spill, devices=grant.devices, allocated=grant.allocated)
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.DEMOTED

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
 from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.model import Machine
@@ -16,8 +17,14 @@ class Everywhere(Policy):
 
     name = "everywhere"
 
-    def __init__(self, machine: Machine, options: PolicyOptions, inventory: Inventory = NO_DEVICES) -> None:
-        super().__init__(machine, options, inventory)
+    def __init__(
+        self,
+        machine: Machine,
+        options: PolicyOptions,
+        inventory: Inventory = NO_DEVICES,
+        devices: DeviceInventory = EMPTY_INVENTORY,
+    ) -> None:
+        super().__init__(machine, options, inventory, devices)
         self._pinning = Pinning(self.available - options.reserved or self.available, machine.memory_nodes)
 
     def decide(self, held: Allocations, request: Request) -> Placed:

@@ -7,11 +7,10 @@ from itertools import combinations
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
-from policies.devices.annotations import ExclusivePolicy
 from policies.devices.hints import device_hints
 from policies.devices.model import DeviceInventory, InventoryDevice, pcie_groups
-from policies.devices.usage import DeviceGrant
 from policies.hints.model import Hint
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, nic, question
 
@@ -192,7 +191,7 @@ def check(machine: DeviceInventory, containers: dict[int, DeviceAllocation]) -> 
     for device in machine.devices:
         on_it = [(number, grant) for number, grant in held if grant.key == device.key]
         assert len({number for number, _ in on_it}) == len(on_it)
-        core = sum(grant.amount for _, grant in on_it if "koordinator.sh/gpu-memory-ratio" not in grant.resources)
+        core = sum(grant.amount for _, grant in on_it if "koordinator.sh/gpu-memory-ratio" not in dict(grant.resources))
         memory = sum(grant.amount for _, grant in on_it) if device.kind == "gpu" else 0
         assert max(core, memory) <= 100
         if any(grant.exclusive is ExclusivePolicy.DEVICE_LEVEL for _, grant in on_it):

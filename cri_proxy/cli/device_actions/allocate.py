@@ -7,11 +7,11 @@ from pathlib import Path
 from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand, add_document_options
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
+from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
-from policies.devices.model import GPU, WHOLE, DeviceKey, PcieGroup
-from policies.devices.usage import DeviceGrant
+from policies.devices.model import GPU, WHOLE, PcieGroup
 
 HELP = "choose the devices that a container asks for: GPUs, NICs and VFs by their place to each other"
 EXAMPLE = """\

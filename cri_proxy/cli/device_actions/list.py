@@ -11,8 +11,8 @@ from cri_proxy.cli.render.device_tree import device_tree, inventory_value
 from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.file import read_inventory
 from cri_proxy.inventory.pci import inventory_of
+from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory
-from policies.devices.usage import DeviceGrant
 from sysfs.sources import load_machine
 
 HELP = "show devices by NUMA node and PCIe: of an inventory, of a request with what is in use, or of a machine"

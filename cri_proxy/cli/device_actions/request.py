@@ -10,11 +10,17 @@ from typing import Final
 from cri_proxy.cli.documents import OPTIONS_KEY, whole_number
 from cri_proxy.inventory.file import read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import YamlField
+from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.allocate import DeviceQuestion
-from policies.devices.annotations import ExclusivePolicy, read_annotations
+from policies.devices.annotations import read_annotations
 from policies.devices.demand import RESOURCES, full_name
-from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, DeviceKey, InventoryDevice
-from policies.devices.usage import DeviceGrant
+from policies.devices.model import (
+    DEVICE_TYPES,
+    GPU_MEMORY,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+)
 from sysfs.quantity import parse_bytes, parse_mcpu
 
 REQUEST_KEYS: Final = ("inventory", "requests", "annotations", "node_labels", "in_use", OPTIONS_KEY)
@@ -124,9 +130,13 @@ def _held(field: YamlField, kind: str, devices: Mapping[DeviceKey, InventoryDevi
         # Without an amount the whole device is held, or only its VF.
         (0 if vf else WHOLE) if amount is None else amount,
         vf,
-        {full_name(name): value.parsed(f"{what}.resources.{name}", parse_bytes) for name, value in resources.items()},
+        tuple(sorted(_resources(resources, what).items())),
         given["exclusive"].parsed(f"{what}.exclusive", _exclusive) if "exclusive" in given else ExclusivePolicy.DEFAULT,
     )
+
+
+def _resources(entries: Mapping[str, YamlField], what: str) -> dict[str, int]:
+    return {full_name(name): value.parsed(f"{what}.resources.{name}", parse_bytes) for name, value in entries.items()}
 
 
 def _vf(field: YamlField, what: str, device: InventoryDevice) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cri_proxy.cli.render.amounts import bytes_text
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
+from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
-from policies.devices.usage import DeviceGrant, DeviceUse, usage_of
+from policies.devices.usage import DeviceUse, usage_of
 from sysfs.cpuset import NodeSet
 
 

@@ -14,6 +14,7 @@ from cri_proxy.cri.read_status import Existing
 from policies.alignment import DeviceAmount
 from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
 from policies.costs.model import type_of
+from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -34,15 +35,15 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     except GrantTextError:
         parts = None
     if parts is None:
-        return Rebuilt(_with_devices(found.request, ()))
-    request = _with_devices(found.request, parts.devices)
+        return Rebuilt(_with_devices(found.request, NOTHING_HELD))
+    request = _with_devices(found.request, parts.held)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
 
 
 def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | None:
     """Return the grant where annotation, cpuset and request determine it."""
-    if parts.devices and parts.kind is CpuKind.PRESERVE:
+    if parts.held and parts.kind is CpuKind.PRESERVE:
         return _grant(found, parts, CpuSet(), machine)  # no cpuset tells more of it
     if found.cpus is None:
         return None
@@ -58,21 +59,24 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
 def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
     """Return what the container certainly had; whatever becomes of its CPUs, its processes have its devices open."""
     if cpus is None or parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
-        return Previous("", CpuSet(), devices=parts.devices) if parts.devices else None
+        return Previous("", CpuSet(), devices=parts.devices, allocated=parts.allocated) if parts.held else None
     had = (parts.exclusive | parts.isolated) & cpus
-    return Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment, devices=parts.devices)
+    previous = Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment)
+    return replace(previous, devices=parts.devices, allocated=parts.allocated)
 
 
-def _with_devices(request: Request, devices: tuple[str, ...]) -> Request:
+def _with_devices(request: Request, held: HeldDevices) -> Request:
     """Return the request with as many devices as the container has.
 
     What runs gets none any more, where it was created without them, and keeps its own, where its pod may not ask now.
     """
-    if not devices and not request.preferences.devices:
-        return request
-    counts = Counter(map(type_of, devices))
-    amounts = tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
-    return replace(request, preferences=replace(request.preferences, devices=amounts))
+    asked = request.preferences
+    if not held.allocated and asked.allocation is not None:
+        asked = replace(asked, allocation=None)
+    if held.names or asked.devices:
+        counts = Counter(map(type_of, held.names))
+        asked = replace(asked, devices=tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts)))
+    return request if asked is request.preferences else replace(request, preferences=asked)
 
 
 def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:
@@ -174,6 +178,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
         share=_share_of(parts, owned),
         spill=spill,
         devices=parts.devices,
+        allocated=parts.allocated,
     )
 
 

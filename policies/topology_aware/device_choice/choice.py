@@ -83,7 +83,7 @@ def choose_devices(context: PlacementContext) -> DeviceChoice | Rejected:
     """
     fixed = fixed_devices(context)
     if fixed is not None:
-        return _unchanged(context, fixed, runs=True)
+        return _unchanged(context, fixed.names, runs=True)
     catalog = context.catalog
     if catalog is None or not context.request.preferences.devices:
         return DeviceChoice(())

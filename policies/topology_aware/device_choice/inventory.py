@@ -8,6 +8,7 @@ from policies.alignment import DeviceAmount
 from policies.base import Grant
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.model import type_of
+from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.topology_aware.supply.context import PlacementContext
 
 
@@ -43,15 +44,15 @@ def holders(grants: Iterable[Grant]) -> dict[str, Grant]:
     return {device: grant for grant in grants for device in grant.devices}
 
 
-def fixed_devices(context: PlacementContext) -> tuple[str, ...] | None:
+def fixed_devices(context: PlacementContext) -> HeldDevices | None:
     """Return the devices of a container that runs, which nothing takes from it or adds to; None = they are chosen."""
     if context.devices is not None:
         return context.devices
     own, previous = context.own, context.request.previous
     runs = context.catalog is None or (previous is not None and previous.is_running)
     if own is not None and runs:
-        return own.devices
-    return () if context.catalog is None else None
+        return own.held
+    return NOTHING_HELD if context.catalog is None else None
 
 
 def earlier_devices(context: PlacementContext) -> tuple[str, ...]:

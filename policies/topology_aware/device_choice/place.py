@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from policies.base import CpuKind, Decision, Rejected
+from policies.device_grants import sources_of
+from policies.topology_aware.device_choice.allocation import allocate, earlier_allocated
 from policies.topology_aware.device_choice.choice import choose_devices
 from policies.topology_aware.device_choice.inventory import earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext, near
@@ -13,23 +15,29 @@ Place = Callable[[PlacementContext], Decision]
 
 def place_with_devices(context: PlacementContext, place: Place) -> Decision:
     """Return the place that ``place`` finds, near the devices that are chosen for the container, with these granted."""
-    if not context.request.preferences.devices and not fixed_devices(context):
+    asked = context.request.preferences
+    asks = asked.devices or asked.allocation is not None or context.request.given
+    if not asks and not fixed_devices(context):
         return place(_without_devices(context))
     choice = choose_devices(context)
     if isinstance(choice, Rejected):
         return choice
-    earlier = frozenset(earlier_devices(context))
+    allocation = allocate(context)
+    if isinstance(allocation, Rejected):
+        return allocation
+    earlier = frozenset((*earlier_devices(context), *sources_of(earlier_allocated(context))))
     context = _without_devices(context)
     demand = context.demand
     elsewhere = tuple(hint for hint in context.request.hints if hint.source not in earlier)
     request = near(replace(context.request, hints=elsewhere) if earlier else context.request, choice.near)
+    request = near(request, allocation.near)
     if demand.kind is CpuKind.SHARED:
         demand = replace(demand, strict_hints=request.preferences.strict_hints and bool(request.hints))
     decision = place(replace(context, request=request, demand=demand))
     if isinstance(decision, Rejected):
         return decision
-    grant = replace(decision.grant, devices=choice.devices)
-    return replace(decision, grant=grant, reasons=(*choice.reasons, *decision.reasons))
+    grant = replace(decision.grant, devices=choice.devices, allocated=allocation.allocated)
+    return replace(decision, grant=grant, reasons=(*choice.reasons, *allocation.reasons, *decision.reasons))
 
 
 def _without_devices(context: PlacementContext) -> PlacementContext:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from policies.alignment import Alignment
 from policies.base import Allocations, DeviceLocality, Grant, Request
 from policies.costs.catalog import DeviceCatalog
+from policies.device_grants import HeldDevices
+from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
@@ -19,8 +21,9 @@ class PlacementContext:
     ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, if the container runs
     and gets a new size, or is created again.
 
-    ``catalog`` has the devices to choose from; None: none are chosen, and it keeps those that it holds. ``devices`` are
-    those of a container that runs, whatever it asks for; None: as the request has it.
+    ``catalog`` has the devices to choose from by cost, ``allocator`` those to choose by place; None: none are chosen,
+    and it keeps those that it holds. ``devices`` are those of a container that runs, whatever it asks for; None: as
+    the request has it.
     """
 
     tree: PoolTree
@@ -31,7 +34,8 @@ class PlacementContext:
     demand: Demand
     own: Grant | None = None
     catalog: DeviceCatalog | None = None
-    devices: tuple[str, ...] | None = None
+    allocator: DeviceAllocator | None = None
+    devices: HeldDevices | None = None
 
 
 def context_of(
@@ -40,18 +44,19 @@ def context_of(
     supply: Supply,
     request: Request,
     catalog: DeviceCatalog | None = None,
+    allocator: DeviceAllocator | None = None,
 ) -> PlacementContext:
     """Return the input for placing this request. ``supply`` is that of all grants in ``held``."""
     own, tree = held.get(request.container), supply.tree
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
-    return PlacementContext(tree, options, left, others, request, demand, own, catalog)
+    return PlacementContext(tree, options, left, others, request, demand, own, catalog, allocator)
 
 
 def settled(request: Request, grant: Grant) -> Request:
     """Return the request as it stays with this grant: within its NUMA nodes, near the devices chosen for it."""
-    return near(aligned(request, grant.request.alignment), localities_of(grant.request, grant.devices))
+    return near(aligned(request, grant.request.alignment), localities_of(grant.request, grant.device_sources))
 
 
 def localities_of(request: Request, devices: Collection[str]) -> tuple[DeviceLocality, ...]:

@@ -2,6 +2,7 @@ from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -51,3 +52,6 @@ def test_with_other_devices_a_policy_is_otherwise_the_same() -> None:
     other = policy.with_inventory(devices)
     assert (type(other), other.machine, other.available) == (Crowding, MACHINE, policy.available)
     assert (policy.inventory, other.inventory) == (NO_DEVICES, devices)
+    gpus = DeviceInventory((InventoryDevice("gpu", 0),))
+    with_gpus = other.with_devices(gpus)
+    assert (with_gpus.inventory, with_gpus.devices, other.devices) == (devices, gpus, EMPTY_INVENTORY)

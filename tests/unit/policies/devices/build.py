@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, read_annotations
 from policies.devices.model import (
@@ -15,7 +16,6 @@ from policies.devices.model import (
     VfGroup,
     VirtualFunction,
 )
-from policies.devices.usage import DeviceGrant
 
 GPUS = "nvidia.com/gpu"
 NICS = "koordinator.sh/rdma"

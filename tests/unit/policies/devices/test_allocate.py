@@ -1,5 +1,4 @@
-from policies.devices.annotations import ExclusivePolicy
-from policies.devices.usage import DeviceGrant
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from tests.unit.policies.devices.build import (
     GIB,
     GPUS,
@@ -112,7 +111,7 @@ def test_shares_of_one_gpu_add_up() -> None:
     second = allocated(node, half, first.grants)
     third = allocated(node, half, (*first.grants, *second.grants))
     assert [minors(found, "gpu") for found in (first, second, third)] == [[0], [0], [1]]
-    assert first.grants[0].resources == {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory": 40 * GIB}
+    assert first.grants[0].resources == (("koordinator.sh/gpu-core", 50), ("koordinator.sh/gpu-memory", 40 * GIB))
 
 
 def test_gpus_are_kept_together_before_low_minors_are_taken() -> None:

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from policies.device_grants import ExclusivePolicy
 from policies.devices.annotations import (
     ALLOCATE_HINT,
     JOINT_ALLOCATE,
@@ -9,7 +10,6 @@ from policies.devices.annotations import (
     AllocateStrategy,
     DeviceAnnotations,
     DeviceHint,
-    ExclusivePolicy,
     JointAllocate,
     PartitionSpec,
     RequiredScope,

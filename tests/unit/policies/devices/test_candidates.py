@@ -1,11 +1,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from policies.device_grants import DeviceGrant
 from policies.devices.candidates import FoundDevices, find_candidates
 from policies.devices.demand import read_demands
 from policies.devices.model import DeviceInventory, pcie_groups
 from policies.devices.refusals import shortage_text
-from policies.devices.usage import DeviceGrant, usage_of
+from policies.devices.usage import usage_of
 from tests.unit.policies.devices.build import GIB, GPUS, NICS, gpu, inventory, nic, question
 
 MEMORY = "koordinator.sh/gpu-memory"
@@ -60,7 +61,7 @@ def test_memory_counts_by_the_bytes_of_each_gpu() -> None:
 def test_core_and_memory_are_separate_shares() -> None:
     node = inventory(gpu(0))
     half = {"koordinator.sh/gpu-memory-ratio": 50}
-    held = [DeviceGrant("gpu", 0, 60, resources={"koordinator.sh/gpu-core": 60})]
+    held = [DeviceGrant("gpu", 0, 60, resources=(("koordinator.sh/gpu-core", 60),))]
     assert minors(candidates(node, half, held=held)[0]) == [0]
     found, text = candidates(node, half | {"koordinator.sh/gpu-core": 50}, held=held)
     assert (minors(found), text.partition("(")[0]) == (

@@ -1,9 +1,9 @@
 from collections.abc import Mapping
 
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.hints import device_hints
 from policies.devices.model import DeviceInventory
-from policies.devices.usage import DeviceGrant
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from policies.device_grants import DeviceGrant
 from policies.devices.joint import CandidateSet, JointPart, JointSearch
 from policies.devices.model import InventoryDevice, pcie_groups
-from policies.devices.usage import DeviceGrant
 from tests.unit.policies.devices.build import (
     GPUS,
     NICS,

@@ -2,8 +2,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, GpuPartition
-from policies.devices.usage import DeviceGrant
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 
 HONOR = {"node.koordinator.sh/gpu-partition-policy": "Honor"}

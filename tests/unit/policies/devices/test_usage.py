@@ -1,8 +1,8 @@
 from fractions import Fraction
 
-from policies.devices.annotations import ExclusivePolicy
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.model import pcie_groups
-from policies.devices.usage import DeviceGrant, DeviceUse, Usage, taken, usage_of
+from policies.devices.usage import DeviceUse, Usage, taken, usage_of
 from tests.unit.policies.devices.build import GIB, GPUS, gpu, inventory, nic
 
 NODE = inventory(gpu(0, 0, "p0"), gpu(1, 1, "p1"), nic(0, 0, "p0", vfs=2))
@@ -21,9 +21,9 @@ def test_entries_of_one_device_add_up_to_all_of_it_at_most() -> None:
 
 
 def test_resources_say_what_of_a_gpu_is_taken() -> None:
-    memory = {"koordinator.sh/gpu-memory": 20 * GIB}
-    core = {"koordinator.sh/gpu-core": 30, "koordinator.sh/gpu-memory-ratio": 40}
-    whole, half = {GPUS: 1}, {"koordinator.sh/gpu": 50}
+    memory = (("koordinator.sh/gpu-memory", 20 * GIB),)
+    core = (("koordinator.sh/gpu-core", 30), ("koordinator.sh/gpu-memory-ratio", 40))
+    whole, half = ((GPUS, 1),), (("koordinator.sh/gpu", 50),)
     assert taken(DeviceGrant("gpu", 0, 25, resources=memory), NODE.devices[0]) == (0, Fraction(25))
     assert taken(DeviceGrant("gpu", 0, 25, resources=memory), gpu(0, memory=0)) == (0, Fraction(25))
     assert taken(DeviceGrant("gpu", 0, 30, resources=core), NODE.devices[0]) == (30, Fraction(40))

@@ -59,7 +59,10 @@ def root_free(held: Allocations) -> int:
 def test_every_method_of_a_policy_is_answered_for_pods_too() -> None:
     """What a default of ``Policy`` would answer knows nothing of containers that share."""
     public = {name for name in vars(Policy) if not name.startswith("_")}
-    assert public - vars(PodSharing).keys() == {"with_inventory"}  # which builds another policy of the same class
+    assert public - vars(PodSharing).keys() == {
+        "with_inventory",
+        "with_devices",
+    }  # of the same class
 
 
 def test_a_guaranteed_pod_owns_its_cpus_once() -> None:

@@ -5,9 +5,8 @@ import pytest
 from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.inventory.file import DIALECT
 from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.allocate import DeviceQuestion
-from policies.devices.annotations import ExclusivePolicy
-from policies.devices.usage import DeviceGrant
 
 INVENTORY = (
     "inventory: {gpu: [{minor: 0}], rdma: [{minor: 0, vf_groups: [{vfs: [{minor: 3, bus: '0000:1a:00.1'}]}]}]}\n"
@@ -61,7 +60,7 @@ def test_annotations_may_be_texts_or_mappings() -> None:
 def test_what_is_in_use_may_stand_in_one_mapping_or_in_one_for_each_container() -> None:
     one = held("{gpu: [{minor: 0, amount: 50, resources: {gpu-core: 50}, exclusive: DeviceLevel}], rdma: [{minor: 0}]}")
     assert one == (
-        DeviceGrant("gpu", 0, 50, "", {"koordinator.sh/gpu-core": 50}, ExclusivePolicy.DEVICE_LEVEL),
+        DeviceGrant("gpu", 0, 50, "", (("koordinator.sh/gpu-core", 50),), ExclusivePolicy.DEVICE_LEVEL),
         DeviceGrant("rdma", 0, 100),
     )
     assert held("[{gpu: [{minor: 0, amount: 1}]}, {gpu: [{minor: 0, amount: 2}]}]") == (

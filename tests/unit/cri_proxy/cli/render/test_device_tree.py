@@ -3,8 +3,8 @@ from dataclasses import replace
 from cri_proxy.cli.render.device_tree import device_tree, inventory_value
 from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.yaml_fields import YamlField
+from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, GpuPartition, PciePath
-from policies.devices.usage import DeviceGrant
 from tests.unit.policies.devices.build import gpu, nic
 
 NODE = DeviceInventory(

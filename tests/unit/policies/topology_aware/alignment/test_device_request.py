@@ -6,6 +6,7 @@ from policies.alignment import TopologyOptions
 from policies.base import CpuKind, Grant
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import Inventory
+from policies.device_grants import HeldDevices
 from policies.hints.model import Unlisted
 from policies.topology_aware.alignment.device_request import requested_hints
 from policies.topology_aware.alignment.offers import Asked, ResourceHints
@@ -68,7 +69,7 @@ def test_preferred_sets_decide_the_flags_where_the_option_says_so() -> None:
 
 
 def test_a_container_that_runs_has_nothing_to_choose() -> None:
-    assert offered(replace(context(), devices=(f"{GPU}/0",)), gpu=1) == []
+    assert offered(replace(context(), devices=HeldDevices((f"{GPU}/0",))), gpu=1) == []
     assert offered(replace(context(), catalog=None), gpu=1) == []
 
 

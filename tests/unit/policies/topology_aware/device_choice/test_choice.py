@@ -8,6 +8,7 @@ from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, Previous, Rejected
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import Inventory
+from policies.device_grants import NOTHING_HELD
 from policies.topology_aware.device_choice.choice import (
     MOST_GROUPS,
     DeviceChoice,
@@ -162,7 +163,7 @@ def test_a_request_beyond_what_is_free_or_listed_is_refused_before_any_placement
     assert unknown is not None
     assert unknown.reason.text.endswith("did you mean example.com/gpu?")
     assert refused(context(devices=amounts(nic=2))) is None
-    assert refused(replace(context(devices=amounts(nic=9)), devices=())) is None
+    assert refused(replace(context(devices=amounts(nic=9)), devices=NOTHING_HELD)) is None
 
 
 def test_the_same_question_has_the_same_answer() -> None:

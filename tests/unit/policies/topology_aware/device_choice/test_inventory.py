@@ -6,6 +6,7 @@ import pytest
 
 from policies.base import CpuKind, Grant, Previous
 from policies.costs.catalog import DeviceCatalog
+from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.topology_aware.device_choice.inventory import (
     earlier_devices,
     fixed_devices,
@@ -65,11 +66,11 @@ def test_earlier_devices_serve_if_they_are_as_many_as_wanted_and_free(devices: s
 def test_a_container_that_runs_has_what_it_has() -> None:
     own = holding("new/c", f"{GPU}/0")
     runs = Previous("root", CpuSet(), devices=(f"{GPU}/0",), is_running=True)
-    assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == (f"{GPU}/0",)
+    assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == HeldDevices((f"{GPU}/0",))
     assert fixed_devices(replace(context(gpu=2), own=own)) is None
-    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == (f"{GPU}/0",)
-    assert fixed_devices(replace(context(gpu=2), devices=(f"{GPU}/1",))) == (f"{GPU}/1",)
-    assert fixed_devices(replace(context(gpu=2), catalog=None)) == ()
+    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == HeldDevices((f"{GPU}/0",))
+    assert fixed_devices(replace(context(gpu=2), devices=HeldDevices((f"{GPU}/1",)))) == HeldDevices((f"{GPU}/1",))
+    assert fixed_devices(replace(context(gpu=2), catalog=None)) == NOTHING_HELD
 
 
 def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
