@@ -16,8 +16,8 @@ _FIELD_BITS: Final = 20  # of each sum: more devices than a node can have
 class GroupOffer:
     """What a PCIe group offers. Groups of the same ``node`` stand beside each other.
 
-    ``most`` devices can be taken. ``far`` and ``unmatched`` are the costs of each device that is taken. ``gives`` is
-    what taking any of them adds to the needs, ``node_gives`` what the first device on its node adds.
+    From ``least`` to ``most`` devices are taken. ``far`` and ``unmatched`` are the costs of each device that is taken.
+    ``gives`` is what taking any of them adds to the needs, ``node_gives`` what the first device on its node adds.
     """
 
     node: int
@@ -27,6 +27,7 @@ class GroupOffer:
     is_used: bool = False
     gives: tuple[int, ...] = ()
     node_gives: tuple[int, ...] = ()
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _taken(
     touch = 1 << 4 * _FIELD_BITS + id_bits
     found: dict[_State, _Step] = {}
     for (count, sums, is_touched), step in states.items():
-        for more in range(max(0, wanted - count - left), min(offer.most, wanted - count) + 1):
+        for more in range(max(offer.least, wanted - count - left), min(offer.most, wanted - count) + 1):
             # The more of a group are taken, the lower are the numbers: a group of a lower number weighs more.
             cost = step.cost + (full - more << shift)
             state = (count, sums, is_touched)

@@ -47,6 +47,7 @@ offers = st.builds(
     is_used=st.booleans(),
     gives=st.tuples(st.integers(0, 2)),
     node_gives=st.tuples(st.integers(0, 1)),
+    least=st.sampled_from([0, 0, 0, 1]),
 )
 spreads = st.lists(st.lists(offers, min_size=1, max_size=3), min_size=1, max_size=3)
 
@@ -54,13 +55,13 @@ spreads = st.lists(st.lists(offers, min_size=1, max_size=3), min_size=1, max_siz
 @given(spreads, st.integers(1, 5), st.integers(0, 4))
 def test_the_cheapest_of_all_spreads_is_found(nodes: list[list[GroupOffer]], wanted: int, need: int) -> None:
     flat = [
-        GroupOffer(node, o.most, o.far, o.unmatched, o.is_used, o.gives, o.node_gives)
+        GroupOffer(node, o.most, o.far, o.unmatched, o.is_used, o.gives, o.node_gives, o.least)
         for node, members in enumerate(nodes)
         for o in members
     ]
     ways = [
         counts
-        for counts in product(*(range(offer.most + 1) for offer in flat))
+        for counts in product(*(range(offer.least, offer.most + 1) for offer in flat))
         if sum(counts) == wanted and gained(flat, counts) >= need
     ]
     found = cheapest_spread(flat, wanted, (need,))

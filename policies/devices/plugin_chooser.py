@@ -1,0 +1,151 @@
+"""Choose among the devices that a plugin offers: by their links, their costs, or their place on the machine.
+
+Each way is a ``policies.choose.Chooser`` of ids; ``chooser_of`` takes the one that knows most.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from policies.choose import Chooser
+from policies.costs.select import CostChooser
+from policies.costs.table import CostTable
+from policies.devices.model import GPU
+from policies.devices.partitions import PartitionRule, ranked_partitions
+from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
+from policies.devices.search import GroupOffer, cheapest_spread
+from policies.links.chooser import LinkChooser
+from policies.links.matrix import LinkMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCloseness:
+    """What is known of how devices go together, beside their place: links of GPUs, costs, partitions of GPUs."""
+
+    links: LinkMatrix | None = None
+    costs: CostTable | None = None
+    partitions: PartitionRule | None = None
+
+
+def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) -> Chooser:
+    """Return the chooser of a resource: by links if these have its GPUs, else by costs if these have its devices.
+
+    In a matrix a GPU has its minor as number, in costs a device is ``RESOURCE/gpu0``. Both are about whole devices.
+    """
+    by_place = PlaceChooser(offered, known.partitions if offered.kind == GPU else None)
+    if offered.offer.form is not OfferForm.WHOLE:
+        return by_place
+    minors = {name: device.part.minor for name, device in offered.devices.items()}
+    if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
+        return LinkChooser(known.links, minors)
+    names = {name: f"{offered.kind}{minor}" for name, minor in minors.items()}
+    if known.costs is not None and _has_costs(known.costs, {f"{resource}/{name}" for name in names.values()}):
+        return RenamedChooser(CostChooser(known.costs, resource), names)
+    return by_place
+
+
+def _has_costs(table: CostTable, names: set[str]) -> bool:
+    """Return whether the table has a cost of one of these instances."""
+    return any(row and names.intersection(group.members) for group, row in zip(table.groups, table.costs, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedChooser:
+    """A chooser that knows the devices by other names; ``names`` has that of each id."""
+
+    chooser: Chooser
+    names: Mapping[str, str]
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none."""
+        ids = {self.names[name]: name for name in available if name in self.names}
+        if not {self.names.get(name) for name in included} <= ids.keys():
+            return ()
+        answer = self.chooser.choose(tuple(ids), tuple(self.names[name] for name in included), size)
+        return tuple(ids[name] for name in answer)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceChooser:
+    """Prefers the devices on the fewest NUMA nodes, then PCIe groups, those in use before idle ones, lowest numbers.
+
+    GPUs with a partition table make up the best of its partitions where one can be had. Shares are taken of as few
+    devices as possible, virtual functions of as many. Exact; the order in which devices are named does not matter.
+    """
+
+    offered: OfferedDevices
+    partitions: PartitionRule | None = None
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none."""
+        devices = self.offered.devices
+        free = {name for name in available if name in devices}
+        must = set(included)
+        if not must <= free or not len(must) <= size <= len(free):
+            return ()
+        partition = self._partition(free, must, size)
+        return partition or self._spread(free, must, size)
+
+    def _partition(self, free: set[str], must: set[str], size: int) -> tuple[str, ...]:
+        """Return the best partition of GPUs that are offered whole; empty where none can be had."""
+        if self.partitions is None or self.offered.offer.form is not OfferForm.WHOLE:
+            return ()
+        ids = {self.offered.devices[name].part.minor: name for name in free}
+        for found in ranked_partitions(self.partitions, size, frozenset(ids)):
+            names = tuple(ids[minor] for minor in sorted(found.minors))
+            if must <= set(names):
+                return names
+        return ()
+
+    def _spread(self, free: set[str], must: set[str], size: int) -> tuple[str, ...]:
+        members: dict[int, list[OfferedDevice]] = {}
+        for name in free:
+            device = self.offered.devices[name]
+            members.setdefault(device.group, []).append(device)
+        numbers = sorted(members)
+        counts = Counter(self.offered.devices[name].group for name in must)
+        taken = self._taken(free)
+        used = {self.offered.devices[name].group for name in (*taken, *must)}
+        offers = [
+            GroupOffer(self._node(group), len(members[group]), is_used=group in used, least=counts[group])
+            for group in numbers
+        ]
+        spread = cheapest_spread(offers, size)
+        if spread is None:
+            return ()
+        picked = (
+            device
+            for group, count in zip(numbers, spread.counts, strict=True)
+            for device in self._picked(members[group], must, taken)[:count]
+        )
+        return tuple(device.id for device in sorted(picked, key=_by_number))
+
+    def _taken(self, free: set[str]) -> tuple[str, ...]:
+        """Return the healthy ids that are not free, so that others have them."""
+        return tuple(
+            device.id for device in self.offered.devices.values() if device.is_healthy and device.id not in free
+        )
+
+    def _node(self, group: int) -> int:
+        """Return a number for the NUMA node of a group; one whose node is not known is on a node of its own."""
+        node = self.offered.groups[group].numa
+        return -1 - group if node is None else node
+
+    def _picked(
+        self, members: Iterable[OfferedDevice], must: set[str], taken: Sequence[str]
+    ) -> Sequence[OfferedDevice]:
+        """Return the ids of a group in the order in which they are taken."""
+        held = Counter(self.offered.devices[name].part.minor for name in (*must, *taken))
+        ordered = sorted(members, key=lambda device: (device.id not in must, *_by_number(device)))
+        if self.offered.offer.form is OfferForm.SHARES:
+            return sorted(ordered, key=lambda device: (device.id not in must, not held[device.part.minor]))
+        turn: Counter[int] = Counter()
+        turns = {}
+        for device in ordered:  # one of each device, then a second one
+            turns[device.id] = turn[device.part.minor]
+            turn[device.part.minor] += 1
+        return sorted(ordered, key=lambda device: (device.id not in must, turns[device.id]))
+
+
+def _by_number(device: OfferedDevice) -> tuple[int, int]:
+    return device.part.minor, device.order

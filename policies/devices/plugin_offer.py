@@ -1,0 +1,139 @@
+"""The devices of an inventory as a device plugin offers them to the kubelet: by ids, of which it asks for a number.
+
+A device is offered as a whole (``gpu-0``), by its virtual functions (``rdma-1-vf-0000:51:00.1``) or in equal shares
+(``rdma-1-share-0``). So that nothing is given twice, a type is offered in one form only.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from policies.devices.model import (
+    RDMA,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+    PcieGroup,
+    natural_order,
+    pcie_groups,
+)
+from policies.devices.plugin_variables import VF_UNITS, PluginDevice
+
+_SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})", re.ASCII)
+
+
+class OfferForm(StrEnum):
+    """In which form devices of a type are offered."""
+
+    WHOLE = "whole"
+    VFS = "vfs"
+    SHARES = "shares"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOffer:
+    """The form in which devices of a type are offered; ``shares`` is into how many each is cut."""
+
+    form: OfferForm = OfferForm.WHOLE
+    shares: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedDevice:
+    """What one id stands for. ``part`` has the units of this id alone.
+
+    ``node`` is the NUMA node, None where it is unknown, ``group`` the number of the PCIe group among those of the whole
+    inventory. ``order`` is the place among the ids of the device. ``uuid`` is that of the device.
+    """
+
+    id: str
+    part: PluginDevice
+    node: int | None
+    group: int
+    order: int = 0
+    is_healthy: bool = True
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedDevices:
+    """All ids of a type by id, in the order of minors, and the PCIe groups of the inventory."""
+
+    kind: str
+    offer: DeviceOffer
+    devices: Mapping[str, OfferedDevice]
+    groups: tuple[PcieGroup, ...]
+
+    def parts(self, ids: Iterable[str]) -> tuple[PluginDevice, ...]:
+        """Return the devices that these ids stand for, by minor and address; shares of one device are one part of it.
+
+        Raises KeyError for an id that is not offered.
+        """
+        parts = sorted((self.devices[name].part for name in ids), key=lambda p: (p.minor, natural_order(p.vf)))
+        return tuple(self._joined(list(same)) for _, same in groupby(parts, key=lambda part: (part.minor, part.vf)))
+
+    def _joined(self, parts: Sequence[PluginDevice]) -> PluginDevice:
+        first = parts[0]
+        if self.offer.form is not OfferForm.SHARES:
+            return first
+        return PluginDevice(first.kind, first.minor, units=len(parts) * WHOLE // self.offer.shares)
+
+
+def offer_of(kind: str, text: str) -> DeviceOffer:
+    """Return the form that a text names: ``whole``, ``vfs`` or ``shares:N``. Raises ValueError.
+
+    >>> offer_of("rdma", "shares:4")
+    DeviceOffer(form=<OfferForm.SHARES: 'shares'>, shares=4)
+    """
+    shares = _SHARES.fullmatch(text)
+    if shares is None:
+        if text not in (OfferForm.WHOLE, OfferForm.VFS):
+            raise ValueError(f"expected whole, vfs or shares:N, got {text!r:.40}")
+        return DeviceOffer(OfferForm(text))
+    if kind != RDMA:
+        raise ValueError(f"{kind} cannot be offered in shares, only {RDMA} can; offer it whole or by its vfs")
+    if int(shares[1]) > WHOLE:
+        raise ValueError(f"{text}: a device has {WHOLE} units, so at most as many shares")
+    return DeviceOffer(OfferForm.SHARES, int(shares[1]))
+
+
+def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -> OfferedDevices:
+    """Return what is offered of a type; by virtual functions, nothing of a device that has none.
+
+    A device whose NUMA node is unknown is on that of its PCIe group.
+    """
+    groups = pcie_groups(inventory.devices)
+    place = {device.key: number for number, group in enumerate(groups) for device in group.devices}
+    found = {
+        offered.id: offered
+        for device in inventory.of(kind)
+        for offered in _ids_of(device, offer, groups[place[device.key]].numa, place[device.key])
+    }
+    return OfferedDevices(kind, offer, found, groups)
+
+
+def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group: int) -> Iterator[OfferedDevice]:
+    for order, (suffix, vf, units) in enumerate(_pieces(device, offer)):
+        yield OfferedDevice(
+            f"{device.kind}-{device.minor}{suffix}",
+            PluginDevice(device.kind, device.minor, vf, units),
+            node,
+            group,
+            order,
+            device.is_healthy,
+            device.uuid,
+        )
+
+
+def _pieces(device: InventoryDevice, offer: DeviceOffer) -> Iterator[tuple[str, str, int]]:
+    """Yield for each id of a device what it ends in, the address of the virtual function, and the units."""
+    if offer.form is OfferForm.WHOLE:
+        yield "", "", WHOLE
+    elif offer.form is OfferForm.SHARES:
+        yield from ((f"-share-{number}", "", WHOLE // offer.shares) for number in range(offer.shares))
+    else:
+        addresses = (vf.bus for group in device.vf_groups for vf in group.vfs)
+        yield from ((f"-vf-{bus}", bus, VF_UNITS) for bus in sorted(addresses, key=natural_order))

@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+import pytest
+
+from policies.devices.model import RDMA
+from policies.devices.plugin_offer import DeviceOffer, OfferForm, offer_of, offered_devices
+from policies.devices.plugin_variables import PluginDevice
+from tests.unit.policies.devices.build import gpu, inventory, nic
+
+WHOLE = DeviceOffer()
+VFS = DeviceOffer(OfferForm.VFS)
+
+
+def test_whole_devices_are_named_by_type_and_minor_in_the_order_of_minors() -> None:
+    offered = offered_devices(inventory(gpu(10), gpu(2), nic(0)), "gpu", WHOLE)
+    assert list(offered.devices) == ["gpu-2", "gpu-10"]
+    assert offered.parts(["gpu-10", "gpu-2"]) == (PluginDevice("gpu", 2), PluginDevice("gpu", 10))
+
+
+def test_virtual_functions_are_named_by_device_and_address_and_a_device_without_them_is_not_offered() -> None:
+    offered = offered_devices(inventory(nic(0), nic(1, vfs=2)), "rdma", VFS)
+    assert list(offered.devices) == ["rdma-1-vf-0000:01:00.1", "rdma-1-vf-0000:01:00.2"]
+    parts = offered.parts(reversed(list(offered.devices)))
+    assert [(part.minor, part.vf, part.units) for part in parts] == [(1, "0000:01:00.1", 1), (1, "0000:01:00.2", 1)]
+
+
+@pytest.mark.parametrize(("shares", "units"), [(4, [25, 50, 75, 100]), (3, [33, 66, 100]), (100, [1, 2, 3, 4])])
+def test_shares_of_one_device_add_up_to_all_of_it(shares: int, units: list[int]) -> None:
+    offered = offered_devices(inventory(nic(0), nic(1)), "rdma", DeviceOffer(OfferForm.SHARES, shares))
+    ids = [f"rdma-1-share-{number}" for number in range(shares)]
+    assert set(ids) <= offered.devices.keys()
+    assert [offered.parts(ids[: count + 1]) for count in range(len(units))] == [
+        (PluginDevice(RDMA, 1, units=most),) for most in units
+    ]
+
+
+def test_an_id_has_the_node_of_its_device_or_of_the_pcie_that_it_is_on() -> None:
+    offered = offered_devices(inventory(gpu(0, 1, "a"), nic(0, None, "a"), nic(1, None)), "rdma", WHOLE)
+    assert [device.node for device in offered.devices.values()] == [1, None]
+    assert offered.groups[offered.devices["rdma-0"].group].pcie == "a"
+
+
+def test_an_id_has_health_and_identifier_of_its_device() -> None:
+    sick = replace(gpu(0), is_healthy=False, uuid="GPU-a")
+    (device,) = offered_devices(inventory(sick), "gpu", WHOLE).devices.values()
+    assert (device.is_healthy, device.uuid) == (False, "GPU-a")
+
+
+def test_what_is_not_offered_has_no_part() -> None:
+    with pytest.raises(KeyError):
+        offered_devices(inventory(gpu(0)), "gpu", WHOLE).parts(["gpu-1"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "problem"),
+    [
+        ("rdma", "half", "expected whole, vfs or shares:N, got 'half'"),
+        ("rdma", "shares", "expected whole"),
+        ("rdma", "shares:0", "expected whole"),
+        ("rdma", "shares:101", "at most as many shares"),
+        ("gpu", "shares:2", "gpu cannot be offered in shares"),
+    ],
+)
+def test_a_form_that_cannot_be_offered_is_an_error(kind: str, text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        offer_of(kind, text)
+
+
+def test_forms_are_read_as_they_are_written() -> None:
+    assert offer_of("gpu", "whole") == WHOLE
+    assert offer_of("rdma", "vfs") == VFS
+    assert offer_of("rdma", "shares:100") == DeviceOffer(OfferForm.SHARES, 100)
