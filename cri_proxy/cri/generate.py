@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = Path("cri_proxy/cri/proto/cri_v1.proto")
-PROTOS = (PROTO, Path("cri_proxy/kubelet/proto/podresources_v1.proto"))
+_OF_KUBELET = Path("cri_proxy/kubelet/proto")
+PROTOS = (PROTO, _OF_KUBELET / "podresources_v1.proto", _OF_KUBELET / "deviceplugin_v1beta1.proto")
 
 # protoc stamps its own version into the Python file; another version of protoc is no change of the interface.
 _VERSION_STAMP = re.compile(r"^# Protobuf Python Version: .*\n|^    \d+,\n", re.MULTILINE)

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 
 from cri_proxy.cri.generate import PROTO, ROOT, generate, stale, without_version
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as plugin_pb
 
 STAMPED = "# Protobuf Python Version: 7.35.1\nDomain.PUBLIC,\n    7,\n    35,\n    1,\n    '',\n"
 
-FACTS = Path(__file__).resolve().parents[5] / "shared" / "spec" / "interfaces" / "cri-v1.txt"
+INTERFACES = Path(__file__).resolve().parents[5] / "shared" / "spec" / "interfaces"
 SCALARS = {
     FieldDescriptor.TYPE_BOOL: "bool",
     FieldDescriptor.TYPE_BYTES: "bytes",
@@ -50,14 +51,18 @@ def test_another_version_of_the_generator_makes_no_difference() -> None:
     assert without_version(STAMPED) == without_version(STAMPED.replace("35", "36").replace("    1,", "    2,"))
 
 
+def _name(described: Descriptor | EnumDescriptor) -> str:
+    return described.full_name.removeprefix(f"{described.file.package}.")
+
+
 def _type(field: FieldDescriptor) -> str:
     if field.message_type is not None:
         if field.message_type.GetOptions().map_entry:
             key, value = (field.message_type.fields_by_name[n] for n in ("key", "value"))
             return f"map<{_type(key)}, {_type(value)}>"
-        return field.message_type.full_name.removeprefix("runtime.v1.")
+        return _name(field.message_type)
     if field.enum_type is not None:
-        return field.enum_type.full_name.removeprefix("runtime.v1.")
+        return _name(field.enum_type)
     return SCALARS[field.type]
 
 
@@ -70,7 +75,7 @@ def _field(field: FieldDescriptor) -> str:
 
 def _enum(enum: EnumDescriptor) -> str:
     values = ", ".join(f"{v.name} {v.number}" for v in enum.values)
-    return f"enum {enum.full_name.removeprefix('runtime.v1.')}: {values}"
+    return f"enum {_name(enum)}: {values}"
 
 
 def _message(message: Descriptor) -> Iterator[str]:
@@ -79,30 +84,34 @@ def _message(message: Descriptor) -> Iterator[str]:
         yield _enum(enum)
 
 
-def _described() -> Iterator[str]:
-    for service in pb.DESCRIPTOR.services_by_name.values():
+def _described(ours: FileDescriptor) -> Iterator[str]:
+    for service in ours.services_by_name.values():
         yield f"service {service.name}"
         for method in service.methods:
             stream = "stream " if method.server_streaming else ""
             yield f"  {method.name}: {method.input_type.name} -> {stream}{method.output_type.name}"
-    for enum in pb.DESCRIPTOR.enum_types_by_name.values():
+    for enum in ours.enum_types_by_name.values():
         yield _enum(enum)
-    for message in pb.DESCRIPTOR.message_types_by_name.values():
+    for message in ours.message_types_by_name.values():
         yield from _message(message)
 
 
-def _facts() -> set[str]:
-    if not FACTS.exists():
+def _facts(facts: Path) -> set[str]:
+    if not facts.exists():
         if os.environ.get("CI") == "true":
-            pytest.fail(f"the facts of the interface are missing: {FACTS}")
-        pytest.skip(f"the facts of the interface are not here: {FACTS}")
-    lines = FACTS.read_text().splitlines()
+            pytest.fail(f"the facts of the interface are missing: {facts}")
+        pytest.skip(f"the facts of the interface are not here: {facts}")
+    lines = facts.read_text().splitlines()
     return {line.rstrip() for line in lines if line.strip() and not line.startswith(("#", "package "))}
 
 
-def test_our_proto_has_every_service_method_message_field_and_enum_of_the_interface_and_nothing_else() -> None:
-    ours = {line.rstrip() for line in _described()}
-    assert ours == _facts()
+@pytest.mark.parametrize(
+    ("ours", "facts"), [(pb.DESCRIPTOR, "cri-v1.txt"), (plugin_pb.DESCRIPTOR, "deviceplugin-v1beta1.txt")]
+)
+def test_our_proto_has_every_service_method_message_field_and_enum_of_the_interface_and_nothing_else(
+    ours: FileDescriptor, facts: str
+) -> None:
+    assert {line.rstrip() for line in _described(ours)} == _facts(INTERFACES / facts)
 
 
 def test_the_generated_files_are_what_the_proto_gives_now() -> None:
