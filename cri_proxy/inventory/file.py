@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.link_file import read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.demand import full_name
 from policies.devices.model import (
@@ -26,7 +27,7 @@ T = TypeVar("T")
 # A NIC has up to 256 VFs; a node with 16 of them has some 20,000 keys and values.
 DIALECT: Final = Dialect(max_bytes=4 << 20, max_depth=16, max_nodes=400_000, has_aliases=True)
 PARTITIONS_ANNOTATION: Final = "scheduling.koordinator.sh/gpu-partitions"
-INVENTORY_KEYS: Final = (*DEVICE_TYPES, "partitions", "node_labels")
+INVENTORY_KEYS: Final = (*DEVICE_TYPES, "partitions", "node_labels", "links")
 
 # Our key of a device to that of Koordinator, where it has another.
 _DEVICE_NAMES: Final[Mapping[str, str]] = {
@@ -79,7 +80,8 @@ def read_inventory(root: YamlField) -> DeviceInventory:
         devices += (_device(item, kind, seen) for item in items)
     partitions = _given(fields, "partitions", _partitions)
     labels = _given(fields, "node_labels", lambda field: _labels(field, "node_labels"))
-    return DeviceInventory(tuple(devices), partitions, labels or {})
+    links = _given(fields, "links", read_link_document)
+    return DeviceInventory(tuple(devices), partitions, labels or {}, links)
 
 
 class _Seen:

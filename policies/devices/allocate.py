@@ -12,6 +12,7 @@ from policies.devices.annotations import DeviceAnnotations, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch, sets_by_group, sets_by_node
+from policies.devices.linked import best_linked, counts_links
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -85,6 +86,7 @@ class DeviceAttempt:
         """Find what can serve. Raises DemandError."""
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
+        self._links = allocator.inventory.links
         self._annotations = question.annotations
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
@@ -131,7 +133,17 @@ class DeviceAttempt:
             chosen = self._search(kinds, rule)
             if not isinstance(chosen, CannotAllocate) or rule.is_required:
                 return chosen
-        return self._search(kinds, None)
+        chosen = self._search(kinds, None)
+        return chosen if isinstance(chosen, CannotAllocate) else self._linked(kinds, chosen)
+
+    def _linked(self, kinds: Sequence[str], chosen: Chosen) -> Chosen:
+        """Return GPUs that are asked for alone with the best links among them, where links are known."""
+        demand = self._demands[kinds[0]]
+        is_anywhere = demand.hint.scope not in (RequiredScope.PCIE, RequiredScope.DEVICE)
+        if self._links is None or len(kinds) > 1 or not (is_anywhere and counts_links(demand)):
+            return chosen
+        usable = self._candidates[GPU].usable
+        return {GPU: best_linked(self._links, self._groups, usable, chosen[GPU])}
 
     def _is_partitioned(self) -> bool:
         """Return whether partitions apply: to whole GPUs, and not where a hint asks for all of them."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from policies.device_grants import DeviceKey
+from policies.links.matrix import LinkMatrix
 
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
@@ -109,11 +110,15 @@ class PcieGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeviceInventory:
-    """All devices of a node, the partitions that its GPUs are given in (None: no table), and labels of the node."""
+    """All devices of a node, the partitions that its GPUs are given in (None: no table), and labels of the node.
+
+    ``links`` are those between its GPUs, where they are known: the GPU of minor N is the matrix's GPUN.
+    """
 
     devices: tuple[InventoryDevice, ...]
     partitions: tuple[GpuPartition, ...] | None = None
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    links: LinkMatrix | None = None
 
     def of(self, kind: str) -> tuple[InventoryDevice, ...]:
         """Return the devices of a type by minor."""

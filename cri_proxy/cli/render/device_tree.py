@@ -1,12 +1,14 @@
 """Render an inventory of devices: a tree of NUMA nodes and PCIe groups for people, its own file format as data."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from cri_proxy.cli.render.amounts import bytes_text
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
 from policies.devices.usage import DeviceUse, usage_of
+from policies.links.matrix import SELF, UNKNOWN, LinkMatrix
 from sysfs.cpuset import NodeSet
 
 
@@ -23,7 +25,8 @@ def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) ->
         rows.append(_heading(f"PCIe {group.pcie or 'unknown'}", "  "))
         rows += (_row(device, usage.of(device)) for device in group.devices)
     lines = layout(rows, column_widths(rows, (30, 16, 40), flexible=2, total=terminal_width()))
-    return "\n".join([*(line.rstrip() for line in lines), *_partition_lines(inventory)]) or "no devices"
+    more = (*_partition_lines(inventory), *_link_lines(inventory))
+    return "\n".join([*(line.rstrip() for line in lines), *more]) or "no devices"
 
 
 def _heading(text: str, lead: str) -> Cells:
@@ -54,6 +57,19 @@ def _partition_lines(inventory: DeviceInventory) -> Iterator[str]:
         yield from paragraph(" ".join(sets), " " * 6, first=f"  {size:<2}  ")
 
 
+def _link_lines(inventory: DeviceInventory) -> Iterator[str]:
+    """Yield the links of each two GPUs by their word, the most frequent words last."""
+    if inventory.links is None:
+        return
+    pairs: dict[str, list[str]] = {}
+    for one, other in combinations(sorted(inventory.links.indices), 2):
+        pairs.setdefault(inventory.links.link(one, other).word, []).append(f"{one}-{other}")
+    if pairs:
+        yield "links between GPUs"
+    for word, names in sorted(pairs.items(), key=lambda pair: (len(pair[1]), pair[0])):
+        yield from paragraph(" ".join(names), " " * 8, first=f"  {word:<4}  ")
+
+
 def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:
     """Return the inventory in the format of its file (docs/devices.md)."""
     value: dict[str, object] = {}
@@ -65,6 +81,8 @@ def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:
         value["partitions"] = _partitions_value(inventory)
     if inventory.node_labels:
         value["node_labels"] = dict(inventory.node_labels)
+    if inventory.links is not None:
+        value["links"] = _links_value(inventory.links)
     return value
 
 
@@ -85,6 +103,16 @@ def _device_value(device: InventoryDevice) -> Mapping[str, object]:
     }
     more = {"root": path.root, "switches": list(path.switches), "uuid": device.uuid}
     return value | {key: item for key, item in more.items() if item}
+
+
+def _links_value(links: LinkMatrix) -> Mapping[str, object]:
+    """Return both matrices, without the one that says nothing."""
+    order = range(max(links.indices, default=-1) + 1)
+    rows = [[links.link(one, other) for other in order] for one in order]
+    nvlinks = [[link.nvlinks for link in row] for row in rows]
+    pcie = [[SELF if one == other else link.pcie for other, link in enumerate(row)] for one, row in enumerate(rows)]
+    is_linked, is_placed = any(map(any, nvlinks)), any(link.pcie != UNKNOWN for row in rows for link in row)
+    return ({"nvlink": nvlinks} if is_linked or not is_placed else {}) | ({"pcie": pcie} if is_placed else {})
 
 
 def _partitions_value(inventory: DeviceInventory) -> Mapping[str, object]:

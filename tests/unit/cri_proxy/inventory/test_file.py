@@ -148,3 +148,10 @@ def test_a_file_holds_one_inventory(tmp_path: Path) -> None:
         read_inventory_file(path)
     with pytest.raises(DocumentError, match="cannot be read: No such file"):
         read_inventory_file(tmp_path / "none.yaml")
+
+
+def test_links_between_gpus_are_those_of_a_matrix() -> None:
+    found = read("gpu: [{minor: 0}, {minor: 1}]\nlinks: {nvlink: [X 2, 2 X]}")
+    assert found.links is not None
+    assert found.links.link(0, 1).word == "NV2"
+    assert "GPU0 to GPU1" in problem("gpu: [{minor: 0}, {minor: 1}]\nlinks: {nvlink: [X z, 2 X]}")

@@ -5,6 +5,7 @@ from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, GpuPartition, PciePath
+from policies.links.matrix import matrix_of
 from tests.unit.policies.devices.build import gpu, nic
 
 NODE = DeviceInventory(
@@ -42,3 +43,13 @@ def test_what_is_printed_as_data_is_read_again() -> None:
 
     (root,) = YamlField.documents(json.dumps(inventory_value(NODE)), "node.json", DIALECT)
     assert read_inventory(root) == NODE
+
+
+def test_links_stand_at_the_end_and_are_read_again() -> None:
+    import json
+
+    both = matrix_of([[0, 2, 0], [2, 0, 0], [0, 0, 0]], [["X", "PIX", "SYS"], ["PIX", "X", "SYS"], ["SYS", "SYS", "X"]])
+    node = DeviceInventory((gpu(0), gpu(1), gpu(2)), links=both)
+    assert device_tree(node).splitlines()[-3:] == ["links between GPUs", "  NV2   0-1", "  SYS   0-2 1-2"]
+    (root,) = YamlField.documents(json.dumps(inventory_value(node)), "node.json", DIALECT)
+    assert read_inventory(root) == node

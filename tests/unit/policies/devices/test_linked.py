@@ -1,0 +1,71 @@
+"""GPUs of two nodes of four, each node with a ring of double NVLinks 0-3-2-1 and 4-7-6-5, single links beside them."""
+
+from dataclasses import replace
+
+import pytest
+
+from policies.devices.allocate import DeviceAllocator
+from policies.devices.demand import DeviceDemand
+from policies.devices.hints import device_hints
+from policies.devices.linked import counts_links
+from policies.devices.model import DeviceInventory
+from policies.links.matrix import LinkMatrix, matrix_of
+from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
+
+DOUBLE = ((0, 3), (3, 2), (2, 1), (4, 7), (7, 6), (6, 5))
+
+
+def links(double: tuple[tuple[int, int], ...] = DOUBLE) -> LinkMatrix:
+    rows = [[0 if a == b else 2 if (a, b) in double or (b, a) in double else 1 for b in range(8)] for a in range(8)]
+    return matrix_of(rows, [])
+
+
+def node(*, matrix: LinkMatrix | None = None) -> DeviceInventory:
+    """Two GPUs and a NIC on each PCIe."""
+    gpus = (gpu(minor, minor // 4, f"p{minor // 2}") for minor in range(8))
+    nics = (nic(minor, minor // 2, f"p{minor}") for minor in range(4))
+    return DeviceInventory((*gpus, *nics), links=matrix)
+
+
+def given(inventory: DeviceInventory, count: int, **kwargs: object) -> list[int]:
+    return minors(allocated(inventory, question({GPUS: count}, **kwargs)), "gpu")  # type: ignore[arg-type]  # by name
+
+
+def test_gpus_by_themselves_are_those_with_the_best_links_of_a_node() -> None:
+    assert given(node(), 2) == [0, 1]
+    assert given(node(matrix=links()), 2) == [0, 3]
+    assert given(node(matrix=links(((4, 7),))), 2) == [4, 7]
+
+
+def test_more_gpus_than_a_node_has_are_on_as_few_nodes_as_without_links() -> None:
+    assert given(node(matrix=links()), 4) == [0, 1, 2, 3]
+    assert len(given(node(matrix=links()), 6)) == 6
+
+
+@pytest.mark.parametrize("hint", [{"requiredTopologyScope": "PCIe"}, {"allocateStrategy": "ApplyForAll"}])
+def test_links_do_not_count_where_a_hint_names_the_place_or_all(hint: dict[str, str]) -> None:
+    count = 1 if "allocateStrategy" in hint else 2
+    assert given(node(matrix=links()), count, hints={"gpu": hint}) == given(node(), count, hints={"gpu": hint})
+
+
+def test_with_nics_the_pcie_decides() -> None:
+    asked = question({GPUS: 2, NICS: 1}, joint=["gpu", "rdma"])
+    assert minors(allocated(node(matrix=links()), asked), "gpu") == [0, 1]
+
+
+def test_parts_of_gpus_and_a_single_one_have_no_links_to_count() -> None:
+    whole = DeviceDemand("gpu", 2, 100, 100)
+    assert counts_links(whole)
+    assert not counts_links(replace(whole, count=1))
+    assert not counts_links(replace(whole, units=50, memory_units=50))
+    assert not counts_links(replace(whole, kind="rdma"))
+
+
+def test_where_the_matrix_lacks_a_gpu_the_choice_is_as_without_links() -> None:
+    small = matrix_of([[0, 2], [2, 0]], [])
+    assert given(node(matrix=small), 2) == [0, 1]
+
+
+def test_hints_are_those_of_the_same_devices_without_links() -> None:
+    asked = question({GPUS: 2})
+    assert device_hints(DeviceAllocator(node(matrix=links())), asked) == device_hints(DeviceAllocator(node()), asked)
