@@ -1,18 +1,19 @@
-"""``cri-proxy gpu``: links between GPUs, which GPUs go together, and the score of a node; a module for each action."""
+"""``cri-proxy gpu``: links between GPUs, which go together, a node's score, what it publishes; a module each."""
 
 import argparse
 from typing import Final
 
 from cri_proxy.cli.main import add_actions
 
-HELP = "links between GPUs: show a matrix, choose GPUs by it, or score the node"
+HELP = "links between GPUs: show a matrix, choose GPUs by it, score the node, or publish it for the scheduler"
 EXAMPLE = """\
 cri-proxy gpu topology topo.txt
 cri-proxy gpu allocate topo.txt --size 2 --available 0,1,4-7
 cri-proxy gpu score topo.txt --request 4
+cri-proxy gpu publish topo.txt
 cri-proxy gpu allocate --help"""
 
-ACTIONS: Final = ("topology", "allocate", "score")
+ACTIONS: Final = ("topology", "allocate", "score", "publish")
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -43,6 +43,7 @@ from policies.devices.plugin_variables import (
     allocated_variables,
     read_allocated,
 )
+from policies.links.annotation import link_annotation, read_annotation
 from policies.links.matrix import LinkError
 from policies.links.text import read_links
 from sysfs.archives.tar import read_archive
@@ -144,6 +145,16 @@ def gpu_links(data: bytes) -> None:
     else:
         devices = len(matrix.gpus) + len(matrix.nics)
         assert len(matrix.links) == devices * (devices - 1)
+
+
+def published_links(data: bytes) -> None:
+    """The word that a node publishes; what is understood is written again, and read as the same matrix."""
+    try:
+        matrix = read_annotation(text_of(data))
+    except LinkError as error:
+        assert error.problem
+    else:
+        assert read_annotation(link_annotation(matrix)) == matrix
 
 
 LINK_DIALECT: Final = Dialect(1 << 20, 20, 100_000)
@@ -300,6 +311,13 @@ TARGETS: Final = (
         gpu_links,
         (b"\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tPIX\t0-3\t0\nNIC0\tPIX\tX\n\n  NIC0: mlx5_0\n",),
         grown=(b"GPU0 X PIX\n", b"NIC0: a\n"),
+    ),
+    Target(
+        "published-links",
+        published_links,
+        (b"v1.0t3a5.n0x2n1a2u.v12sx4v12uhmp", b"v1.none", b"v1.0t63.ux64.v1x2016"),
+        Budget(rounds=1_000_000, memory_bytes=4 << 20),  # 64 GPUs have 2016 links, read and written twice
+        grown=(b"x4", b"v1", b"0a", b"n0a1"),
     ),
     Target(
         "link-file",

@@ -1,0 +1,93 @@
+"""``cri-proxy gpu publish``: the matrix of a node as the word that its annotation or labels have for the scheduler."""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cri_proxy.cli.documents import (
+    OPTIONS_KEY,
+    Document,
+    DocumentCommand,
+    add_document_options,
+    read_documents,
+)
+from cri_proxy.cli.gpu_actions import allocate, score
+from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
+from cri_proxy.cli.output import emit
+from cri_proxy.errors import CommandFailed
+from cri_proxy.feature_file import FEATURE_DIRECTORY, feature_text, write_feature_file
+from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.yaml_fields import DocumentError
+from policies.links.annotation import ANNOTATION, labels_of, link_annotation
+from policies.links.matrix import LinkError, LinkMatrix
+
+HELP = "print the matrix as an annotation of the node, or write it as a feature file, for cri-proxy extender"
+EXAMPLE = f"""\
+cri-proxy gpu publish topo.txt
+kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish topo.txt)"
+nvidia-smi topo -m | cri-proxy gpu publish - --feature-file {FEATURE_DIRECTORY}/gpu-links"""
+
+COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written by: cri-proxy gpu publish"
+# A file may have options for the other actions; they change no matrix.
+_OPTIONS = (*allocate.OPTIONS, score.REQUEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What a node publishes: the word, which is the value of its annotation, and the labels that have it in pieces."""
+
+    word: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels by name."""
+        return labels_of(self.word)
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_document_options(parser, (AVAILABLE,))
+    parser.add_argument(
+        "--feature-file",
+        type=Path,
+        metavar="PATH",
+        help="write labels for node-feature-discovery there, as a whole and only where something changes",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Publish the matrix of every document; a feature file takes one. Raises CommandFailed."""
+    if args.feature_file is None:
+        return DocumentCommand(
+            _OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document
+        ).run(args)
+    documents = list(read_documents(args, _OPTIONS, as_link_document))
+    if len(documents) != 1:
+        raise CommandFailed(f"{args.file}: {len(documents)} documents; a feature file takes the one of its node")
+    (document,) = documents
+    if isinstance(document, DocumentError):
+        raise document
+    found = _answer(document)
+    write_feature_file(args.feature_file, feature_text(found.labels, COMMENT))
+    emit(found, args.output, _text, plain=_plain)
+    return 0
+
+
+def _answer(document: Document) -> Publication:
+    matrix = read_link_document(document.root, (OPTIONS_KEY,))
+    available = document.option(AVAILABLE)
+    return Publication(link_annotation(matrix if available is None else _only(matrix, available)))
+
+
+def _only(matrix: LinkMatrix, available: frozenset[int]) -> LinkMatrix:
+    if unknown := sorted(available - matrix.indices):
+        raise LinkError(0, 0, f"GPU{unknown[0]}", "available, but not in the matrix; name GPUs that it has")
+    return replace(matrix, gpus=tuple(gpu for gpu in matrix.gpus if gpu.index in available))
+
+
+def _plain(found: Publication) -> object:
+    return {"annotation": ANNOTATION, "value": found.word, "labels": found.labels}
+
+
+def _text(found: Publication) -> str:
+    return found.word
