@@ -12,7 +12,7 @@ from policies.devices.annotations import DeviceAnnotations, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch, sets_by_group, sets_by_node
-from policies.devices.linked import best_linked, counts_links
+from policies.devices.link_choice import best_linked, counts_links
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text

@@ -7,7 +7,7 @@ import pytest
 from policies.devices.allocate import DeviceAllocator
 from policies.devices.demand import DeviceDemand
 from policies.devices.hints import device_hints
-from policies.devices.linked import counts_links
+from policies.devices.link_choice import counts_links
 from policies.devices.model import DeviceInventory
 from policies.links.matrix import LinkMatrix, matrix_of
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
