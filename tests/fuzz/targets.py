@@ -21,6 +21,7 @@ from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.cri.cdi.resolve import Resolver
 from cri_proxy.cri.cdi.spec_files import DIRECTORIES
 from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.errors import ConfigError
@@ -243,6 +244,7 @@ def cdi_file(data: bytes) -> None:
         file.parent.mkdir(parents=True)
         file.write_bytes(data)
         CdiSpecs(Path(directory)).device_nodes(("vendor.com/class=gpu0",))
+        Resolver(Path(directory)).resolve(("vendor.com/class=gpu0",))
 
 
 def quantity(data: bytes) -> None:
