@@ -4,10 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from cri_proxy.cli.documents import OPTIONS_KEY, whole_number
+from cri_proxy.cri.annotations.device_resources import device_quantity
 from cri_proxy.inventory.file import read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
@@ -16,12 +18,11 @@ from policies.devices.annotations import read_annotations
 from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import (
     DEVICE_TYPES,
-    GPU_MEMORY,
     WHOLE,
     DeviceInventory,
     InventoryDevice,
 )
-from sysfs.quantity import parse_bytes, parse_mcpu
+from sysfs.quantity import parse_bytes
 
 REQUEST_KEYS: Final = ("inventory", "requests", "annotations", "node_labels", "in_use", OPTIONS_KEY)
 # Names this alike are typing errors, not the names of other devices.
@@ -71,20 +72,12 @@ def _amounts(field: YamlField) -> dict[str, int]:
         if name in RESOURCES:
             if name in found:
                 raise value.refuse(f"requests: {name} stands twice")
-            found[name] = value.parsed(f"requests.{text}", parse_bytes if name == GPU_MEMORY else _pieces)
+            found[name] = value.parsed(f"requests.{text}", partial(device_quantity, name))
         elif near := get_close_matches(name, RESOURCES, 1, _SIMILAR):
             raise value.refuse(f"requests: {text!r} is not known; did you mean {near[0]}?")
     if not found:
         raise field.refuse(f"requests: none of them is a device; those are {', '.join(RESOURCES)}")
     return found
-
-
-def _pieces(text: str) -> int:
-    """Return a whole number, which Kubernetes lets be written as 1k or 2000m."""
-    thousandths = parse_mcpu(text)
-    if thousandths % 1000:
-        raise ValueError(f"expected a whole number, got {text!r}; the API server takes no parts of devices")
-    return thousandths // 1000
 
 
 def _texts(field: YamlField | None, what: str) -> dict[str, str]:

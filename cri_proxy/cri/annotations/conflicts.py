@@ -7,25 +7,26 @@ Only an ignored value is a problem. A strict preference that another one exclude
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from cri_proxy.cri.annotations import cpu_memory_rows as cpu_rows
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, FoundValue
 from policies.preferences import CpuDistribution, Threads
 from sysfs.model import MemoryKind
 
 _OF_MEMORY = (
-    *(rows.MEMORY_TYPE, rows.STRICT_MEMORY_TYPE, rows.COLD_START),
-    *(rows.HUGE_PAGES, rows.STRICT_HUGE_PAGES),
+    *(cpu_rows.MEMORY_TYPE, cpu_rows.STRICT_MEMORY_TYPE, rows.COLD_START),
+    *(cpu_rows.HUGE_PAGES, cpu_rows.STRICT_HUGE_PAGES),
 )
 _OF_CPUS = (
-    rows.PREFER_ISOLATED,
-    rows.REQUIRE_ISOLATED,
-    rows.PREFER_RESERVED,
-    rows.PREFER_SHARED,
-    rows.HYPERTHREADS,
-    rows.HIDE_HYPERTHREADS,
-    rows.STRICT_HYPERTHREADS,
-    rows.CPU_DISTRIBUTION,
-    rows.STRICT_SINGLE_NODE,
+    cpu_rows.PREFER_ISOLATED,
+    cpu_rows.REQUIRE_ISOLATED,
+    cpu_rows.PREFER_RESERVED,
+    cpu_rows.PREFER_SHARED,
+    cpu_rows.HYPERTHREADS,
+    cpu_rows.HIDE_HYPERTHREADS,
+    cpu_rows.STRICT_HYPERTHREADS,
+    cpu_rows.CPU_DISTRIBUTION,
+    cpu_rows.STRICT_SINGLE_NODE,
 )
 
 
@@ -65,58 +66,58 @@ def has_cold_start_kinds(kinds: Iterable[object]) -> bool:
 
 CONFLICTS: tuple[Conflict, ...] = (
     Conflict(
-        (rows.PREFER_ISOLATED,),
-        (rows.REQUIRE_ISOLATED,),
+        (cpu_rows.PREFER_ISOLATED,),
+        (cpu_rows.REQUIRE_ISOLATED,),
         lambda ignored, by: ignored is False and by is True,
         "isolated CPUs are required",
         only_alike=True,
     ),
     Conflict(
-        (rows.HIDE_HYPERTHREADS,),
-        (rows.HYPERTHREADS,),
+        (cpu_rows.HIDE_HYPERTHREADS,),
+        (cpu_rows.HYPERTHREADS,),
         lambda ignored, by: ignored != by,
         "that says something else",
         only_alike=True,
     ),
     Conflict(
         _OF_CPUS,
-        (rows.PRESERVE_CPU,),
+        (cpu_rows.PRESERVE_CPU,),
         lambda ignored, by: _asks(ignored) and by is True,
         "the container's CPUs are left alone",
     ),
     Conflict(
-        (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
-        (rows.PREFER_RESERVED,),
+        (cpu_rows.PREFER_ISOLATED, cpu_rows.HYPERTHREADS),
+        (cpu_rows.PREFER_RESERVED,),
         lambda ignored, by: _wants_own(ignored) and by is True,
         "reserved CPUs are never exclusive",
     ),
     Conflict(
-        (rows.PREFER_SHARED,),
-        (rows.PREFER_RESERVED,),
+        (cpu_rows.PREFER_SHARED,),
+        (cpu_rows.PREFER_RESERVED,),
         lambda ignored, by: ignored != (True, 0) and by is True,
         "reserved CPUs are never exclusive, and in no pool",
     ),
     Conflict(
-        (rows.PREFER_ISOLATED, rows.HYPERTHREADS),
-        (rows.PREFER_SHARED,),
+        (cpu_rows.PREFER_ISOLATED, cpu_rows.HYPERTHREADS),
+        (cpu_rows.PREFER_SHARED,),
         lambda ignored, by: _wants_own(ignored) and _asks_for_shared(by),
         "shared CPUs are never exclusive",
     ),
     Conflict(
-        (rows.CPU_DISTRIBUTION,),
-        (rows.HYPERTHREADS, rows.HIDE_HYPERTHREADS),
+        (cpu_rows.CPU_DISTRIBUTION,),
+        (cpu_rows.HYPERTHREADS, cpu_rows.HIDE_HYPERTHREADS),
         lambda ignored, by: ignored is CpuDistribution.ACROSS_CORES and by in (Threads.OWN_CORE, Threads.HIDE),
         "whole cores are owned",
     ),
     Conflict(
         _OF_MEMORY,
-        (rows.PRESERVE_MEMORY, rows.PRESERVE_CPU),
+        (cpu_rows.PRESERVE_MEMORY, cpu_rows.PRESERVE_CPU),
         lambda ignored, by: _asks(ignored) and by is True,
         "the container's memory nodes are left alone",
     ),
     Conflict(
         (rows.COLD_START,),
-        (rows.MEMORY_TYPE,),
+        (cpu_rows.MEMORY_TYPE,),
         lambda ignored, by: _asks(ignored) and isinstance(by, tuple) and not has_cold_start_kinds(by),
         "a cold start needs both dram and pmem",
     ),
@@ -137,8 +138,8 @@ def conflicts(found: Mapping[str, FoundValue[object]]) -> Iterator[AnnotationPro
             if ignored.full_key not in reported and row.holds(ignored.value, by.value):
                 reported.add(ignored.full_key)
                 yield ignored.problem(f"without effect beside {by.full_key}: {row.why}")
-    strict = found.get(rows.STRICT_MEMORY_TYPE.key)
-    if strict and strict.value is True and rows.MEMORY_TYPE.key not in found:
+    strict = found.get(cpu_rows.STRICT_MEMORY_TYPE.key)
+    if strict and strict.value is True and cpu_rows.MEMORY_TYPE.key not in found:
         yield strict.problem("without effect: there is no memory-type to be strict about")
 
 

@@ -10,7 +10,9 @@ from policies.costs.model import SYSTEM_TYPES
 MAX_TYPES: Final = 16
 MAX_COUNT: Final = 256  # of one type: no node has so many devices that containers own whole
 MAX_TYPE_CHARS: Final = 317  # of a resource name of Kubernetes: domain, slash and name
-_NONE: Final = "none"
+NONE: Final = "none"
+"""Asks for nothing, and takes a wider value away."""
+
 _EXPECTED: Final = "expected TYPE=COUNT pairs like example.com/gpu=2,example.com/nic=1, or a map of them"
 _TYPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 _COUNT: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
@@ -29,10 +31,10 @@ def device_amounts(value: object) -> tuple[DeviceAmount, ...]:
     ... )
     True
     """
-    if value == _NONE:
+    if value == NONE:
         return ()
     found: dict[str, int] = {}
-    for kind, count in _pairs(value):
+    for kind, count in named_pairs(value, _EXPECTED):
         _require_type(kind)
         if kind in found:
             raise ValueError(f"{kind} is named twice; name it once, with the sum")
@@ -53,8 +55,8 @@ def amounts_text(amounts: Sequence[DeviceAmount]) -> str:
     return ",".join(f"{amount.kind}={amount.count}" for amount in amounts)
 
 
-def _pairs(value: object) -> Iterator[tuple[str, object]]:
-    """Yield each type with its count as written."""
+def named_pairs(value: object, expected: str) -> Iterator[tuple[str, object]]:
+    """Yield each name with its amount as written, of pairs or a map. Raises ValueError with ``expected``."""
     if isinstance(value, dict):
         cut_off = next((key for key, count in value.items() if count is None and "=" in str(key)), None)
         if cut_off is not None:  # ``{c0: a=1, b=1}`` has two entries in YAML
@@ -64,10 +66,10 @@ def _pairs(value: object) -> Iterator[tuple[str, object]]:
         for word in value.split(","):
             kind, is_pair, count = word.partition("=")
             if not is_pair:
-                raise ValueError(f"{_EXPECTED}, not {word.strip()!r:.80}")
+                raise ValueError(f"{expected}, not {word.strip()!r:.80}")
             yield kind.strip(), count.strip()
     else:
-        raise ValueError(_EXPECTED)
+        raise ValueError(expected)
 
 
 def _require_type(kind: str) -> None:

@@ -19,6 +19,10 @@ from cri_proxy.cri.annotations.values import ReadText, by_container
 from cri_proxy.foreign_text import admit
 from policies.preferences import Preferences
 
+# What most keys take from other containers: they choose among what the container's own requests pay for, or add to its
+# own wishes. The text of the others says what they take.
+NOTHING_OF_OTHERS = ""
+
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PROBLEM_BYTES = 512  # a key has 317 characters at most, of the value 80 are shown
 

@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Final
 
 from cri_proxy.bounded_yaml import NodeCount
+from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
-from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.cri.annotations.table import DEVICE_RESOURCES, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
 
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.
@@ -32,6 +33,8 @@ _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from to
 @dataclass(frozen=True, slots=True)
 class PodAnnotations:
     """The texts by full key, sorted; without those of other domains, but for the keys of ``OF_OTHERS`` with '' as text.
+
+    Those of ``OF_KOORDINATOR`` are there too: their text is, where a container of the pod asks for device resources.
 
     ``problems`` are misspelt keys. Where the annotations are beyond a bound together, that is the one problem, and
     there are no texts.
@@ -53,6 +56,8 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
     # Kubernetes accepts no key with a line's end in it.
     keys = {full_key for full_key in found if full_key in annotations and key_in(full_key, domains)}
     keys |= {key for key in KEYS if key in annotations}
+    if any(key_in(full_key, domains) in DEVICE_RESOURCES.keys for full_key in keys):
+        keys |= {key for key in OF_KOORDINATOR if key in annotations}
     chosen = {full_key: annotations[full_key] for full_key in sorted(keys)}
     # Characters first: to encode what is far too long would take longer than anything else here.
     size = sum(len(full_key) + len(text) for full_key, text in chosen.items())
@@ -60,7 +65,7 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
         size = sum(len(part.encode(errors="surrogatepass")) for pair in chosen.items() for part in pair)
     if size <= MAX_BYTES:
         # Their texts say nothing here, may be long, and do not count.
-        return chosen | dict.fromkeys(_of_others(annotations, all_keys), "")
+        return chosen | {key: "" for key in _of_others(annotations, all_keys) if key not in chosen}
     longest = max(chosen, key=lambda key: (len(chosen[key]), key))
     return AnnotationProblem(longest, cut(chosen[longest]), _excess(f"{size} bytes", MAX_BYTES))
 
@@ -72,7 +77,8 @@ def _excess(size: str, bound: int) -> str:
 def _of_others(annotations: Mapping[str, str], all_keys: str) -> list[str]:
     """Return the full keys that are known and have no effect, sorted."""
     shared = (key for key in annotations if key.startswith(CPU_SHARED)) if CPU_SHARED in all_keys else ()
-    return [*(key for key in sorted(OF_OTHERS) if key in annotations), *sorted(shared)[:MAX_CPU_SHARED]]
+    known = sorted({*OF_OTHERS, *OF_KOORDINATOR})
+    return [*(key for key in known if key in annotations), *sorted(shared)[:MAX_CPU_SHARED]]
 
 
 def _in_domains(all_keys: str, domains: Sequence[str]) -> list[str]:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
+from cri_proxy.cri.annotations import cpu_memory_rows as cpu_rows
 from cri_proxy.cri.annotations import resource_managers
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
+from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
 from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, is_about, key_in
 from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.rules import AnnotationRules
@@ -60,7 +62,7 @@ def parse_annotations(annotations: Mapping[str, str], container: str, domains: S
 def read_container(pod: PodAnnotations, container: str, namespace: str, rules: AnnotationRules) -> Parsed:
     """Read the annotations for this container. Never raises; malformed and restricted values are in ``problems``."""
     finder = Finder(pod.texts, container, rules.domains, rules.refused_in(namespace))
-    preferences = _preferences(finder)
+    preferences = _with_pod_annotations(_preferences(finder), pod.texts)
     sources = finder.value(rows.TOPOLOGY_HINTS)
     hint_filter = HintFilter(
         sources=KINDS if sources is None else sources,
@@ -69,7 +71,8 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
     )
     affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
     problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
-    origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains))
+    unused = resource_managers.OF_OTHERS.union(() if preferences.allocation is not None else OF_KOORDINATOR)
+    origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains, unused))
     return Parsed(preferences, affinities, hint_filter, origins, problems)
 
 
@@ -100,8 +103,8 @@ def _preferences(finder: Finder) -> Preferences:
         if found is not None:
             preferences = row.put(preferences, found.value)
     # Rules between annotations.
-    required = _requires_isolated(finder.find(rows.PREFER_ISOLATED), finder.find(rows.REQUIRE_ISOLATED))
-    threads = _narrower(finder.find(rows.HYPERTHREADS), finder.find(rows.HIDE_HYPERTHREADS))
+    required = _requires_isolated(finder.find(cpu_rows.PREFER_ISOLATED), finder.find(cpu_rows.REQUIRE_ISOLATED))
+    threads = _narrower(finder.find(cpu_rows.HYPERTHREADS), finder.find(cpu_rows.HIDE_HYPERTHREADS))
     kinds = preferences.memory_kinds
     preferences = replace(
         preferences,
@@ -112,6 +115,15 @@ def _preferences(finder: Finder) -> Preferences:
         cold_start_seconds=0 if kinds and not has_cold_start_kinds(kinds) else preferences.cold_start_seconds,
     )
     return _NO_PREFERENCES if preferences == _NO_PREFERENCES else preferences
+
+
+def _with_pod_annotations(preferences: Preferences, texts: Mapping[str, ReadText]) -> Preferences:
+    """Return the preferences with the annotations of the pod that say how its devices are allocated, as they are."""
+    asked = preferences.allocation
+    if asked is None:
+        return preferences
+    said = {key: texts[key].text for key in OF_KOORDINATOR if key in texts}
+    return replace(preferences, allocation=with_pod_annotations(asked, said))
 
 
 def _requires_isolated(prefer: FoundValue[bool] | None, require: FoundValue[bool] | None) -> bool:
@@ -139,7 +151,8 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
         if field not in _ADDED_UP and getattr(preferences, field) == getattr(_NO_PREFERENCES, field):
             continue
         counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
-        yield field, " and ".join(f.full_key for f in counting)
+        how = dict(preferences.allocation.annotations) if field == "allocation" and preferences.allocation else {}
+        yield field, " and ".join((*(f.full_key for f in counting), *how))
 
 
 def without_refused(request: Request, rules: AnnotationRules, *, stay: Collection[str] = ()) -> tuple[Request, str]:
@@ -187,8 +200,11 @@ def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(full_key for field, full_key in origins if field.startswith(WITHOUT_EFFECT))
 
 
-def _without_effect(texts: Mapping[str, ReadText], container: str, domains: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _without_effect(
+    texts: Mapping[str, ReadText], container: str, domains: Sequence[str], unused: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield what is known and changes nothing; ``unused`` are full keys that have no effect on this container."""
     for full_key, read in texts.items():
         of_peers = key_in(full_key, domains) in resource_managers.OF_PEERS and is_about(full_key, read, container)
-        if of_peers or full_key in resource_managers.OF_OTHERS or full_key == resource_managers.CPU_SHARED + container:
+        if of_peers or full_key in unused or full_key == resource_managers.CPU_SHARED + container:
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

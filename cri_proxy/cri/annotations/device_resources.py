@@ -1,0 +1,89 @@
+"""Parse the ``device-resources`` annotation: amounts of the inventory's devices by Koordinator's resource names. Pure.
+
+CRI has no field for extended resources, so a container's request says nothing of them.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from cri_proxy.cri.annotations.device_request import NONE, named_pairs
+from policies.device_grants import DeviceAsk
+from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from policies.devices.demand import RESOURCES, full_name
+from policies.devices.model import GPU_MEMORY
+from sysfs.quantity import parse_bytes, parse_mcpu
+
+OF_KOORDINATOR: Final = (ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC)
+"""Koordinator's annotations of the pod, which say how the amounts are allocated; sorted."""
+
+SHORT_NAMES: Final = frozenset(name.rpartition("/")[2] for name in RESOURCES)
+"""Keys of a map of amounts that could be names of containers."""
+
+_EXPECTED: Final = "expected RESOURCE=AMOUNT pairs like nvidia.com/gpu=4,koordinator.sh/rdma=1, or a map of them"
+# Names this alike are typing errors.
+_SIMILAR: Final = 0.6
+
+
+def device_ask(value: object) -> DeviceAsk | None:
+    """Return what is asked for, by full name; None for ``none``. Raises ValueError.
+
+    >>> device_ask("nvidia.com/gpu=4,rdma=1") == device_ask({"koordinator.sh/rdma": 1, "nvidia.com/gpu": "4"})
+    True
+    """
+    if value == NONE:
+        return None
+    found: dict[str, int] = {}
+    for word, amount in named_pairs(value, _EXPECTED):
+        name = full_name(word)
+        if name not in RESOURCES:
+            from difflib import get_close_matches  # loaded only where a name is unknown
+
+            near = get_close_matches(name, RESOURCES, n=1, cutoff=_SIMILAR)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(RESOURCES)}"
+            raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
+        if name in found:
+            raise ValueError(f"{name} is named twice; name it once, with the sum")
+        found[name] = _amount(name, amount)
+    if not found:
+        raise ValueError(_EXPECTED)
+    return DeviceAsk(tuple(sorted(found.items())))
+
+
+def device_quantity(resource: str, text: str) -> int:
+    """Return an amount of a resource, in bytes or pieces, as Kubernetes lets it be written. Raises ValueError.
+
+    >>> device_quantity("koordinator.sh/gpu-memory", "1Gi"), device_quantity("koordinator.sh/rdma", "1k")
+    (1073741824, 1000)
+    """
+    if resource == GPU_MEMORY:
+        return parse_bytes(text)
+    thousandths = parse_mcpu(text)
+    if thousandths % 1000:
+        raise ValueError(f"expected a whole number, got {text!r}; the API server takes no parts of devices")
+    return thousandths // 1000
+
+
+def with_pod_annotations(asked: DeviceAsk, texts: Mapping[str, str]) -> DeviceAsk:
+    """Return it with those of Koordinator's annotations that the pod has."""
+    return DeviceAsk(asked.requests, tuple((key, texts[key]) for key in OF_KOORDINATOR if key in texts))
+
+
+def ask_text(asked: DeviceAsk | None) -> str:
+    """Return the amounts as one writes them.
+
+    >>> ask_text(device_ask({"gpu-core": 50, "gpu-memory": "40Gi"}))
+    'koordinator.sh/gpu-core=50,koordinator.sh/gpu-memory=42949672960'
+    """
+    return "" if asked is None else ",".join(f"{name}={amount}" for name, amount in asked.requests)
+
+
+def _amount(name: str, amount: object) -> int:
+    if isinstance(amount, bool) or not isinstance(amount, str | int):
+        raise ValueError(f"{name}: expected an amount, not {amount!r:.40}")
+    try:
+        number = device_quantity(name, str(amount))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if number < 1:
+        raise ValueError(f"{name}: {amount} asks for nothing; ask for one or more, or leave the resource out")
+    return number
