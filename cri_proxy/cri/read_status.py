@@ -12,6 +12,7 @@ from typing import TypeVar
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.devices.plugin_devices import annotated_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from cri_proxy.cri.read_request import ContainerFields, build_request, labels_of
@@ -64,17 +65,19 @@ def read_status(
     name, reader = container.metadata.name, annotations or AnnotationReader()
     read = reader.read(sandbox.id, pod.namespace, sandbox.annotations, name)
     request, problems = build_request(pod, name, ContainerFields(resources, *read, node_memory_bytes))
+    given, of_devices = annotated_devices(container.annotations)
+    origins = (*request.origins, ("qos", qos_origin))
     return Existing(
         container_id=container.id,
         sandbox_id=sandbox.id or _text(info, "sandboxID"),
         state=container.state,
         created_at_ns=container.created_at,
-        request=replace(request, labels=labels_of(container.labels), origins=(*request.origins, ("qos", qos_origin))),
+        request=replace(request, labels=labels_of(container.labels), origins=origins, given=given),
         cpus=_ids(CpuSet, resources.cpuset_cpus),
         mems=_ids(NodeSet, resources.cpuset_mems),
         pid=_number(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
-        problems=problems,
+        problems=(*problems, *of_devices),
         spec_cpus=_ids(CpuSet, _text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.texts import DeviceTexts, set_variables, write_texts
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
@@ -33,8 +34,9 @@ class Created:
     """What goes into a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
-    ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the
-    inventory, ``cdi_devices`` the CDI names of those that the runtime can add; one that it gets already is left out.
+    ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the cost
+    files, ``cdi_devices`` the CDI names of those that the runtime can add, and of the inventory's; one that it gets
+    already is left out. ``texts`` say which of the latter it has.
     """
 
     grant_text: str | None = None
@@ -43,6 +45,7 @@ class Created:
     variables: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    texts: DeviceTexts = DeviceTexts()  # noqa: RUF009 - frozen
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
@@ -84,23 +87,18 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         )
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())
+    write_texts(request.config, created.texts)
     if created.devices:
-        _give_devices(request.config, created)
+        _name_devices(request.config, created.devices)
+    if created.cdi_devices:
+        known = frozenset(cdi_names(request.config))
+        request.config.CDI_devices.extend(pb.CDIDevice(name=name) for name in created.cdi_devices if name not in known)
     return request.SerializeToString()
 
 
-def _give_devices(config: pb.ContainerConfig, created: Created) -> None:
-    """Name the devices in the environment, where no value of the pod's own may stand, and to the runtime."""
-    others = [env for env in config.envs if env.key != DEVICES_VARIABLE]
-    if len(others) < len(config.envs):
-        kept = [pb.KeyValue.FromString(env.SerializeToString()) for env in others]
-        del config.envs[:]
-        config.envs.extend(kept)
-    config.envs.add(key=DEVICES_VARIABLE, value=",".join(created.devices).encode())
-    known = frozenset(cdi_names(config))
-    for name in created.cdi_devices:
-        if name not in known:
-            config.CDI_devices.add(name=name)
+def _name_devices(config: pb.ContainerConfig, devices: tuple[str, ...]) -> None:
+    """Name the devices in the environment, where no value of the pod's own may stand."""
+    set_variables(config, ((DEVICES_VARIABLE, ",".join(devices)),))
 
 
 def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:

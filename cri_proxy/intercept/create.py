@@ -14,6 +14,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
 from cri_proxy.intercept.gate import CREATE
+from cri_proxy.intercept.inventory_devices import InventoryDevices
 from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
@@ -30,12 +31,14 @@ class CreateCalls:
         self._node = node
         self._context = node.context
         self._coordinator = node.coordinator
+        self._inventory = InventoryDevices(node.context)
 
     async def answer(self, message: bytes, reader: Reader) -> Answer:
         """Place the container that this request asks for. A fault after that rolls the reservation back."""
         request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
+        found = self._inventory.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, str(name_of(found.request)), is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
@@ -45,6 +48,7 @@ class CreateCalls:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
             devices = await self._cdi_devices(reader, reservation)
+            devices += await self._inventory.cdi_names(reservation, reader.declared_of)
             rewritten = await self._rewritten(message, request, reservation, devices)
         except BaseException as error:
             self._coordinator.roll_back_unsent(reservation, error)
@@ -76,7 +80,8 @@ class CreateCalls:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         variables = self._variables(request, reservation)
-        created = Created(grant_to_text(grant), cpu_time, directory, variables, grant.devices, cdi_devices)
+        texts = self._inventory.texts(reservation)
+        created = Created(grant_to_text(grant), cpu_time, directory, variables, grant.devices, cdi_devices, texts)
         return write_create(message, pinning, created)
 
     def _variables(self, request: pb.CreateContainerRequest, reservation: Reservation) -> tuple[tuple[str, str], ...]:

@@ -1,9 +1,17 @@
-"""The topology-aware policy with devices that say nothing of costs: of a type they are given in the order of names."""
+"""The topology-aware policy with devices of cost files that say nothing of costs, or with an inventory of devices."""
 
 from policies.builder import build_policy
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
+from policies.devices.model import (
+    EMPTY_INVENTORY,
+    GPU_MEMORY,
+    DeviceInventory,
+    InventoryDevice,
+    VfGroup,
+    VirtualFunction,
+)
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -15,8 +23,22 @@ def inventory(*names: str) -> Inventory:
     return Inventory(compile_costs(CostListing(present=names)))
 
 
-def policy_with_devices(*names: str) -> Policy:
+def policy_with_devices(*names: str, devices: DeviceInventory = EMPTY_INVENTORY) -> Policy:
     """Return the policy on 2 packages with 4 CPUs each, CPU 0 reserved, and these devices."""
     machine = describe({"packages": 2, "cores": 4})
     options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
-    return build_policy("topology-aware", machine, options, inventory(*names))
+    return build_policy("topology-aware", machine, options, inventory(*names), devices)
+
+
+def two_pairs() -> DeviceInventory:
+    """Return a GPU and a NIC with two VFs on each of two NUMA nodes."""
+    gpus = [
+        InventoryDevice("gpu", n, numa=n, pcie=f"{n}", uuid=f"GPU-{n}", resources={GPU_MEMORY: 80 << 30})
+        for n in (0, 1)
+    ]
+    nics = [InventoryDevice("rdma", n, numa=n, pcie=f"{n}", vf_groups=(VfGroup(_vfs(n)),)) for n in (0, 1)]
+    return DeviceInventory((*gpus, *nics))
+
+
+def _vfs(nic: int) -> tuple[VirtualFunction, ...]:
+    return tuple(VirtualFunction(number, f"0000:{nic + 1}0:00.{number + 1}") for number in (0, 1))

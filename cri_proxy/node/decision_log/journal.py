@@ -237,6 +237,15 @@ class Journal:
         parts += [f"not added by CDI: {problem}"] if problem else []
         self.records.happened(row, "devices", "; ".join(parts))
 
+    def allocation_named(self, row: Row, names: Sequence[str], unnamed: Sequence[str], problem: str) -> None:
+        """Keep which of a container's devices of the inventory CDI names to the runtime; log why none can be."""
+        if problem:
+            self.noted_of(row, events.DEVICES_MISSING, devices=", ".join(unnamed), reason=problem)
+        parts = [f"named to CDI: {', '.join(names)}"] if names else []
+        parts += [f"in no CDI specification: {', '.join(unnamed)}"] if unnamed and not problem else []
+        parts += [f"not named to CDI: {problem}"] if problem else []
+        self.records.happened(row, "devices", "; ".join(parts))
+
     def misread(self, row: Row, text: str) -> None:
         """Count and keep that systemd wrote a cpuset with reversed bytes: the log gets one line about all of them."""
         self.counters.add(catalog.DRIFTS, "put_back", "runc_masks")

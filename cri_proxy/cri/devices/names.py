@@ -1,0 +1,55 @@
+"""The CDI names of the inventory's devices, and the devices behind CDI names. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from policies.device_grants import DeviceGrant
+from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.plugin_variables import VF_UNITS
+
+OWN_VENDOR: Final = "cri-proxy.io"
+"""Of the kinds under which an operator may declare any device of the inventory."""
+VF_KIND: Final = f"{OWN_VENDOR}/vf"
+_NVIDIA: Final = "nvidia.com/gpu"
+
+
+def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
+    """Return the CDI names that may stand for a device, the best one first; of a VF only its own.
+
+    >>> names_of(DeviceGrant("gpu", 0, 100), DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
+    ('nvidia.com/gpu=GPU-5a', 'nvidia.com/gpu=0', 'cri-proxy.io/gpu=0')
+    >>> names_of(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1"), DeviceInventory(()))
+    ('cri-proxy.io/vf=0000:51:00.1',)
+    """
+    if grant.vf:
+        return (f"{VF_KIND}={grant.vf}",)
+    device = next((device for device in inventory.devices if device.key == grant.key), None)
+    return _names(InventoryDevice(grant.kind, grant.minor) if device is None else device)
+
+
+def devices_named(names: Iterable[str], inventory: DeviceInventory) -> tuple[DeviceGrant, ...]:
+    """Return the devices that these CDI names are of, each once, as others chose them; other names are no matter.
+
+    >>> gpus = DeviceInventory((InventoryDevice("gpu", 0), InventoryDevice("gpu", 1)))
+    >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], gpus)]
+    ['gpu 1']
+    """
+    asked = frozenset(name.lower() for name in names)
+    found = []
+    for device in inventory.devices if asked else ():
+        if not asked.isdisjoint(map(str.lower, _names(device))):
+            found.append(DeviceGrant(device.kind, device.minor, WHOLE, is_given=True))
+        found += (
+            DeviceGrant(device.kind, device.minor, VF_UNITS, vf=vf.bus, is_given=True)
+            for group in device.vf_groups
+            for vf in group.vfs
+            if f"{VF_KIND}={vf.bus}" in asked
+        )
+    return tuple(found)
+
+
+def _names(device: InventoryDevice) -> tuple[str, ...]:
+    own = f"{OWN_VENDOR}/{device.kind}={device.minor}"
+    if device.kind != GPU:
+        return (own,)
+    return (*((f"{_NVIDIA}={device.uuid}",) if device.uuid else ()), f"{_NVIDIA}={device.minor}", own)

@@ -1,0 +1,43 @@
+"""Read which devices of the inventory others chose for a container: the kubelet with a device plugin. Pure.
+
+Their annotations and CDI names stand in the container's own configuration, where no pod can put any: the pod's own
+annotations are those of its sandbox.
+"""
+
+from collections.abc import Mapping
+
+from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
+from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.names import devices_named
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from policies.devices.model import DEVICE_TYPES, DeviceInventory
+from policies.devices.plugin_variables import PluginVariableError, read_annotated
+
+Problems = tuple[AnnotationProblem, ...]
+
+
+def given_devices(config: pb.ContainerConfig, inventory: DeviceInventory) -> tuple[tuple[DeviceGrant, ...], Problems]:
+    """Return the devices that this container was given, by type and minor, and what could not be read of them.
+
+    The annotations of the device plugin come first: they also name parts of devices.
+    """
+    annotated, problems = annotated_devices(config.annotations)
+    found = {(grant.key, grant.vf): grant for grant in annotated}
+    for grant in devices_named(cdi_names(config), inventory):
+        found.setdefault((grant.key, grant.vf), grant)
+    return tuple(sorted(found.values(), key=_order)), problems
+
+
+def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant, ...], Problems]:
+    """Return the devices that the annotations of a container name, and what could not be read."""
+    try:
+        found = read_annotated(annotations)
+    except PluginVariableError as error:
+        return (), (AnnotationProblem(error.name, cut(error.value), error.problem),)
+    given = (DeviceGrant(each.kind, each.minor, each.units, vf=each.vf, is_given=True) for each in found)
+    return tuple(sorted(given, key=_order)), ()
+
+
+def _order(grant: DeviceGrant) -> tuple[int, int, str]:
+    return DEVICE_TYPES.index(grant.kind), grant.minor, grant.vf

@@ -1,0 +1,112 @@
+"""Tell a container which devices of the inventory were allocated to it: variables, Koordinator's annotation. Pure.
+
+Source: Koordinator's ``scheduling.koordinator.sh/device-allocated``, which its scheduler leaves on a pod; here it is on
+the container. NVIDIA_VISIBLE_DEVICES is read by NVIDIA's container toolkit.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from policies.devices.annotations import DOMAIN
+from policies.devices.demand import GPU_CORE, GPU_MEMORY_RATIO, OTHERS
+from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.plugin_variables import PluginDevice, allocated_variables
+from policies.devices.usage import taken
+
+DEVICE_ALLOCATED: Final = f"{DOMAIN}/device-allocated"
+VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"
+
+_RESOURCE_OF: Final = {kind: name for name, kind in OTHERS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTexts:
+    """What goes into the configuration of a container: variables by name, in place of its own of these names.
+
+    ``annotation`` is the text of DEVICE_ALLOCATED; '' = none, and one that comes along stays.
+    """
+
+    variables: tuple[tuple[str, str], ...] = ()
+    annotation: str = ""
+
+
+def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -> DeviceTexts:
+    """Return what tells a container of its devices; nothing of types all of whose devices others chose.
+
+    They have told it themselves, in words that may be their own.
+    """
+    kinds = {grant.kind for grant in allocated if not grant.is_given}
+    if not kinds:
+        return DeviceTexts()
+    devices = {device.key: device for device in inventory.devices}
+    variables = allocated_variables(
+        PluginDevice(grant.kind, grant.minor, grant.vf, WHOLE if grant.vf else grant.amount)
+        for grant in allocated
+        if grant.kind in kinds
+    )
+    if GPU in kinds:
+        gpus = (devices.get(grant.key, InventoryDevice(GPU, grant.minor)) for grant in allocated if grant.kind == GPU)
+        variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in gpus)
+    return DeviceTexts(tuple(sorted(variables.items())), allocated_text(allocated, inventory))
+
+
+def allocated_text(allocated: Iterable[DeviceGrant], inventory: DeviceInventory) -> str:
+    """Return all devices of a container in Koordinator's format, as JSON.
+
+    >>> nic = InventoryDevice("rdma", 1, uuid="0000:51:00.0")
+    >>> allocated_text([DeviceGrant("rdma", 1, 50)], DeviceInventory((nic,)))
+    '{"rdma":[{"minor":1,"id":"0000:51:00.0","resources":{"koordinator.sh/rdma":"50"}}]}'
+    """
+    devices = {device.key: device for device in inventory.devices}
+    found: dict[str, list[dict[str, object]]] = {}
+    for grant in allocated:
+        device = devices.get(grant.key, InventoryDevice(grant.kind, grant.minor))
+        entry: dict[str, object] = {"minor": grant.minor}
+        if device.uuid:
+            entry["id"] = device.uuid
+        entry["resources"] = {name: str(amount) for name, amount in _resources(grant, device).items()}
+        if grant.vf:
+            entry["extension"] = {"vfs": [_vf(grant.vf, device)]}
+        found.setdefault(grant.kind, []).append(entry)
+    return json.dumps(found, separators=(",", ":"))
+
+
+def write_texts(config: pb.ContainerConfig, texts: DeviceTexts) -> None:
+    """Set variables and annotation. A pod's value of NVIDIA_VISIBLE_DEVICES would show it the GPUs of others."""
+    if texts.variables:
+        set_variables(config, texts.variables)
+    if texts.annotation:
+        config.annotations[DEVICE_ALLOCATED] = texts.annotation
+
+
+def set_variables(config: pb.ContainerConfig, variables: Sequence[tuple[str, str]]) -> None:
+    """Set these variables, in place of any values that they have."""
+    names = {name for name, _ in variables}
+    others = [env for env in config.envs if env.key not in names]
+    if len(others) < len(config.envs):
+        kept = [pb.KeyValue.FromString(env.SerializeToString()) for env in others]
+        del config.envs[:]
+        config.envs.extend(kept)
+    for name, value in variables:
+        config.envs.add(key=name, value=value.encode())
+
+
+def _resources(grant: DeviceGrant, device: InventoryDevice) -> dict[str, int]:
+    """Return what is taken of a device by the names of its own resources, as Koordinator's scheduler writes them."""
+    if grant.kind != GPU:
+        return {_RESOURCE_OF[grant.kind]: grant.amount}
+    units, memory = taken(grant, device)
+    total_bytes = device.resources.get(GPU_MEMORY, 0)
+    amounts = {GPU_CORE: units, GPU_MEMORY: int(memory * total_bytes / WHOLE), GPU_MEMORY_RATIO: ceil(memory)}
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _vf(bus: str, device: InventoryDevice) -> dict[str, object]:
+    minors = (vf.minor for group in device.vf_groups for vf in group.vfs if vf.bus == bus)
+    minor = next(minors, None)
+    return {"busID": bus} if minor is None else {"minor": minor, "busID": bus}

@@ -1,0 +1,62 @@
+"""Take note of the inventory's devices that a new container was given, and name those that it is allocated."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cri_proxy.cri.devices.names import names_of
+from cri_proxy.cri.devices.plugin_devices import given_devices
+from cri_proxy.cri.devices.texts import DeviceTexts, device_texts
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import ReadRequest
+from cri_proxy.file_workers import FilesFailed
+from cri_proxy.foreign_text import admit
+from cri_proxy.intercept.reader import DeclaredOf
+from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Reservation
+from policies.device_grants import DeviceGrant
+
+
+class InventoryDevices:
+    """What containers that are created on this node have of the inventory in force."""
+
+    def __init__(self, context: Context) -> None:
+        """Ask the policy in force of this node each time: its inventory is reloaded."""
+        self._context = context
+
+    def with_given(self, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
+        """Return the request with the devices that others chose for it."""
+        given, problems = given_devices(config, self._context.ledger.policy.devices)
+        if not given and not problems:
+            return found
+        request = replace(found.request, given=given)
+        return replace(found, request=request, problems=(*found.problems, *problems))
+
+    async def cdi_names(self, reservation: Reservation, declared_of: DeclaredOf) -> tuple[str, ...]:
+        """Return the CDI names of the devices that were allocated to it, as far as they are declared, and note them.
+
+        Those that others chose for it are named already. Where the specifications do not answer, it knows what it has
+        from its variables alone.
+        """
+        allocated = self._allocated(reservation)
+        if not allocated:
+            return ()
+        inventory = self._context.ledger.policy.devices
+        candidates = [names_of(grant, inventory) for grant in allocated]
+        declared: frozenset[str] = frozenset()
+        problem = ""
+        try:
+            declared = frozenset(await declared_of([name for names in candidates for name in names]))
+        except FilesFailed as error:
+            problem = admit(str(error))
+        names = [next((name for name in names if name in declared), "") for names in candidates]
+        untold = [str(grant) for grant, name in zip(allocated, names, strict=True) if not name]
+        found = tuple(dict.fromkeys(filter(None, names)))
+        self._context.journal.allocation_named(reservation.row, found, untold, problem)
+        return found
+
+    def texts(self, reservation: Reservation) -> DeviceTexts:
+        """Return what tells the container of its devices."""
+        return device_texts(reservation.decision.grant.allocated, self._context.ledger.policy.devices)
+
+    def _allocated(self, reservation: Reservation) -> Sequence[DeviceGrant]:
+        return [grant for grant in reservation.decision.grant.allocated if not grant.is_given]

@@ -1,0 +1,26 @@
+from cri_proxy.cri.devices.plugin_devices import annotated_devices, given_devices
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from tests.fakes.device_policy import two_pairs
+
+NODE = two_pairs()
+
+
+def test_the_annotations_of_the_plugin_tell_of_parts_and_names_of_the_rest() -> None:
+    config = pb.ContainerConfig(annotations={"allocated.cri-proxy.io/rdma": "1@0000:20:00.1", "other": "x"})
+    config.CDI_devices.add(name="nvidia.com/gpu=GPU-1")
+    config.CDI_devices.add(name="cri-proxy.io/vf=0000:20:00.1")
+    gpu = DeviceGrant("gpu", 1, 100, is_given=True)
+    vf = DeviceGrant("rdma", 1, 1, vf="0000:20:00.1", is_given=True)
+    assert given_devices(config, NODE) == ((gpu, vf), ())
+
+
+def test_a_variable_alone_gives_nothing_since_a_pod_can_write_it() -> None:
+    config = pb.ContainerConfig(envs=[pb.KeyValue(key="CRI_PROXY_ALLOCATED_GPU", value=b"0,1")])
+    assert given_devices(config, NODE) == ((), ())
+
+
+def test_an_annotation_that_cannot_be_read_is_reported_with_its_name() -> None:
+    given, (problem,) = annotated_devices({"allocated.cri-proxy.io/gpu": "0,x"})
+    assert given == ()
+    assert str(problem).startswith("annotation allocated.cri-proxy.io/gpu: '0,x': expected MINOR")

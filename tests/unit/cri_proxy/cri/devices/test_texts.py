@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from cri_proxy.cri.devices.texts import DEVICE_ALLOCATED, DeviceTexts, allocated_text, device_texts, write_texts
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from policies.devices.model import DeviceInventory
+from tests.fakes.device_policy import two_pairs
+
+NODE = two_pairs()
+GPU0, GPU1 = (DeviceGrant("gpu", n, 100, resources=(("nvidia.com/gpu", 1),)) for n in (0, 1))
+GIVEN = DeviceGrant("gpu", 0, 100, is_given=True)
+VF = DeviceGrant("rdma", 1, 1, vf="0000:20:00.2", resources=(("koordinator.sh/rdma", 1),))
+
+
+def said(*grants: DeviceGrant) -> dict[str, str]:
+    return dict(device_texts(grants, NODE).variables)
+
+
+def test_a_container_is_told_its_devices_by_type_and_its_gpus_by_uuid() -> None:
+    assert said(GPU0, GPU1, VF) == {
+        "CRI_PROXY_ALLOCATED_GPU": "0,1",
+        "CRI_PROXY_ALLOCATED_RDMA": "1@0000:20:00.2",
+        "NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1",
+    }
+
+
+def test_gpus_without_an_identifier_are_told_by_their_minors() -> None:
+    texts = device_texts([GPU1], DeviceInventory(()))
+    assert dict(texts.variables)["NVIDIA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_share_is_told_with_its_units() -> None:
+    assert said(DeviceGrant("gpu", 1, 25))["CRI_PROXY_ALLOCATED_GPU"] == "1:25"
+
+
+def test_what_others_chose_is_theirs_to_tell() -> None:
+    assert device_texts([GIVEN], NODE) == DeviceTexts()
+    assert said(GIVEN, VF) == {"CRI_PROXY_ALLOCATED_RDMA": "1@0000:20:00.2"}
+    assert said(GIVEN, GPU1)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-1"
+
+
+@pytest.mark.parametrize(
+    ("grant", "entry"),
+    [
+        (
+            GPU1,
+            {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": f"{80 << 30}"}
+            | {"koordinator.sh/gpu-memory-ratio": "100"},
+        ),
+        (
+            DeviceGrant("gpu", 1, 50, resources=(("koordinator.sh/gpu-memory", 40 << 30),)),
+            {"koordinator.sh/gpu-memory": f"{40 << 30}", "koordinator.sh/gpu-memory-ratio": "50"},
+        ),
+        (DeviceGrant("rdma", 1, 30), {"koordinator.sh/rdma": "30"}),
+    ],
+)
+def test_the_annotation_has_amounts_as_koordinator_writes_them(grant: DeviceGrant, entry: dict[str, str]) -> None:
+    assert json.loads(allocated_text([grant], NODE))[grant.kind][0]["resources"] == entry
+
+
+def test_the_annotation_has_devices_by_type_with_identifiers_and_vfs() -> None:
+    found = json.loads(allocated_text([GPU0, VF], NODE))
+    assert list(found) == ["gpu", "rdma"]
+    assert (found["gpu"][0]["minor"], found["gpu"][0]["id"]) == (0, "GPU-0")
+    assert found["rdma"][0]["extension"] == {"vfs": [{"minor": 1, "busID": "0000:20:00.2"}]}
+
+
+def test_values_of_the_pod_are_replaced_and_all_others_stay() -> None:
+    config = pb.ContainerConfig(annotations={DEVICE_ALLOCATED: "forged", "kept": "yes"})
+    config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=b"all")
+    config.envs.add(key="HOME", value=b"/")
+    write_texts(config, device_texts([GPU1], NODE))
+    assert [(env.key, env.value) for env in config.envs] == [
+        ("HOME", b"/"),
+        ("CRI_PROXY_ALLOCATED_GPU", b"1"),
+        ("NVIDIA_VISIBLE_DEVICES", b"GPU-1"),
+    ]
+    assert config.annotations["kept"] == "yes" and config.annotations[DEVICE_ALLOCATED].startswith('{"gpu"')
+
+
+def test_nothing_is_written_where_nothing_was_allocated() -> None:
+    config = pb.ContainerConfig(annotations={DEVICE_ALLOCATED: "the scheduler's"})
+    before = config.SerializeToString(deterministic=True)
+    write_texts(config, device_texts([GIVEN], NODE))
+    assert config.SerializeToString(deterministic=True) == before

@@ -1,0 +1,139 @@
+"""What becomes of the inventory's devices when containers are created, restarted, resized and removed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.kubelet import RunningPod
+from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
+from cri_proxy.file_workers import FilesFailed
+from cri_proxy.intercept.reader import DeclaredOf
+from cri_proxy.state.decisions import DecisionRecord
+from cri_proxy.state.memory_store import MemoryStore
+from tests.fakes.device_policy import policy_with_devices, two_pairs
+from tests.fakes.site import Site, opened
+
+OWNS = guaranteed("c", 1000)
+ASKS = {
+    "cri-proxy.io/device-resources": "nvidia.com/gpu=1,rdma=1",
+    "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}',
+    "scheduling.koordinator.sh/device-allocate-hint": '{"rdma": {"vfSelector": {}}}',
+}
+
+
+class InventorySite(Site):
+    """A site with a GPU and a NIC with two VFs on each of two nodes."""
+
+    def __init__(self) -> None:
+        super().__init__(policy_with_devices(devices=two_pairs()))
+
+    async def declare(self, declared_of: DeclaredOf) -> None:
+        self.interceptor.use_reader(replace(self.interceptor._reader, declared_of=declared_of))
+
+
+async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if not name.startswith("nvidia.com"))
+
+
+async def hanging(names: Sequence[str]) -> tuple[str, ...]:
+    raise FilesFailed("CDI specifications", "has not answered for 1 s")
+
+
+def config(site: Site, pod: RunningPod) -> pb.ContainerConfig:
+    return site.runtime.node.containers[pod.container_id("c")].config
+
+
+def variables(site: Site, pod: RunningPod) -> dict[str, str]:
+    envs = config(site, pod).envs
+    return {env.key: env.value.decode() for env in envs if env.key.startswith(("CRI_PROXY_", "NVIDIA_"))}
+
+
+def held(site: Site, container_id: str) -> list[str]:
+    return [str(device) for device in site.row(container_id).grant.allocated]
+
+
+def said(site: Site, pod: RunningPod) -> list[str]:
+    record = site.journal.records.get(site.row(pod.container_id("c")).key)
+    assert isinstance(record, DecisionRecord)
+    return [entry.text for entry in record.history if entry.what == "devices"]
+
+
+async def test_a_container_gets_devices_that_go_together_and_is_told() -> None:
+    async with opened(InventorySite()) as site:
+        pod = await site.run("a", OWNS, **ASKS)
+        assert held(site, pod.container_id("c")) == ["gpu 0", "rdma 0 VF 0000:10:00.1"]
+        assert variables(site, pod) == {
+            "CRI_PROXY_ALLOCATED_GPU": "0",
+            "CRI_PROXY_ALLOCATED_RDMA": "0@0000:10:00.1",
+            "NVIDIA_VISIBLE_DEVICES": "GPU-0",
+        }
+        told = json.loads(config(site, pod).annotations["scheduling.koordinator.sh/device-allocated"])
+        assert [(kind, [entry["minor"] for entry in entries]) for kind, entries in told.items()] == [
+            ("gpu", [0]),
+            ("rdma", [0]),
+        ]
+
+
+async def test_the_cpus_are_where_the_devices_are() -> None:
+    async with opened(InventorySite()) as site:
+        await site.run("a", OWNS, **ASKS)
+        second = await site.run("b", OWNS, **ASKS)
+        assert held(site, second.container_id("c")) == ["gpu 1", "rdma 1 VF 0000:20:00.1"]
+        node = site.policy.machine.nodes[1]
+        assert site.row(second.container_id("c")).grant.owned <= node.cpus
+
+
+async def test_the_first_declared_cdi_name_of_each_is_named_to_the_runtime() -> None:
+    async with opened(InventorySite()) as site:
+        await site.declare(all_declared)
+        pod = await site.run("a", OWNS, **ASKS)
+        names = [device.name for device in config(site, pod).CDI_devices]
+        assert names == ["cri-proxy.io/gpu=0", "cri-proxy.io/vf=0000:10:00.1"]
+        assert said(site, pod) == ["named to CDI: cri-proxy.io/gpu=0, cri-proxy.io/vf=0000:10:00.1"]
+
+
+async def test_without_specifications_it_knows_from_its_variables() -> None:
+    async with opened(InventorySite()) as site:
+        pod = await site.run("a", OWNS, **ASKS)
+        assert said(site, pod) == ["in no CDI specification: gpu 0, rdma 0 VF 0000:10:00.1"]
+        await site.declare(hanging)
+        late = await site.run("b", OWNS, **ASKS)
+        assert said(site, late) == ["not named to CDI: CDI specifications: has not answered for 1 s"]
+        assert "devices_missing" in site.log.warnings
+
+
+async def test_what_the_plugin_gave_is_held_and_not_told_again() -> None:
+    async with opened(InventorySite()) as site:
+        spec = PodSpec("a", (OWNS,))
+        sandbox_id = await site.kubelet.run_sandbox(spec)
+        request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+        request.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
+        first = RunningPod(spec, sandbox_id, (("c", await site.kubelet.create_as(request)),))
+        assert held(site, first.container_id("c")) == ["gpu 0"]
+        assert variables(site, first) == {}
+        second = await site.run("b", OWNS, **ASKS)
+        assert held(site, second.container_id("c"))[0] == "gpu 1"
+
+
+async def test_devices_survive_a_restart_and_a_lost_store() -> None:
+    async with opened(InventorySite()) as site:
+        other = await site.run("other", OWNS, **ASKS)
+        pod = await site.run("a", OWNS, **ASKS)
+        await site.kubelet.remove_pod(other.sandbox_id)
+        had = ["gpu 1", "rdma 1 VF 0000:20:00.1"]
+        await site.open()
+        assert held(site, pod.container_id("c")) == had
+        site.store = MemoryStore()
+        await site.open()
+        assert held(site, pod.container_id("c")) == had
+
+
+async def test_a_removed_container_gives_its_devices_back() -> None:
+    async with opened(InventorySite()) as site:
+        pods = [await site.run(name, OWNS, **ASKS) for name in ("a", "b")]
+        for pod in pods:
+            await site.kubelet.remove_pod(pod.sandbox_id)
+        await site.node.settle()
+        assert site.node.context.ledger.allocations.grants == ()
+        assert held(site, (await site.run("c", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
