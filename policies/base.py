@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Self
 
 from policies.alignment import Alignment, PodSums
+from policies.claims import CpuClaim
 from policies.device_grants import DeviceGrant, HeldDevices, sources_of
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
@@ -140,6 +141,7 @@ class Request:
     pod_sums: PodSums | None = None  # what hints are merged for under the scope pod
     alignment: Alignment | None = None  # set with the grant: the NUMA nodes that it is kept within
     given: tuple[DeviceGrant, ...] = ()  # devices of the inventory that others chose for it
+    claim: CpuClaim | None = None  # CPUs that others chose for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +185,12 @@ class Grant:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether it asked for CPU time and only shares, with none booked: there was no room for it."""
-        only_shares = self.kind is CpuKind.SHARED and self.request.pod.qos is not QosClass.BEST_EFFORT
-        return only_shares and self.booked_for_mcpu > 0 and not self.shared_mcpu
+        """Whether it asked for CPU time and only shares, with none booked: there was no room for it.
+
+        So it is with a container that has a claim and none of its CPUs.
+        """
+        asks = self.request.pod.qos is not QosClass.BEST_EFFORT and self.booked_for_mcpu > 0
+        return self.kind is CpuKind.SHARED and not self.shared_mcpu and (asks or self.request.claim is not None)
 
     @property
     def booked_for_mcpu(self) -> int:

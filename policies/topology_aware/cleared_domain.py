@@ -22,7 +22,7 @@ from policies.topology_aware.pinning import count_changed
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext
-from policies.topology_aware.supply.supply import Room, Supply, room_of
+from policies.topology_aware.supply.supply import Room, room_of
 
 SMALL_MCPU: Final = 1000
 """Shares that leave are small below this, together, for each domain that the container gets: what they run on elsewhere
@@ -124,12 +124,6 @@ def fewest_domains_of(context: PlacementContext, count: int) -> tuple[int, int, 
     """Return a lower bound of the domains of so many CPUs, wherever others move."""
     free = context.supply.shared[0] & ~context.supply.withheld
     return fewest_domains(context.tree.domains.root, free, count)
-
-
-def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
-    """Return the supply with these grants where they move to."""
-    homes = {g.container for g in moved}
-    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
 
 
 def _as_good(context: PlacementContext, ranking: Ranking, name: str) -> Iterator[list[int]]:

@@ -36,7 +36,8 @@ def _cpus_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options: 
     if not options.pin_cpu or grant.kind is CpuKind.PRESERVE:
         return 0
     owned, shared = grant.exclusive.mask | grant.isolated.mask, _shared_of(grant, supply, effective)
-    if (grant.request.preferences.threads or options.threads) is Threads.HIDE:
+    request = grant.request
+    if (request.preferences.threads or options.threads) is Threads.HIDE and request.claim is None:
         return _one_of_each_core(supply, owned, shared)
     return owned | shared
 

@@ -18,29 +18,28 @@ from policies.hardware.pools import Pool
 from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import place_aligned
+from policies.topology_aware.claims.place import place_claimed
 from policies.topology_aware.cleared_domain import (
     ClearedPools,
     better_choice,
     domains_of_choice,
     fewest_domains_of,
-    with_moved,
 )
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.device_choice.choice import refused
 from policies.topology_aware.device_choice.place import place_with_devices
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
-from policies.topology_aware.memory.home import local_memory
-from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from policies.topology_aware.memory.spill import spill_reasons, spilling
+from policies.topology_aware.memory.grant import memory_in, with_memory
+from policies.topology_aware.memory.plan import MemoryPlan
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.reserved.place import overflowed, with_reserved_back
-from policies.topology_aware.supply.context import PlacementContext, settled
+from policies.topology_aware.supply.context import PlacementContext, settled, with_moved
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import CpuSet
 
 
 def place(context: PlacementContext) -> Decision:
@@ -53,6 +52,8 @@ def place(context: PlacementContext) -> Decision:
     match context.demand.kind:
         case CpuKind.PRESERVE:
             return place_with_devices(context, _place_preserved)
+        case _ if context.request.claim is not None:
+            return place_with_devices(context, _place_claimed_with_reserved_back)
         case CpuKind.RESERVED:
             return place_with_devices(context, _place_off_or_on_reserved)
         case _:
@@ -90,6 +91,15 @@ def _place_preserved(context: PlacementContext) -> Decision:
     return Placed(grant, reasons=(why,))
 
 
+def _place_claimed_with_reserved_back(context: PlacementContext) -> Decision:
+    return with_reserved_back(context, _place_claimed)
+
+
+def _place_claimed(context: PlacementContext) -> Decision:
+    claim = context.request.claim
+    return _search(context) if claim is None else place_claimed(context, claim)
+
+
 def _place_off_or_on_reserved(context: PlacementContext) -> Decision:
     return overflowed(context, _place_in_pool) or _place_reserved(context)
 
@@ -110,7 +120,7 @@ def _place_reserved(context: PlacementContext) -> Decision:
     if not context.supply.reserved_set():
         return Rejected(reasons.NOTHING_SHARED)
     root = context.tree.root
-    memory = _memory_in(context, root, ())
+    memory = memory_in(context, root, ())
     if isinstance(memory, Reason):
         return Rejected(memory)
     grant = Grant(
@@ -223,7 +233,7 @@ def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | N
     """Return the refusal for want of memory under a strict preference; None if no pool has the CPUs."""
     for i in ranking.order:
         if ranking.offers[i].fits and not ranking.keys[i].fits:
-            memory = _memory_in(context, context.tree.pools[i], ())
+            memory = memory_in(context, context.tree.pools[i], ())
             return Rejected(memory, ranked_pools(context, ranking, None)) if isinstance(memory, Reason) else None
     return None
 
@@ -232,24 +242,11 @@ def _first_placement(context: PlacementContext, ranking: Ranking, choices: Itera
     """Return the best placement with CPUs and, under a strict preference, memory; None if no pool has the CPUs."""
     refused = None
     for found in choices:
-        memory = _memory_in(context, found.pool, found.moved, found.taken)
+        memory = memory_in(context, found.pool, found.moved, CpuSet(found.taken.exclusive | found.taken.isolated))
         if not isinstance(memory, Reason):
             return _placement(context, ranking, found, memory)
         refused = refused or Rejected(memory, ranked_pools(context, ranking, None))
     return refused
-
-
-def _memory_in(
-    context: PlacementContext, pool: Pool, moved: tuple[Grant, ...], taken: Taken | None = None
-) -> MemoryPlan | Reason:
-    """Plan the container's memory in this pool, beside the others as ``moved`` leaves them."""
-    by_container = {g.container: g for g in moved}
-    others = [by_container.get(g.container, g) for g in context.others] if moved else context.others
-    supply = with_moved(context, moved) if moved else context.supply
-    owned = CpuSet(taken.exclusive | taken.isolated) if taken is not None else CpuSet()
-    held = context.own.mems if context.own is not None else NodeSet()
-    local = local_memory(context.tree.machine, pool, owned, shares=bool(context.demand.shared_mcpu))
-    return plan_memory(supply, others, context.request, local, held=held)
 
 
 def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice]:
@@ -335,18 +332,11 @@ def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, m
         exclusive=CpuSet(taken.exclusive),
         isolated=CpuSet(taken.isolated),
         shared_mcpu=demand.shared_mcpu,
-        mems=memory.mems,
         added=added_after(context, found.offer, taken),
-        is_cold=memory.is_cold,
     )
-    nodes, own = context.supply.memory.nodes, context.own
-    grant = spilling(nodes, grant, context.options, NodeSet() if own is None else own.spill)
-    # A grant that moves and is widened is in both: the widened one is of the moved one.
-    moved = {g.container: g for g in (*found.moved, *memory.widened)}
-    spills = spill_reasons(nodes, grant, context.options)
-    why = (*memory.reasons, *spills, *choice_reasons(context, ranking, found))
-    others = tuple(moved[key] for key in sorted(moved))
-    return Placed(grant, moved=others, reasons=why, ranking=ranked_pools(context, ranking, found))
+    placed = with_memory(context, grant, found.moved, memory)
+    why = (*placed.reasons, *choice_reasons(context, ranking, found))
+    return replace(placed, reasons=why, ranking=ranked_pools(context, ranking, found))
 
 
 def _kind(shared_mcpu: int, taken: Taken) -> CpuKind:

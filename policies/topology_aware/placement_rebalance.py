@@ -11,10 +11,9 @@ from typing import Final
 from policies.base import Allocations, CpuKind, Grant, Placed
 from policies.preferences import Threads
 from policies.topology_aware import reasons
-from policies.topology_aware.cleared_domain import with_moved
 from policies.topology_aware.pinning import pinning_of
 from policies.topology_aware.rebalance import better_among, rank_of
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import PlacementContext, with_moved
 from policies.topology_aware.supply.supply import Supply
 
 LOOKED_AT: Final = 2

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
+from policies.claims import CpuClaim
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
 from policies.topology_aware.supply.memory_account import promised_bytes
+from sysfs.cpuset import CpuSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +48,23 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
     bare = replace(request, pod_totals=None) if request.pod_totals is not None else request
     own = held.get(request.container)
     share = own.share if own is not None else None
-    totals = request.pod_totals
-    if (totals is None and share is None) or request.preferences.preserve_cpu:
+    totals, claim = request.pod_totals, request.claim
+    if (totals is None and share is None and claim is None) or request.preferences.preserve_cpu:
         return Arrival(bare)
     siblings = [g for g in siblings_of(held, request.container) if g.kind is not CpuKind.PRESERVE]
-    if totals is None:  # placed again as it is
+    if totals is None and (share is not None or claim is None):  # placed again as it is
         fellows = tuple(g for g in siblings if own is not None and g.shares_cpus_with(own))
         shares = {g.container: g.share for g in siblings if g.share is not None}
         return Arrival(bare, share, fellows, shares, is_again=True)
-    cpu = _cpu(bare, totals, siblings)
+    cpu = _cpu(bare, totals, siblings) if claim is None else _claimed_cpu(bare, claim, totals, siblings)
     memory = _memory(bare, totals, siblings)
     shares = {
         grant.container: PodShare(cpu.booked if cpu.has(grant) else None, memory.booked if memory.has(grant) else None)
         for grant in siblings
         if cpu.has(grant) or memory.has(grant)
     }
-    if totals.shares_cpu and not cpu.is_shared and cpu.others:
+    has_pods_figures = totals is not None and totals.shares_cpu
+    if has_pods_figures and not cpu.is_shared and (cpu.others or claim is not None):
         bare = replace(bare, cpu_request_mcpu=0)  # the others share all that is left: it asked for other CPUs
     fellows = tuple(grant for grant in siblings if cpu.has(grant))
     has_own_figures = not cpu.is_shared or cpu.booked == bare.cpu_request_mcpu
@@ -95,15 +98,29 @@ class _Shared:
         return grant.container in self.others
 
 
-def _cpu(request: Request, totals: PodTotals, siblings: list[Grant]) -> _Shared:
+def _claimed_cpu(request: Request, claim: CpuClaim, totals: PodTotals | None, siblings: list[Grant]) -> _Shared:
+    """Return who has the CPUs of the same claim, which are booked once; else who shares what it leaves of the pod's."""
+    mcpu = 1000 * len(claim.cpus)
+    keys = frozenset(grant.container for grant in siblings if grant.request.claim == claim and grant.owned)
+    if keys or totals is None:
+        return _Shared(keys, bool(keys), mcpu)
+    return _cpu(replace(request, cpu_request_mcpu=mcpu), replace(totals, shares_cpu=False), siblings)
+
+
+def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _Shared:
+    if totals is None:
+        return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)
     limit = totals.cpu_limit_mcpu
     if limit is not None and any(grant.request.cpu_limit_mcpu is None for grant in siblings):
         return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)  # a sum over containers
-    sharing = [grant for grant in siblings if grant.shares_cpus or _has_all_cpu(grant, request, totals)]
+    unclaimed = [grant for grant in siblings if grant.request.claim is None]
+    sharing = [grant for grant in unclaimed if grant.shares_cpus or _has_all_cpu(grant, request, totals)]
     is_alike = all(_wants_alike(grant.request.preferences, request.preferences) for grant in sharing)
     is_shared = totals.shares_cpu and is_alike
     keys = frozenset(grant.container for grant in sharing)
-    own_mcpu = sum(grant.request.cpu_request_mcpu for grant in siblings if grant.container not in keys)
+    own_mcpu = sum(grant.request.cpu_request_mcpu for grant in unclaimed if grant.container not in keys)
+    claimed = CpuSet.of_masks(grant.owned.mask for grant in siblings if grant.request.claim is not None)
+    own_mcpu += 1000 * len(claimed)
     if not is_shared:
         own_mcpu += request.cpu_request_mcpu if is_alike or not totals.shares_cpu else 0
     return _Shared(keys, is_shared, max(0, totals.cpu_request_mcpu - own_mcpu))
@@ -123,9 +140,9 @@ def _wants_alike(one: Preferences, other: Preferences) -> bool:
     return plain == others
 
 
-def _memory(request: Request, totals: PodTotals, siblings: list[Grant]) -> _Shared:
-    limit, promised = totals.memory_limit_bytes, promised_bytes(request)
-    if limit is None or any(grant.request.memory_limit_bytes is None for grant in siblings):
+def _memory(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _Shared:
+    limit, promised = totals.memory_limit_bytes if totals is not None else None, promised_bytes(request)
+    if totals is None or limit is None or any(grant.request.memory_limit_bytes is None for grant in siblings):
         return _Shared(frozenset(), is_shared=False, booked=promised)
     keys = frozenset(grant.container for grant in siblings if _has_all_memory(grant, limit))
     own_bytes = sum(promised_bytes(grant.request) for grant in siblings if grant.container not in keys)

@@ -30,6 +30,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.reinstate import claims_first
 from policies.topology_aware.supply.context import settled
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet
@@ -157,13 +158,19 @@ class PodSharing(Policy):
         owner = _owner_in(view, key)
         mcpu = was.request.cpu_request_mcpu
         grows_memory = promised_bytes(owner.request) > promised_bytes(was.request)
+        claimed = CpuSet() if arrival.joins or arrival.request.claim is None else arrival.request.claim.cpus
         if (
-            owner.request.cpu_request_mcpu == mcpu
+            owner.owned.isdisjoint(claimed)
+            and owner.request.cpu_request_mcpu == mcpu
             and owner.request.huge_pages == was.request.huge_pages
             and not grows_memory
         ):
             return shared
-        decision = self._inner.decide(view.owners, replace(owner.request, previous=owner.as_running))
+        previous = owner.as_running
+        if previous is not None and claimed:  # what it has got before the claim was known, it gives up
+            previous = replace(previous, owned=previous.owned - claimed)
+        owners = replace(view.owners, withheld=view.owners.withheld | claimed) if claimed else view.owners
+        decision = self._inner.decide(owners, replace(owner.request, previous=previous))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
         own = held.get(arrival.request.container)
@@ -237,7 +244,7 @@ class PodSharing(Policy):
         for request in late:
             kept = kept.without(request.container)
         requests = (*late, *requests)
-        one_by_one = any(request.pod_totals is not None for request in requests)
+        one_by_one = any(request.pod_totals is not None or request.claim is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
         devices = {grant.container: grant.held for grant in held.grants}
         return self._added(done, requests, devices) if one_by_one else done
@@ -272,7 +279,7 @@ class PodSharing(Policy):
     ) -> Reinstated:
         """Place the requests one by one, with the devices that they have: which of them share shows with each."""
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
-        for request in requests:
+        for request in claims_first(requests):
             had = devices.get(request.container, NOTHING_HELD) if request.previous is None else request.previous.held
             decision = self._decide(held, arrival_of(held, request), partial(self._inner.decide_running, devices=had))
             if isinstance(decision, Placed):

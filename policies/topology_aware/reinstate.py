@@ -10,6 +10,8 @@ from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
+from policies.topology_aware.claims import reasons as claim_reasons
+from policies.topology_aware.claims.place import available_part
 from policies.topology_aware.device_choice import reasons as device_reasons
 from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.memory import reasons as memory_reasons
@@ -47,17 +49,23 @@ def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Rei
     work.rezone()
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request, old=grant)
-    for request in requests:
+    for request in claims_first(requests):
         work.add(work.resized(request), reasons.ADDED, keep=request)
     work.relieve()
     return work.result()
 
 
-def _urgency(grant: Grant) -> tuple[int, int, int, ContainerKey]:
-    """Return the order in which grants are kept, smallest first."""
+def claims_first(requests: Sequence[Request]) -> list[Request]:
+    """Return the requests with those first whose CPUs are decided: the others may have any."""
+    return sorted(requests, key=lambda request: request.claim is None)
+
+
+def _urgency(grant: Grant) -> tuple[bool, int, int, int, ContainerKey]:
+    """Return the order in which grants are kept, smallest first: those whose CPUs others chose, then by QoS class."""
     request = grant.request
     # A container that the policy none placed owns nothing; its request gives its size.
-    return (_QOS_ORDER[request.pod.qos], -len(grant.owned), -request.cpu_request_mcpu, grant.container)
+    order = _QOS_ORDER[request.pod.qos]
+    return (request.claim is None, order, -len(grant.owned), -request.cpu_request_mcpu, grant.container)
 
 
 class _Reinstatement:
@@ -125,6 +133,7 @@ class _Reinstatement:
     def add(self, request: Request, reason: Reason, *, keep: Request, old: Grant | None = None) -> None:
         """Place a container; ``keep`` is the request that its grant remembers, ``old`` what it runs on now."""
         devices = self._devices_of(keep, request, old)
+        request, short = self._of_what_is_left(request)
         placement = place(self._context(self._options, request, devices))
         if isinstance(placement, Rejected) and placement.reason.code == ReasonCode.STRICT_TOPOLOGY:
             lenient = replace(self._options, topology=TopologyOptions())  # it runs already
@@ -136,7 +145,20 @@ class _Reinstatement:
         grant = replace(placement.grant, request=settled(keep, placement.grant))
         self._moved(placement.moved)
         self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
-        self._replaced[keep.container] = reason
+        if short is None:
+            self._replaced[keep.container] = reason
+        else:
+            self._unplaced[keep.container] = short
+
+    def _of_what_is_left(self, request: Request) -> tuple[Request, Reason | None]:
+        """Return the request with what can be had of its claim, and why that is not all; of all or nothing as it is."""
+        claim = request.claim
+        if claim is None:
+            return request, None
+        left = CpuSet(available_part(self._tree, claim).mask & ~self._supply.owned)
+        if not left or left == claim.cpus:
+            return request, None
+        return replace(request, claim=replace(claim, cpus=left)), claim_reasons.cut(claim, left)
 
     def _context(self, options: TopologyAwareOptions, request: Request, devices: HeldDevices) -> PlacementContext:
         context = context_of(options, self._held, self._supply, request, self._catalog, self._allocator)
@@ -244,6 +266,11 @@ def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
 
 def _why_cpus_illegal(supply: Supply, grant: Grant) -> str:
     pool = supply.tree.named(grant.pool)
+    claim = grant.request.claim
+    if claim is not None and grant.owned:
+        wanted = CpuSet(available_part(supply.tree, claim).mask & ~supply.owned)
+        if grant.owned != wanted:
+            return f"of the CPUs {claim.cpus} that {claim.source} claims it has {grant.owned}, and can have {wanted}"
     if grant.exclusive.mask & ~pool.sharable:
         return f"CPUs {grant.exclusive} are not all available and unreserved in {grant.pool}"
     if grant.isolated.mask & ~pool.isolated:

@@ -65,6 +65,8 @@ def home_of(machine: Machine, nodes: MemoryNodes, local: LocalMemory, request: R
     """Return the home zone of a container with this memory at its CPUs."""
     wanted = wanted_kinds(request)
     asked = request.preferences.memory_kinds
+    if request.claim is not None and request.claim.mems.mask & nodes.every:
+        local = replace(local, mems=request.claim.mems.mask & nodes.every)
     mask = nodes.of_kinds(wanted)
     absent = tuple(kind for kind in asked if not nodes.of_kind(kind))
     # A cold start needs a pool with slow memory.
@@ -227,7 +229,8 @@ class Homes:
         return home_zone(self._supply, grant, self._home(grant, pool))
 
     def _home(self, grant: Grant, pool: str) -> Home:
-        if grant.request.hints or grant.owned or grant.request.alignment is not None:
+        request = grant.request
+        if request.hints or grant.owned or request.alignment is not None or request.claim is not None:
             return home_of_grant(self._supply, replace(grant, pool=pool))
         # Without devices, merged nodes or CPUs of its own the home follows from this key, the same for most of a pool.
         wanted = grant.request.preferences

@@ -6,8 +6,7 @@ from typing import Final
 
 from policies.base import CpuKind, Decision, Grant, Placed, Rejected
 from policies.topology_aware import reasons
-from policies.topology_aware.cleared_domain import with_moved
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import PlacementContext, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
 from sysfs.cpuset import CpuSet
 

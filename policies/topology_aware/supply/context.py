@@ -54,6 +54,12 @@ def context_of(
     return PlacementContext(tree, options, left, others, request, demand, own, catalog, allocator)
 
 
+def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:
+    """Return the supply with these grants of others where they move to."""
+    homes = {g.container for g in moved}
+    return context.supply.minus(*(g for g in context.others if g.container in homes)).plus(*moved)
+
+
 def settled(request: Request, grant: Grant) -> Request:
     """Return the request as it stays with this grant: within its NUMA nodes, near the devices chosen for it."""
     return near(aligned(request, grant.request.alignment), localities_of(grant.request, grant.device_sources))

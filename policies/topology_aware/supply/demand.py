@@ -74,6 +74,8 @@ def demand_of(request: Request, options: TopologyAwareOptions, threads_per_core:
     mcpu = 0 if request.pod.qos is QosClass.BEST_EFFORT else request.cpu_request_mcpu
     if preferences.preserve_cpu:
         return Demand(CpuKind.PRESERVE)
+    if request.claim is not None:
+        return Demand(CpuKind.SHARED, whole=len(request.claim.cpus))
     reserved = preferences.prefer_reserved
     if reserved is None:
         reserved = options.is_reserved_namespace(request.pod.namespace)

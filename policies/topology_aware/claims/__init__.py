@@ -1,0 +1,1 @@
+"""Containers whose CPUs another allocator has chosen (docs/placement.md, Choosing CPUs)."""

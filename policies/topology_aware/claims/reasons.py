@@ -1,0 +1,108 @@
+"""Sentences about CPUs that another allocator has chosen: which a container has, and why it cannot have them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from policies.base import Grant, Reason
+from policies.claims import CpuClaim
+from policies.hardware.pools import PoolTree
+from policies.topology_aware.reason_codes import ReasonCode
+from sysfs.cpuset import CpuSet
+
+_SHOWN: Final = 4  # owners in a sentence
+
+
+def cpus_text(cpus: CpuSet) -> str:
+    """Return CPUs in words.
+
+    >>> cpus_text(CpuSet.parse("3")), cpus_text(CpuSet.parse("0-3"))
+    ('CPU 3', 'CPUs 0-3')
+    """
+    return f"CPU{'' if len(cpus) == 1 else 's'} {cpus}"
+
+
+def _are(cpus: CpuSet) -> str:
+    return f"{cpus_text(cpus)} {'is' if len(cpus) == 1 else 'are'}"
+
+
+def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
+    """The container has the CPUs that the other allocator chose, or what can be had of them."""
+    return Reason(
+        ReasonCode.CLAIMED, f"{_are(grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
+    )
+
+
+def cut(claim: CpuClaim, left: CpuSet) -> Reason:
+    """A container that exists keeps what can be had of its claim."""
+    text = f"{claim.source} claims {cpus_text(claim.cpus)}, and {_are(claim.cpus - left)} not to be had"
+    return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {cpus_text(left)} until they are")
+
+
+def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:
+    """The other allocator chose another number of CPUs than the kubelet counts for the container."""
+    text = f"{claim.source} has {len(claim.cpus)} of them, where {requested_mcpu}m are requested"
+    return Reason(ReasonCode.CLAIM_SIZE, f"{text}: what was decided elsewhere counts")
+
+
+def contested(cpus: CpuSet) -> Reason:
+    """Containers that cri-proxy does not pin may run on CPUs of the claim."""
+    text = f"{cpus_text(cpus)}: containers with a cpuset of their own, which cri-proxy leaves alone, may run there too"
+    return Reason(ReasonCode.CLAIM_CONTESTED, text)
+
+
+def contested_by_stuck(claim: CpuClaim, cpus: CpuSet) -> Reason:
+    """Others cannot be moved away from the CPUs, and no others do."""
+    text = f"{_claims(claim, cpus)}, from which other containers could not be moved, and it may have no others"
+    return Reason(ReasonCode.CLAIM_REFUSED, f"{text}: restart or remove the containers that explain and status name")
+
+
+def unavailable(claim: CpuClaim, cpus: CpuSet, tree: PoolTree) -> Reason:
+    """Some of the CPUs are not on the machine, offline, reserved, or not available."""
+    machine, root = tree.machine, tree.root
+    missing = cpus - machine.online - machine.offline
+    if missing:
+        known = machine.online | machine.offline
+        return _refused(claim, missing, f"not on this machine, which has {known}: choose others in its allocator")
+    offline = cpus - machine.online
+    if offline:
+        return _refused(claim, offline, "offline: bring them online, or choose others in its allocator")
+    reserved = CpuSet(cpus.mask & root.reserved)
+    if reserved:
+        remedy = "reserve the same CPUs in its allocator, or change reservedResources"
+        return _refused(claim, reserved, f"reserved for the system: {remedy}")
+    remedy = "add them to availableResources, or choose others in its allocator"
+    return _refused(claim, CpuSet(cpus.mask & ~root.cpus), f"not among the available ones: {remedy}")
+
+
+def owned(claim: CpuClaim, cpus: CpuSet, others: Sequence[Grant]) -> Reason:
+    """Other containers own some of the CPUs."""
+    shared = CpuSet.of_masks(grant.owned.mask & cpus.mask for grant in others)
+    names = ", ".join(map(_owner, others[:_SHOWN]))
+    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    return _refused(claim, shared, f"owned by {names}{more}: end that, or choose others in its allocator")
+
+
+def _owner(grant: Grant) -> str:
+    by = grant.request.claim
+    return f"{grant.request.pod.name}/{grant.container.name}{f' (by {by.source})' if by is not None else ''}"
+
+
+def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
+    """Without the CPUs the shared ones do not cover what containers that share are granted."""
+    text = f"{claim.source} claims {cpus_text(cpus)}, and without them too few are left for containers that share"
+    return Reason(
+        ReasonCode.CLAIM_REFUSED, f"{text}, which were granted {granted_mcpu}m: end some, or claim fewer CPUs"
+    )
+
+
+def _claims(claim: CpuClaim, problem: CpuSet) -> str:
+    part = f", of which {_are(problem)}" if problem != claim.cpus else f", which {_is_or_are(problem)}"
+    return f"{claim.source} claims {cpus_text(claim.cpus)}{part}"
+
+
+def _is_or_are(cpus: CpuSet) -> str:
+    return "is" if len(cpus) == 1 else "are"
+
+
+def _refused(claim: CpuClaim, problem: CpuSet, why: str) -> Reason:
+    return Reason(ReasonCode.CLAIM_REFUSED, f"{_claims(claim, problem)} {why}")

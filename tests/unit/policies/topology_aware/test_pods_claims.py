@@ -1,0 +1,94 @@
+"""Claimed CPUs in pods of several containers: the same claim is owned together, the rest of the pod shares the rest."""
+
+from itertools import permutations
+
+import pytest
+
+from policies.base import Allocations, Placed, Rejected, Request
+from policies.claims import CpuClaim
+from policies.pod_share import PodTotals
+from policies.topology_aware.pods import PodSharing
+from sysfs.cpuset import CpuSet
+from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, request
+
+MACHINE = four_nodes()
+POLICY = PodSharing(MACHINE, options(MACHINE, "0"))
+STATUS = "scheduling.koordinator.sh/resource-status"
+GIB = 1 << 30
+
+
+def claimed(name: str, listed: str, mcpu: int = 1000, source: str = STATUS, **keys: object) -> Request:
+    return request(name, mcpu, GUARANTEED, claim=CpuClaim(CpuSet.parse(listed), source), **keys)
+
+
+def fill(*requests: Request, held: Allocations | None = None) -> Allocations:
+    held = held or Allocations()
+    for each in requests:
+        decision = POLICY.decide(held, each)
+        assert isinstance(decision, Placed), decision
+        held = held.with_grants(*decision.moved, decision.grant)
+        assert POLICY.pinnings(held)[each.container] == decision.pinning
+    return held
+
+
+def owned(held: Allocations) -> dict[str, str]:
+    return {grant.container.name: str(grant.owned) for grant in held.grants}
+
+
+def test_containers_of_a_pod_with_the_same_claim_own_its_cpus_together() -> None:
+    held = fill(claimed("p/a", "4-7"), claimed("p/b", "4-7", 3000), claimed("p/c", "4-7", 0))
+    assert set(owned(held).values()) == {"4-7"}
+    assert {str(pinning.cpus) for pinning in POLICY.pinnings(held).values()} == {"4-7"}
+
+
+def test_the_cpus_stay_until_the_last_container_of_the_claim_is_gone() -> None:
+    held = fill(request("s/c", 1500, BURSTABLE), claimed("p/a", "9-11"), claimed("p/b", "9-11"))
+    a, b, s = held.grants
+    assert POLICY.release(held, a.container) == ()
+    left = held.without(a.container)
+    assert [update.container for update in POLICY.release(left, b.container)] == [s.container]
+
+
+def test_containers_of_a_claim_are_each_promised_their_memory() -> None:
+    two = (claimed(f"p/{n}", "4-7", memory_request_bytes=GIB, memory_limit_bytes=GIB) for n in "ab")
+    held = fill(*two)
+    assert {view.name: view.memory_free_bytes for view in POLICY.pools(held)}["NUMA node #1"] == 0
+
+
+def test_another_pod_with_the_same_claim_is_refused() -> None:
+    held = fill(claimed("p/a", "4-7", source="DRA_CPUSET_x"))
+    decision = POLICY.decide(held, claimed("q/a", "4-7", source="DRA_CPUSET_x"))
+    assert isinstance(decision, Rejected)
+    assert "owned by p/a (by DRA_CPUSET_x)" in decision.reason.text
+
+
+def test_a_resize_changes_none_of_the_cpus_that_are_owned_together() -> None:
+    held = fill(claimed("p/a", "4-7"), claimed("p/b", "4-7"))
+    own = held.grants[1]
+    held = fill(claimed("p/b", "4-7", 2000, previous=own.as_running), held=held)
+    assert owned(held) == {"a": "4-7", "b": "4-7"}
+
+
+def test_a_restart_changes_nothing_of_a_claim_that_is_owned_together() -> None:
+    held = fill(claimed("p/a", "4-7"), claimed("p/b", "4-7"))
+    assert POLICY.reinstate(held).allocations == held
+
+
+def test_containers_without_grants_come_together_on_the_cpus_of_their_claim() -> None:
+    found = POLICY.reinstate(Allocations(), [request("o/c", 11000), claimed("p/a", "4-7"), claimed("p/b", "4-7")])
+    assert owned(found.allocations) == {"a": "4-7", "b": "4-7", "c": "1-3,8-15"}
+
+
+@pytest.mark.parametrize("order", tuple(permutations(range(3))))
+def test_the_rest_of_a_pod_shares_what_its_claims_leave(order: tuple[int, ...]) -> None:
+    """The pod's own request is the sum of its claims and of what the others need (the driver's recommendation)."""
+    totals = PodTotals(7000, 7000, shares_cpu=True)
+    three = (
+        claimed("p/one", "4-5", 7000, "DRA_CPUSET_1", cpu_limit_mcpu=7000, pod_totals=totals),
+        claimed("p/two", "12-14", 7000, "DRA_CPUSET_2", cpu_limit_mcpu=7000, pod_totals=totals),
+        request("p/rest", 7000, cpu_limit_mcpu=7000, pod_totals=totals),
+    )
+    found = owned(fill(*(three[i] for i in order)))
+    rest = CpuSet.parse(found["rest"])
+    assert (found["one"], found["two"], len(rest)) == ("4-5", "12-14", 2)
+    assert rest.isdisjoint(CpuSet.parse("4-5,12-14"))
