@@ -71,3 +71,12 @@ COST_FILES_NOT_KEPT: Final = "cost_files_not_kept"  # what they say could not be
 CONFIG_WRITTEN: Final = "config_written"  # config-agent: the host's copy equals the ConfigMap
 CONFIG_NOT_WRITTEN: Final = "config_not_written"  # config-agent: the former copy stays
 KUBELET_MANAGER: Final = "kubelet_manager"  # the kubelet pins CPUs or memory itself
+
+# The device plugin.
+REGISTERED: Final = "registered"  # the kubelet knows a resource
+NOT_REGISTERED: Final = "not_registered"  # tried again, with longer pauses, and when the kubelet has another socket
+ALLOCATED: Final = "allocated"  # the kubelet has given devices to a container
+ALLOCATION_REFUSED: Final = "allocation_refused"  # the kubelet asked for devices that cannot be had: the pod fails
+PREFERENCE_LATE: Final = "preference_late"  # the search for the best devices took too long: the kubelet takes any
+DEVICES_RELOADED: Final = "devices_reloaded"  # changed files of the device plugin are in force
+DEVICE_FILE_REJECTED: Final = "device_file_rejected"  # one of them cannot be used; its last good content stays

@@ -31,10 +31,11 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("doctor", True),
     ("reset", True),
     ("config-agent", False),
+    ("device-plugin", False),
     ("demo", True),
 )
 # Their modules are in the folder ``agents``.
-AGENTS = ("config-agent",)
+AGENTS = ("config-agent", "device-plugin")
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.

@@ -30,18 +30,21 @@ class KnownCloseness:
 def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) -> Chooser:
     """Return the chooser of a resource: by links if these have its GPUs, else by costs if these have its devices.
 
-    In a matrix a GPU has its minor as number, in costs a device is ``RESOURCE/gpu0``. Both are about whole devices.
+    Partitions of GPUs go before all. In a matrix a GPU has its minor as number, in costs a device is
+    ``RESOURCE/gpu0``. All of these are about whole devices.
     """
-    by_place = PlaceChooser(offered, known.partitions if offered.kind == GPU else None)
     if offered.offer.form is not OfferForm.WHOLE:
-        return by_place
+        return PlaceChooser(offered)
     minors = {name: device.part.minor for name, device in offered.devices.items()}
-    if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
-        return LinkChooser(known.links, minors)
     names = {name: f"{offered.kind}{minor}" for name, minor in minors.items()}
-    if known.costs is not None and _has_costs(known.costs, {f"{resource}/{name}" for name in names.values()}):
-        return RenamedChooser(CostChooser(known.costs, resource), names)
-    return by_place
+    found: Chooser = PlaceChooser(offered)
+    if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
+        found = LinkChooser(known.links, minors)
+    elif known.costs is not None and _has_costs(known.costs, {f"{resource}/{name}" for name in names.values()}):
+        found = RenamedChooser(CostChooser(known.costs, resource), names)
+    if offered.kind == GPU and known.partitions is not None:
+        found = PartitionChooser(minors, known.partitions, found)
+    return found
 
 
 def _has_costs(table: CostTable, names: set[str]) -> bool:
@@ -66,36 +69,40 @@ class RenamedChooser:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceChooser:
-    """Prefers the devices on the fewest NUMA nodes, then PCIe groups, those in use before idle ones, lowest numbers.
+class PartitionChooser:
+    """Prefers the best partition of GPUs that can be had; where none can, what ``otherwise`` prefers."""
 
-    GPUs with a partition table make up the best of its partitions where one can be had. Shares are taken of as few
-    devices as possible, virtual functions of as many. Exact; the order in which devices are named does not matter.
-    """
-
-    offered: OfferedDevices
-    partitions: PartitionRule | None = None
+    minors: Mapping[str, int]
+    rule: PartitionRule
+    otherwise: Chooser
 
     def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
         """Return the preferred set of this size, with all of ``included``; empty where there is none."""
-        devices = self.offered.devices
-        free = {name for name in available if name in devices}
+        ids = {self.minors[name]: name for name in available if name in self.minors}
+        for found in ranked_partitions(self.rule, size, frozenset(ids)):
+            names = tuple(ids[minor] for minor in sorted(found.minors))
+            if set(included) <= set(names):
+                return names
+        return self.otherwise.choose(available, included, size)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceChooser:
+    """Prefers the devices on the fewest NUMA nodes, then PCIe groups, those in use before idle ones, lowest numbers.
+
+    Shares are taken of as few devices as possible, virtual functions of as many. Exact; the order in which devices are
+    named does not matter.
+    """
+
+    offered: OfferedDevices
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none."""
+        free = {name for name in available if name in self.offered.devices}
         must = set(included)
         if not must <= free or not len(must) <= size <= len(free):
             return ()
-        partition = self._partition(free, must, size)
-        return partition or self._spread(free, must, size)
-
-    def _partition(self, free: set[str], must: set[str], size: int) -> tuple[str, ...]:
-        """Return the best partition of GPUs that are offered whole; empty where none can be had."""
-        if self.partitions is None or self.offered.offer.form is not OfferForm.WHOLE:
-            return ()
-        ids = {self.offered.devices[name].part.minor: name for name in free}
-        for found in ranked_partitions(self.partitions, size, frozenset(ids)):
-            names = tuple(ids[minor] for minor in sorted(found.minors))
-            if must <= set(names):
-                return names
-        return ()
+        return self._spread(free, must, size)
 
     def _spread(self, free: set[str], must: set[str], size: int) -> tuple[str, ...]:
         members: dict[int, list[OfferedDevice]] = {}

@@ -41,6 +41,9 @@ class DeviceOffer:
     shares: int = 1
 
 
+WHOLE_DEVICES: Final = DeviceOffer()
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedDevice:
     """What one id stands for. ``part`` has the units of this id alone.

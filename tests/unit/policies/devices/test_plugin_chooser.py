@@ -72,11 +72,12 @@ def test_virtual_functions_are_taken_of_many_devices_of_a_pcie() -> None:
 
 def test_gpus_come_as_a_partition_where_one_is_free() -> None:
     table = [GpuPartition((0, 2), 1), GpuPartition((1, 3), 2)]
-    devices = inventory(*(gpu(minor) for minor in range(4)), partitions=table)
-    chooser = PlaceChooser(gpus(devices), partition_rule(devices, {"gpu-partition-policy": "Honor"}, None))
+    devices = inventory(*(gpu(minor) for minor in range(5)), partitions=table)
+    rule = partition_rule(devices, {"gpu-partition-policy": "Honor"}, None)
+    chooser = chooser_of(gpus(devices), RESOURCE, KnownCloseness(kep_690(), partitions=rule))
     assert chooser.choose(ids(0, 1, 2, 3), (), 2) == ids(1, 3)
     assert chooser.choose(ids(0, 1, 2, 3), ids(0), 2) == ids(0, 2)
-    assert chooser.choose(ids(0, 1), (), 2) == ids(0, 1)
+    assert chooser.choose(ids(0, 1, 4), (), 2) == ids(0, 4)
 
 
 places = st.lists(st.tuples(st.sampled_from([0, 1, None]), st.sampled_from(["a", "b", "c", None])), max_size=6)

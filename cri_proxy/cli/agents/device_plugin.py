@@ -1,0 +1,95 @@
+"""``cri-proxy device-plugin``: offer the devices of a node to the kubelet, as one resource for each type."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
+    from cri_proxy.kubelet.device_plugin.settings import PluginSettings
+
+HELP = "offer GPUs, NICs and other devices to the kubelet, and tell it which of them go together"
+EXAMPLE = """\
+cri-proxy device-plugin --inventory /etc/cri-proxy/devices.yaml
+cri-proxy device-plugin --inventory scan --resource gpu=nvidia.com/gpu --links /etc/cri-proxy/links.txt
+cri-proxy device-plugin --inventory scan --resource rdma=example.com/vf --offer rdma=vfs"""
+
+SCAN = "scan"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--inventory",
+        required=True,
+        metavar="FILE|scan",
+        help="a file that lists the devices; scan: the PCI devices of this machine",
+    )
+    parser.add_argument(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="TYPE=NAME",
+        help="offer this type (gpu, rdma, fpga) under this name, and no type that is not named; several may be given "
+        "(default: each type that there is, as cri-proxy.io/TYPE)",
+    )
+    parser.add_argument(
+        "--offer",
+        action="append",
+        default=[],
+        metavar="TYPE=FORM",
+        help="whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
+        "device is offered N times",
+    )
+    parser.add_argument("--links", type=Path, metavar="FILE", help="what nvidia-smi topo -m prints: linked GPUs first")
+    parser.add_argument(
+        "--costs", type=Path, metavar="FILE", help="a cost file: devices that are near each other first"
+    )
+    parser.add_argument(
+        "--plugin-dir", type=Path, metavar="DIR", help="the kubelet's (default: /var/lib/kubelet/device-plugins)"
+    )
+    parser.add_argument(
+        "--sysfs-root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="the directory that holds sys, etc and var: of the devices of a scan, and of CDI files (default: /)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT. Raises ConfigError for options and files that cannot be used."""
+    import asyncio
+
+    settings = settings_of(args)
+    from cri_proxy.clock import SystemClock
+    from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
+    from cri_proxy.logs import configure_logging
+
+    plugin = DevicePlugin(settings, log=configure_logging("info", "auto"), clock=SystemClock())
+    asyncio.run(_serve(plugin))
+    return 0
+
+
+def settings_of(args: argparse.Namespace) -> "PluginSettings":
+    """Return what the options say. Raises ConfigError."""
+    from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings, plugin_resources
+    from cri_proxy.kubelet.device_plugin.sources import PluginSources
+
+    inventory = None if args.inventory == SCAN else Path(args.inventory).absolute()
+    links, costs = (path.absolute() if path is not None else None for path in (args.links, args.costs))
+    sources = PluginSources(inventory, links, costs, sysfs_root=args.sysfs_root)
+    directory = PLUGIN_DIRECTORY if args.plugin_dir is None else args.plugin_dir.absolute()
+    return PluginSettings(sources, plugin_resources(args.resource, args.offer), directory)
+
+
+async def _serve(plugin: "DevicePlugin") -> None:
+    import asyncio
+    import signal
+
+    stopping, reload = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    await plugin.serve(stopping, reload)

@@ -1,0 +1,176 @@
+"""Run a device plugin: keep its sockets in place, its resources registered, and its devices as the sources say."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from cri_proxy import events, systemd
+from cri_proxy.clock import Clock
+from cri_proxy.config.files.inotify import Inotify
+from cri_proxy.config.files.watch import OnThreads, Watch
+from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.errors import ConfigError
+from cri_proxy.kubelet.device_plugin.register import (
+    NotRegistered,
+    PluginDirectory,
+    PluginSockets,
+    SocketId,
+    register,
+    retry_seconds,
+)
+from cri_proxy.kubelet.device_plugin.resource import served_resource
+from cri_proxy.kubelet.device_plugin.server import ResourceService
+from cri_proxy.kubelet.device_plugin.settings import PluginResource, PluginSettings
+from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
+from cri_proxy.logs import Log
+from cri_proxy.tasks import Tasks
+from policies.devices.model import DeviceInventory
+
+_NOWHERE: Final = PluginSockets(None)
+
+
+class DevicePlugin:
+    """One process that offers all resources of a node. ``serve`` runs it once."""
+
+    def __init__(self, settings: PluginSettings, *, log: Log, clock: Clock) -> None:
+        """Read and open nothing yet."""
+        self._settings = settings
+        self._log = log
+        self._clock = clock
+        self._cdi = CdiSpecs(settings.sources.sysfs_root)
+        self._known = PluginKnowledge()
+        self._services: dict[str, ResourceService] = {}
+        self._registered: dict[str, SocketId] = {}
+        self._failures = 0
+        self._problems: tuple[str, ...] = ()
+        self._later = Tasks()
+        endpoints = [resource.endpoint for resource in settings.resources]
+        directory = PluginDirectory(settings.directory, endpoints, self._missing)
+        self._sockets: Watch[PluginSockets] = Watch(OnThreads(directory), _NOWHERE, self._keep, clock=clock)
+
+    async def serve(self, stop: asyncio.Event, reload: asyncio.Event) -> None:
+        """Serve until ``stop`` is set; read the sources again whenever ``reload`` is.
+
+        Raises ConfigError where there is no usable source at the start, or a socket cannot be had.
+        """
+        found = await asyncio.to_thread(self._settings.sources.read)
+        for problem in found.problems:
+            raise ConfigError(problem.source, 0, "", problem.problem)
+        await self._use(found)
+        for name in self._services:
+            await self._open(name)
+        self._sockets.ask()
+        sources: Watch[PluginKnowledge] = Watch(OnThreads(self._settings.sources), found, self._take, clock=self._clock)
+        works = [
+            *(sources.watch(Inotify(sources.notice)), sources.poll(), _asked_at(reload, sources)),
+            *(self._sockets.watch(Inotify(self._sockets.notice)), self._sockets.poll()),
+        ]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(work) for work in works]
+                systemd.notify("READY=1")
+                self._log.info(events.READY, directory=str(self._settings.directory), resources=self._counts())
+                await stop.wait()
+                self._log.info(events.STOPPING)
+                systemd.notify("STOPPING=1")
+                for task in tasks:
+                    task.cancel()
+        finally:
+            await self._later.cancel()
+            await asyncio.gather(*(service.close() for service in self._services.values()))
+
+    async def _take(self, found: PluginKnowledge, is_asked: bool) -> None:
+        """Serve what the sources say now; what one that cannot be used said last stays."""
+        before, after = self._known, found.after(self._known)
+        for problem in found.problems:
+            if problem not in before.problems:
+                self._log.error(
+                    events.DEVICE_FILE_REJECTED, file=problem.source, reason=problem.problem, last_good_stays=True
+                )
+        await self._use(after)
+        is_mended = before.problems and not after.problems
+        if is_mended or replace(after, problems=()) != replace(before, problems=()):
+            self._log.info(events.DEVICES_RELOADED, resources=self._counts())
+        self._sockets.ask()  # a type may have its first device
+
+    async def _use(self, known: PluginKnowledge) -> None:
+        self._known = known
+        inventory = known.inventory or DeviceInventory(())
+        for resource in self._settings.resources:
+            served = await asyncio.to_thread(served_resource, resource, inventory, known)
+            service = self._services.get(resource.endpoint)
+            if service is not None:
+                service.use(served)
+            elif resource.is_named or served.offered.devices:
+                self._services[resource.endpoint] = ResourceService(
+                    served,
+                    self._settings.directory / resource.endpoint,
+                    declared=self._cdi.declared,
+                    lost=partial(self._lose, resource),
+                    log=self._log,
+                )
+
+    def _missing(self) -> frozenset[str]:
+        return frozenset(name for name, service in dict(self._services).items() if not service.is_published)
+
+    async def _open(self, name: str) -> None:
+        """Open the socket of an endpoint, which the kubelet then has to be told. Raises ConfigError."""
+        self._registered.pop(name, None)
+        await self._services[name].open()
+
+    async def _keep(self, sockets: PluginSockets, is_asked: bool) -> None:
+        """Open sockets that were removed; register what this kubelet does not know yet."""
+        problems = []
+        for name in sorted(self._missing()):
+            try:
+                await self._open(name)
+            except ConfigError as error:
+                problems.append(str(error))
+        if sockets.kubelet is not None:
+            problems += [problem for r in self._settings.resources if (problem := await self._told(r, sockets.kubelet))]
+        self._failures = self._failures + 1 if problems else 0
+        if problems:
+            self._ask_after(retry_seconds(self._failures))
+        elif sockets.kubelet is None:
+            problems.append(f"{self._settings.directory}: there is no socket of the kubelet; it is waited for")
+        for problem in problems:
+            if problem not in self._problems:
+                self._log.warning(events.NOT_REGISTERED, reason=problem)
+        self._problems = tuple(problems)
+
+    async def _told(self, resource: PluginResource, kubelet: SocketId) -> str:
+        """Register a resource that the kubelet does not know yet; return why that fails, '' where it does not."""
+        name = resource.endpoint
+        is_open = name in self._services and self._services[name].is_published
+        if not is_open or self._registered.get(name) == kubelet:
+            return ""
+        try:
+            await register(self._settings.directory, resource)
+        except NotRegistered as error:
+            return str(error)
+        self._registered[name] = kubelet
+        self._log.info(events.REGISTERED, resource=resource.name, endpoint=name)
+        return ""
+
+    def _lose(self, resource: PluginResource) -> None:
+        """Register again after a while: to a kubelet that does not watch a resource, all its devices are unhealthy."""
+        self._registered.pop(resource.endpoint, None)
+        self._ask_after(retry_seconds(1))
+
+    def _ask_after(self, seconds: float) -> None:
+        async def ask() -> None:
+            await self._clock.sleep(seconds)
+            self._sockets.ask()
+
+        self._later.start(ask(), name="register again")
+
+    def _counts(self) -> dict[str, int]:
+        return {service.resource.name: len(service.resource.offered.devices) for service in self._services.values()}
+
+
+async def _asked_at(reload: asyncio.Event, sources: Watch[PluginKnowledge]) -> None:
+    while True:
+        await reload.wait()
+        reload.clear()
+        sources.ask()

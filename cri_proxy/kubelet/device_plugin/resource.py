@@ -1,0 +1,138 @@
+"""What a plugin answers the kubelet about one resource, as messages of its API. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.errors import CriProxyError
+from cri_proxy.foreign_text import admit
+from cri_proxy.kubelet.device_plugin.settings import DOMAIN, PluginResource
+from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
+from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
+from policies.choose import Chooser
+from policies.devices.model import GPU, DeviceInventory
+from policies.devices.partitions import NODE_DOMAIN, partition_rule
+from policies.devices.plugin_chooser import KnownCloseness, chooser_of
+from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, offered_devices
+from policies.devices.plugin_variables import PluginDevice, allocated_annotations, allocated_variables
+
+OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
+VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+
+_NVIDIA: Final = "nvidia.com"
+_VENDOR_LABEL: Final = f"{NODE_DOMAIN}/gpu-vendor"
+_SHOWN_IDS: Final = 8
+_HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
+
+DeclaredNames = Callable[[Sequence[str]], tuple[str, ...]]
+"""Returns those of these CDI names that a specification file on the node declares."""
+
+
+@dataclass(eq=False)
+class AllocationRefused(CriProxyError):
+    """Devices that a container cannot get; ``problem`` names the id and the remedy."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResource:
+    """A resource with its devices as they are now. ``is_nvidia``: its GPUs are NVIDIA's."""
+
+    name: str
+    offered: OfferedDevices
+    chooser: Chooser
+    is_nvidia: bool = False
+
+    def listing(self) -> pb.ListAndWatchResponse:
+        """Return all devices with health and NUMA node."""
+        return pb.ListAndWatchResponse(devices=[_device(device) for device in self.offered.devices.values()])
+
+    def preferred(self, request: pb.ContainerPreferredAllocationRequest) -> tuple[str, ...]:
+        """Return the ids to take; empty where the kubelet may take any, or has too few.
+
+        The kubelet fails the pod for an error here, and for an empty answer takes devices itself: so there is no error.
+        Ids that are not offered any more are none to take. Source: devicemanager of the kubelet, v1.36.
+        """
+        known = self.offered.devices
+        available = tuple(name for name in request.available_deviceIDs if name in known and known[name].is_healthy)
+        included = tuple(dict.fromkeys(request.must_include_deviceIDs))
+        if not set(included) <= set(available) or not 0 < request.allocation_size <= len(set(available)):
+            return ()
+        if len(included) > request.allocation_size:
+            return ()
+        return tuple(self.chooser.choose(available, included, request.allocation_size))
+
+    def allocation(self, ids: Sequence[str], declared: DeclaredNames) -> pb.ContainerAllocateResponse:
+        """Return what a container with these devices gets. Raises AllocationRefused for an id that it cannot have."""
+        devices = self.checked(ids)
+        parts = self.offered.parts(device.id for device in devices)
+        uuids = {device.part.minor: device.uuid for device in devices}
+        envs = allocated_variables(parts)
+        visible = [uuids[part.minor] or str(part.minor) for part in parts if not part.vf]
+        if self.is_nvidia and visible:
+            envs[VISIBLE_DEVICES] = ",".join(visible)
+        wanted = [_cdi_names(part, uuids[part.minor]) for part in parts]
+        there = frozenset(declared(tuple(name for names in wanted for name in names)))
+        first = (next((name for name in names if name in there), "") for names in wanted)
+        return pb.ContainerAllocateResponse(
+            envs=envs,
+            annotations=allocated_annotations(parts),
+            cdi_devices=[pb.CDIDevice(name=name) for name in dict.fromkeys(first) if name],
+        )
+
+    def checked(self, ids: Sequence[str]) -> tuple[OfferedDevice, ...]:
+        """Return the devices of these ids. Raises AllocationRefused."""
+        found = []
+        for name in ids:
+            device = self.offered.devices.get(name)
+            if device is None:
+                raise AllocationRefused(f"{self._shown(name)}: {self.name} has no such device; {self._known()}")
+            if not device.is_healthy:
+                raise AllocationRefused(f"{name}: {self.name} has it as unhealthy; ask for another one")
+            found.append(device)
+        if len(set(ids)) < len(ids):
+            twice = next(name for name in ids if ids.count(name) > 1)
+            raise AllocationRefused(f"{twice}: asked for twice; a device can be had once")
+        return tuple(found)
+
+    def _shown(self, name: str) -> str:
+        return repr(admit(name))[1:-1]
+
+    def _known(self) -> str:
+        names = list(self.offered.devices)
+        more = f" and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else ""
+        return f"it has {', '.join(names[:_SHOWN_IDS]) or 'none'}{more}"
+
+
+def served_resource(resource: PluginResource, inventory: DeviceInventory, known: PluginKnowledge) -> ServedResource:
+    """Return a resource as an inventory and what is known of its devices make it."""
+    offered = offered_devices(inventory, resource.kind, resource.offer)
+    rule = partition_rule(inventory, inventory.node_labels, None)
+    chooser = chooser_of(offered, resource.name, KnownCloseness(known.links or inventory.links, known.costs, rule))
+    return ServedResource(resource.name, offered, chooser, resource.kind == GPU and _is_nvidia(resource, inventory))
+
+
+def _is_nvidia(resource: PluginResource, inventory: DeviceInventory) -> bool:
+    """Whether the GPUs are NVIDIA's: by the resource's name, the node's label, or the form of their identifiers."""
+    return (
+        resource.name.startswith(f"{_NVIDIA}/")
+        or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
+        or any(gpu.uuid.startswith("GPU-") for gpu in inventory.of(GPU))
+    )
+
+
+def _device(device: OfferedDevice) -> pb.Device:
+    place = None if device.node is None else pb.TopologyInfo(nodes=[pb.NUMANode(ID=device.node)])
+    return pb.Device(ID=device.id, health=_HEALTH[device.is_healthy], topology=place)
+
+
+def _cdi_names(part: PluginDevice, uuid: str) -> tuple[str, ...]:
+    """Return the CDI names that a device may have, the most exact one first."""
+    if part.vf:
+        return (f"{DOMAIN}/vf={part.vf}",)
+    vendors = tuple(f"{_NVIDIA}/gpu={name}" for name in (uuid, str(part.minor)) if name) if part.kind == GPU else ()
+    return (*vendors, f"{DOMAIN}/{part.kind}={part.minor}")

@@ -1,0 +1,161 @@
+"""Read what a device plugin goes by: the inventory from a file or from sysfs, links and costs from files.
+
+Each source stands for itself: while one cannot be read, its last good content stays.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.config.files.inotify import Lookups
+from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
+from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
+from cri_proxy.costs.merge import merge
+from cri_proxy.inventory.file import read_inventory_file
+from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.costs.table import CostTable
+from policies.devices.model import DeviceInventory
+from policies.links.matrix import LinkMatrix
+from sysfs.discover import discover
+from sysfs.errors import SysfsBaseError
+
+SCAN_SECONDS: Final = 60.0
+"""Between two scans of sysfs: devices rarely come and go, and a scan of a large machine takes a second."""
+
+_LINKS: Final = Dialect(max_bytes=4 << 20, max_depth=40, max_nodes=1_000_000, has_aliases=True)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProblem:
+    """Why a source cannot be used; ``source`` is the path, or ``scan``."""
+
+    source: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginKnowledge:
+    """What the sources say; None where one says nothing usable, or there is none. ``problems`` say why."""
+
+    inventory: DeviceInventory | None = None
+    links: LinkMatrix | None = None
+    costs: CostTable | None = None
+    problems: tuple[SourceProblem, ...] = ()
+
+    def after(self, before: "PluginKnowledge") -> "PluginKnowledge":
+        """Return this with what was known before in the place of what cannot be used now."""
+        failed = {problem.source for problem in self.problems}
+        if not failed:
+            return self
+        return replace(
+            self,
+            inventory=self.inventory or before.inventory,
+            links=self.links or before.links,
+            costs=self.costs or before.costs,
+        )
+
+
+class PluginSources:
+    """The sources of a plugin. ``inventory`` None: the PCI devices of the machine. Reads files: not on the loop."""
+
+    def __init__(
+        self,
+        inventory: Path | None,
+        links: Path | None = None,
+        costs: Path | None = None,
+        *,
+        sysfs_root: Path = Path("/"),
+        now_seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``sysfs_root`` is the directory that holds ``sys``. Nothing is read yet."""
+        self._inventory = inventory
+        self._links = links
+        self._costs = costs
+        self.sysfs_root = sysfs_root
+        self._now_seconds = now_seconds
+        self._scanned: tuple[float, DeviceInventory] | None = None
+
+    def read(self) -> PluginKnowledge:
+        """Return what all sources say now. Blocks; raises nothing."""
+        problems: list[SourceProblem] = []
+        inventory = self._read(self._inventory, read_inventory_file, problems)
+        if self._inventory is None:
+            inventory = self._scan(problems)
+        links = self._read(self._links, _links_of, problems)
+        return PluginKnowledge(inventory, links, self._read(self._costs, _costs_of, problems), tuple(problems))
+
+    def lookups(self) -> Lookups:
+        """Return the directories on the way to the files, with the names that matter there."""
+        found = directories_to_watch(self._paths())
+        return {directory: frozenset(names) for directory, names in found.items()}
+
+    def _paths(self) -> Iterator[Path]:
+        return (path for path in (self._inventory, self._links, self._costs) if path is not None)
+
+    def _read(self, path: Path | None, read: Callable[[Path], T], problems: list[SourceProblem]) -> T | None:
+        if path is None:
+            return None
+        try:
+            return of_one_generation(path.parent, lambda: read(path))
+        except DocumentError as error:
+            problems.append(SourceProblem(str(path), str(error)))
+            return None
+
+    def _scan(self, problems: list[SourceProblem]) -> DeviceInventory | None:
+        """Return the devices of the machine, with those of the first scan that are gone as unhealthy.
+
+        Devices are numbered by address: were one left out, those after it would have other numbers.
+        """
+        now = self._now_seconds()
+        if self._scanned is not None and now < self._scanned[0] + SCAN_SECONDS:
+            return self._scanned[1]
+        try:
+            found = inventory_of(discover(self.sysfs_root))
+        except (SysfsBaseError, OSError) as error:
+            problems.append(SourceProblem("scan", str(error)))
+            return None
+        if self._scanned is not None:
+            found = rescanned(self._scanned[1], found)
+        self._scanned = (now, found)
+        return found
+
+
+def rescanned(first: DeviceInventory, now: DeviceInventory) -> DeviceInventory:
+    """Return the devices of the first scan, healthy where a later one found them at their address, too.
+
+    Devices that have come since are left out: by address, they would take the numbers of others.
+    """
+    there = {(device.kind, device.path.bus) for device in now.devices}
+    devices = tuple(replace(d, is_healthy=(d.kind, d.path.bus) in there) for d in first.devices)
+    return replace(first, devices=devices)
+
+
+def _links_of(path: Path) -> LinkMatrix:
+    name = _file_name(path)
+    text = as_link_document(YamlField.read_text(name, _LINKS.max_bytes))
+    roots = list(YamlField.documents(text, name, _LINKS))
+    if len(roots) != 1:
+        raise DocumentError(name, 0, f"expected one document, a matrix of links, got {len(roots)}")
+    return read_link_document(roots[0])
+
+
+def _costs_of(path: Path) -> CostTable:
+    """Return what a cost file of the node says (docs/costs.md). Raises DocumentError."""
+    text = YamlField.read_text(_file_name(path), MAX_FILE_BYTES)
+    merged = merge(CostDirectory(path.parent, (CostFile(path.name, text),)), {})
+    for file in merged.files:
+        if file.problem:
+            raise DocumentError(str(path), file.line, file.problem)
+    return merged.inventory.table
+
+
+def _file_name(path: Path) -> str:
+    """Return a name that does not stand for standard input."""
+    return str(path) if str(path) != "-" else "./-"

@@ -1,0 +1,84 @@
+"""The device-plugin command, as a process of its own: signals, exit status, what it says of options and files."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cli.agents.device_plugin import settings_of
+from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
+from cri_proxy.testbed.daemon import program
+from tests.fakes.device_kubelet import DeviceKubelet
+from tests.fakes.waiting import holds
+
+SECONDS = 20
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    (tmp_path / "devices.yaml").write_text("gpu: [{minor: 0}]\n")
+    return ["device-plugin", "--inventory", f"{tmp_path}/devices.yaml", "--plugin-dir", f"{tmp_path}/plugins"]
+
+
+def settings(*words: str) -> PluginSettings:
+    name = "device-plugin"
+    return settings_of(command_parser(name, load_command(name), prints=False).parse_args(words))
+
+
+@contextmanager
+def started(words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen([*program(), *words], stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait(SECONDS)
+        child.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_it_serves_until_it_is_told_to_end_and_leaves_no_socket(
+    words: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
+    kubelet = DeviceKubelet(tmp_path / "plugins")
+    await kubelet.start()
+    with started(words) as child:
+        await holds("the kubelet knows it", lambda: kubelet.knows("cri-proxy.io/gpu"))
+        (tmp_path / "devices.yaml").write_text("gpu: [{minor: 0}, {minor: 1}]\n")
+        child.send_signal(signal.SIGHUP)
+        await holds("the file is read again", lambda: len(kubelet.plugins["cri-proxy.io/gpu"].devices) == 2)
+        child.send_signal(number)
+        assert child.wait(SECONDS) == 0
+    assert [path.name for path in (tmp_path / "plugins").iterdir()] == ["kubelet.sock"]
+    await kubelet.stop()
+
+
+def test_options_name_files_resources_and_forms() -> None:
+    found = settings("--inventory", "scan", "--resource", "rdma=x.io/nic", "--offer", "rdma=shares:4")
+    assert found.directory == PLUGIN_DIRECTORY
+    assert [(resource.name, resource.offer.shares) for resource in found.resources] == [("x.io/nic", 4)]
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "problem"),
+    [
+        (["--resource", "gpu"], 2, "--resource gpu: expected TYPE=VALUE"),
+        (["--offer", "gpu=shares:2"], 2, "gpu cannot be offered in shares"),
+        (["--links", "absent"], 1, "absent: cannot be read"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    words: list[str], more: list[str], status: int, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([*words, *more]) == status
+    assert problem in capsys.readouterr().err
+
+
+def test_without_an_inventory_it_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["device-plugin"]) == 2
+    assert "--inventory" in capsys.readouterr().err

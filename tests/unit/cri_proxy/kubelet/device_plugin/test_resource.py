@@ -1,0 +1,128 @@
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
+from cri_proxy.kubelet.device_plugin.settings import PluginResource
+from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
+from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
+from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices.plugin_offer import DeviceOffer, OfferForm
+from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
+
+UUID = "GPU-5a"
+
+
+def served(devices: DeviceInventory, kind: str = "gpu", name: str = "x.io/d", form: str = "whole") -> ServedResource:
+    offer = DeviceOffer(OfferForm(form), 4 if form == "shares" else 1)
+    return served_resource(PluginResource(kind, name, offer), devices, PluginKnowledge())
+
+
+def none(names: object) -> tuple[str, ...]:
+    return ()
+
+
+def sick(device: InventoryDevice) -> InventoryDevice:
+    return replace(device, is_healthy=False)
+
+
+def asked(available: list[str], size: int, must: list[str] | None = None) -> pb.ContainerPreferredAllocationRequest:
+    return pb.ContainerPreferredAllocationRequest(
+        available_deviceIDs=available, must_include_deviceIDs=must or [], allocation_size=size
+    )
+
+
+@pytest.mark.parametrize(
+    ("available", "size", "must", "chosen"),
+    [
+        (["gpu-3", "gpu-2", "gpu-0"], 2, [], {"gpu-2", "gpu-3"}),
+        (["gpu-3", "gpu-2", "gpu-0"], 2, ["gpu-0"], {"gpu-0", "gpu-2"}),
+        (["gpu-0", "gpu-9"], 1, [], {"gpu-0"}),
+        (["gpu-0", "gpu-9"], 2, [], set()),
+        (["gpu-0", "gpu-1"], 2, ["gpu-9"], set()),
+        (["gpu-0"], 0, [], set()),
+        (["gpu-0"], -1, [], set()),
+        (["gpu-0", "gpu-0"], 2, [], set()),
+        (["gpu-0", "gpu-1"], 1, ["gpu-0", "gpu-1"], set()),
+        ([], 0, [], set()),
+    ],
+)
+def test_what_is_preferred_is_available_and_has_what_it_must(
+    available: list[str], size: int, must: list[str], chosen: set[str]
+) -> None:
+    """An answer with an error would fail the pod; an empty one leaves the choice to the kubelet."""
+    assert set(served(pairs(4)).preferred(asked(available, size, must))) == chosen
+
+
+def test_an_unhealthy_device_is_never_preferred() -> None:
+    resource = served(inventory(sick(gpu(0)), gpu(1)))
+    assert resource.preferred(asked(["gpu-0", "gpu-1"], 1)) == ("gpu-1",)
+
+
+def test_nvidias_variable_has_identifiers_where_they_are_known() -> None:
+    resource = served(inventory(replace(gpu(0), uuid=UUID), gpu(1)))
+    assert resource.allocation(["gpu-1", "gpu-0"], none).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "is_nvidia"),
+    [
+        ("nvidia.com/gpu", {}, True),
+        ("x.io/gpu", {"node.koordinator.sh/gpu-vendor": "nvidia"}, True),
+        ("x.io/gpu", {"node.koordinator.sh/gpu-vendor": "huawei"}, False),
+    ],
+)
+def test_gpus_of_others_have_no_variable_of_nvidias(name: str, labels: dict[str, str], is_nvidia: bool) -> None:
+    envs = served(DeviceInventory((gpu(0),), node_labels=labels), name=name).allocation(["gpu-0"], none).envs
+    assert ("NVIDIA_VISIBLE_DEVICES" in envs) is is_nvidia
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        ({f"nvidia.com/gpu={UUID}", "nvidia.com/gpu=0", "cri-proxy.io/gpu=0"}, f"nvidia.com/gpu={UUID}"),
+        ({"nvidia.com/gpu=0", "cri-proxy.io/gpu=0"}, "nvidia.com/gpu=0"),
+        ({"cri-proxy.io/gpu=0", "nvidia.com/gpu=1"}, "cri-proxy.io/gpu=0"),
+        ({"nvidia.com/gpu=1", "cri-proxy.io/rdma=0"}, ""),
+    ],
+)
+def test_of_the_cdi_names_of_a_device_the_first_that_is_declared_is_given(declared: set[str], name: str) -> None:
+    resource = served(inventory(replace(gpu(0), uuid=UUID)))
+    answer = resource.allocation(["gpu-0"], lambda names: tuple(known for known in names if known in declared))
+    assert [device.name for device in answer.cdi_devices] == ([name] if name else [])
+
+
+def test_a_virtual_function_has_a_cdi_name_of_its_own_and_never_that_of_its_device() -> None:
+    resource = served(inventory(nic(1, vfs=1)), "rdma", form="vfs")
+    answer = resource.allocation(["rdma-1-vf-0000:01:00.1"], tuple)
+    assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/vf=0000:01:00.1"]
+    assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "1@0000:01:00.1"}
+
+
+def test_shares_of_a_device_are_one_device_of_the_container() -> None:
+    resource = served(inventory(nic(0), nic(1)), "rdma", form="shares")
+    answer = resource.allocation(["rdma-1-share-3", "rdma-0-share-0", "rdma-1-share-0"], tuple)
+    assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "0:25,1:50"}
+    assert answer.annotations == {"allocated.cri-proxy.io/rdma": "0:25,1:50"}
+    assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/rdma=0", "cri-proxy.io/rdma=1"]
+
+
+def test_no_devices_are_an_empty_answer() -> None:
+    assert served(pairs(2)).allocation([], tuple) == pb.ContainerAllocateResponse()
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        (["gpu-0", "gpu-11"], "gpu-11: x.io/d has no such device; it has gpu-0, .*, gpu-7 and 2 more"),
+        (["a\x1b[31m"], r"^a[^\x1b]*: x.io/d has no such device"),
+        (["gpu-9"], "gpu-9: x.io/d has it as unhealthy; ask for another one"),
+        (["gpu-1", "gpu-1"], "gpu-1: asked for twice"),
+    ],
+)
+def test_what_a_container_cannot_have_is_refused_by_name(ids: list[str], problem: str) -> None:
+    resource = served(inventory(*(gpu(minor) for minor in range(9)), sick(gpu(9))))
+    with pytest.raises(AllocationRefused, match=problem):
+        resource.allocation(ids, none)
+    with pytest.raises(AllocationRefused, match=problem):
+        resource.checked(ids)

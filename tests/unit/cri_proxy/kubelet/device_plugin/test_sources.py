@@ -1,0 +1,114 @@
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, rescanned
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from sysfs.descriptions.machine import describe
+from tests.fakes.sysfs_tree import write_tree
+
+ROOT = Path(__file__).parents[5]
+INVENTORY = "gpu: [{minor: 0}]\n"
+
+
+def write(directory: Path, name: str, text: str) -> Path:
+    path = directory / name
+    path.write_text(text)
+    return path
+
+
+def test_all_three_files_are_read(tmp_path: Path) -> None:
+    inventory = write(tmp_path, "devices.yaml", INVENTORY)
+    costs = write(tmp_path, "costs.yaml", "x.io/gpu/gpu0: {5: [x.io/gpu/gpu1]}\nx.io/gpu/gpu1: {}\n")
+    known = PluginSources(inventory, ROOT / "configs" / "links" / "kep-690.txt", costs).read()
+    assert known.problems == ()
+    assert known.inventory is not None
+    assert [device.key for device in known.inventory.devices] == [("gpu", 0)]
+    assert known.links is not None
+    assert len(known.links.indices) == 8
+    assert known.costs is not None
+    assert {group.kind for group in known.costs.groups} == {"x.io/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("links", "costs", "problem"),
+    [
+        ("GPU0 X WAT", None, "links:1: GPU0: no such column"),
+        ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, "links: expected one document, a matrix of links, got 2"),
+        (None, "a/b: {x: [a/c]}", "costs:1: 'x': expected a cost"),
+        (None, "", "costs: is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_a_problem_with_its_name(
+    tmp_path: Path, links: str | None, costs: str | None, problem: str
+) -> None:
+    inventory = write(tmp_path, "inventory", INVENTORY)
+    paths = [
+        None if text is None else write(tmp_path, name, text) for name, text in (("links", links), ("costs", costs))
+    ]
+    known = PluginSources(inventory, *paths).read()
+    assert known.inventory is not None
+    (found,) = known.problems
+    assert found.problem.startswith(f"{tmp_path}/{problem}")
+
+
+def test_what_cannot_be_used_now_is_as_it_was_before(tmp_path: Path) -> None:
+    inventory, links = write(tmp_path, "i", INVENTORY), write(tmp_path, "l", "nvlink: [[0]]")
+    sources = PluginSources(inventory, links)
+    before = sources.read()
+    inventory.write_text("- no inventory")
+    write(tmp_path, "l", "nvlink: [[0, 1], [1, 0]]")
+    after = sources.read().after(before)
+    assert after.inventory == before.inventory
+    assert after.links is not None
+    assert len(after.links.indices) == 2
+    assert PluginKnowledge().after(before) == PluginKnowledge()
+
+
+def test_the_directories_of_all_files_are_watched(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    sources = PluginSources(tmp_path / "i", tmp_path / "a" / "l")
+    lookups = sources.lookups()
+    assert {"i", "a"} <= lookups[tmp_path]
+    assert lookups[tmp_path / "a"] == {"l"}
+    assert PluginSources(None).lookups() == {}
+
+
+def scanned(*devices: int) -> DeviceInventory:
+    """GPUs at these buses, numbered by address."""
+    return DeviceInventory(
+        tuple(InventoryDevice("gpu", minor, path=PciePath(bus=f"0000:{bus}:00.0")) for minor, bus in enumerate(devices))
+    )
+
+
+def test_a_device_that_is_gone_from_its_address_is_unhealthy_and_keeps_the_numbers_of_others() -> None:
+    found = rescanned(scanned(10, 20, 30), scanned(10, 30))
+    assert [(device.minor, device.is_healthy) for device in found.devices] == [(0, True), (1, False), (2, True)]
+    assert rescanned(found, scanned(10, 20, 30)) == scanned(10, 20, 30)
+
+
+def test_a_device_that_has_come_takes_no_number_of_another() -> None:
+    assert rescanned(scanned(10, 30), scanned(10, 20, 30)) == scanned(10, 30)
+
+
+def test_the_machine_is_scanned_now_and_then(tmp_path: Path) -> None:
+    pci = [{"address": "0000:10:00.0", "class": 0x030200, "node": 0}]
+    write_tree(tmp_path, describe({"packages": 1, "cores": 2, "memory": "1Gi", "pci": pci}))
+    times = iter([0.0, SCAN_SECONDS - 1, SCAN_SECONDS])
+    sources = PluginSources(None, sysfs_root=tmp_path, now_seconds=lambda: next(times))
+    first = sources.read().inventory
+    assert first is not None
+    assert [device.path.bus for device in first.devices] == ["0000:10:00.0"]
+    link = tmp_path / "sys" / "bus" / "pci" / "devices" / "0000:10:00.0"
+    rmtree(link.resolve())
+    link.unlink()
+    assert sources.read().inventory == first
+    gone = sources.read().inventory
+    assert gone is not None
+    assert [device.is_healthy for device in gone.devices] == [False]
+
+
+def test_a_machine_that_cannot_be_scanned_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = PluginSources(None, sysfs_root=tmp_path).read().problems
+    assert problem.source == "scan"
