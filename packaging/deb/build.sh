@@ -42,6 +42,7 @@ PYTHONNODEBUGRANGES=1 "$python" $here/compile.py "$lib" "$root"
 
 install -D -m 755 $here/cri-proxy "$root/usr/bin/cri-proxy"
 install -D -m 644 packaging/cri-proxy.service "$root/lib/systemd/system/cri-proxy.service"
+install -D -m 644 packaging/cri-proxy-device-plugin.service "$root/lib/systemd/system/cri-proxy-device-plugin.service"
 install -D -m 644 packaging/cri-proxy.socket "$root/lib/systemd/system/cri-proxy.socket"
 install -D -m 644 packaging/cri-proxy.tmpfiles "$root/usr/lib/tmpfiles.d/cri-proxy.conf"
 install -D -m 644 packaging/cri-proxy.default "$root/etc/default/cri-proxy"

@@ -20,6 +20,8 @@ from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
+from cri_proxy.cri.cdi.spec_files import DIRECTORIES as CDI_DIRECTORIES
+from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -102,18 +104,44 @@ def test_the_socket_unit_opens_the_socket_that_the_proxy_listens_on() -> None:
     assert f"\nListenStream={Config().listen.removeprefix('unix://')}\n" in unit
 
 
-def manifest() -> dict[str, Any]:
-    text = (ROOT / "packaging" / "kubernetes" / "config-agent.yaml").read_text()
+def test_the_service_of_the_device_plugin_starts_it_and_may_write_where_the_kubelet_looks() -> None:
+    unit = (ROOT / "packaging" / "cri-proxy-device-plugin.service").read_text()
+    found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*) \$CRI_PROXY_DEVICE_PLUGIN_ARGS$", unit, re.MULTILINE)
+    assert found
+    parser = command_parser(found[1], load_command(found[1]), prints=False)
+    assert parser.parse_args(found[2].split()).inventory == "scan"
+    assert f"\nReadWritePaths=-{PLUGIN_DIRECTORY}\n" in unit
+    commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
+    given = re.findall(r'^CRI_PROXY_DEVICE_PLUGIN_ARGS="(.+)"$', commented, re.MULTILINE)
+    assert [parser.parse_args([*found[2].split(), *words.split()]).inventory for words in given] == [
+        "/etc/cri-proxy/devices.yaml"
+    ]
+
+
+def manifest(name: str) -> dict[str, Any]:
+    text = (ROOT / "packaging" / "kubernetes" / f"{name}.yaml").read_text()
     found: dict[str, Any] = next(each for each in yaml.safe_load_all(text) if each["kind"] == "DaemonSet")
     return found
 
 
-def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it() -> None:
-    (container,) = manifest()["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("name", ["config-agent", "device-plugin"])
+def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it(name: str) -> None:
+    (container,) = manifest(name)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"cri-proxy:{PROJECT['version']}"
     assert container["command"] == ["cri-proxy"]
     command, *arguments = container["args"]
     command_parser(command, load_command(command), prints=False).parse_args(arguments)
+
+
+def test_the_device_plugin_of_the_manifest_sees_what_it_reads_and_where_the_kubelet_looks() -> None:
+    spec = manifest("device-plugin")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    hosts = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
+    assert {hosts[mount["name"]] for mount in mounts.values()} == mounts.keys()
+    assert [path for path, mount in mounts.items() if not mount.get("readOnly")] == [str(PLUGIN_DIRECTORY)]
+    assert {f"/{directory}" for directory in CDI_DIRECTORIES} <= mounts.keys()
+    assert str(Path(container["args"][-1]).parent) in mounts
 
 
 IMAGE = ROOT / "packaging" / "image"
