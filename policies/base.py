@@ -89,6 +89,8 @@ class DeviceLocality:
     source: str
     cpus: CpuSet
     nodes: NodeSet
+    via: str = ""  # what named it, '' for the request's own devices and mounts: a variable, a CDI device, a claim
+    devices: tuple[str, ...] = ()  # the PCI devices that it is, () where they are not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Find the CPUs and NUMA nodes close to a host path, PCI address or CDI device, by reading /sys and /dev.
+"""Find the CPUs and NUMA nodes close to a device, by the names that others call it, by reading /sys and /dev.
 
 Sources: Documentation/ABI/testing/sysfs-dev (``/sys/dev/{block,char}/MAJOR:MINOR``), sysfs-bus-pci (``numa_node``,
-``local_cpulist``), sysfs-block (``slaves`` of device-mapper and md), Documentation/driver-api/vfio.rst
-(``/sys/kernel/iommu_groups``) of the kernel. The walk goes up from the device until a directory has these files.
+``local_cpulist``), sysfs-block (``slaves`` of device-mapper and md), sysfs-class-net (``device``),
+Documentation/driver-api/vfio.rst (``/sys/kernel/iommu_groups``, ``/sys/class/vfio-dev``), vfio-mediated-device.rst
+(``/sys/bus/mdev``) of the kernel. The walk goes up from the device until a directory has these files.
 """
 
 import os
@@ -12,12 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import assert_never
 
 from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.cri.device_names.names import DeviceName, pci_address
+from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS, NvidiaGpus, is_gpu_node
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 _VFIO_GROUP = re.compile(r"/dev/vfio/(\d{1,9})\Z")
+_VFIO_DEVICE = re.compile(r"/dev/vfio/devices/(vfio\d{1,9})\Z")  # of iommufd
 # Stacks of device-mapper and md are a few deep; more is a loop that the kernel would not make.
 _MAX_STACK = 8
 
@@ -57,49 +62,76 @@ def below_root(root: Path, path: str) -> Path:
 
 
 def needs_number(path: str) -> bool:
-    """Return whether the path must be asked for its device; one of sysfs or VFIO names the device itself."""
-    return "\0" not in path and not path.startswith("/sys/") and _VFIO_GROUP.match(path) is None
+    """Return whether the path must be asked for its device; one of sysfs, VFIO or NVIDIA names the device itself."""
+    if "\0" in path or path.startswith("/sys/") or is_gpu_node(path):
+        return False
+    return _VFIO_GROUP.match(path) is None and _VFIO_DEVICE.match(path) is None
 
 
 class DeviceFinder:
     """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``. Reads files: not on the loop."""
 
     def __init__(
-        self, root: Path = Path("/"), number_of: Callable[[Path], DeviceNumber | None] = device_number
+        self,
+        root: Path = Path("/"),
+        number_of: Callable[[Path], DeviceNumber | None] = device_number,
+        gpus: NvidiaGpus = NO_GPUS,
     ) -> None:
         """``number_of`` returns the device behind a path below the root."""
         self._root = root
         self._sys = (root / "sys").resolve()
         self._number_of = number_of
+        self._gpus = gpus
 
-    def of(self, paths: Sequence[str], addresses: Sequence[str] = ()) -> tuple[DeviceLocality, ...]:
-        """Return the hints of these host paths and PCI addresses, in this order, none twice.
+    def of(self, names: Sequence[DeviceName]) -> tuple[DeviceLocality, ...]:
+        """Return the hints of the devices that are called so, in this order.
 
         A device whose locality is unknown, or that does not exist, gives none.
         """
-        found = [self._of_path(path) for path in dict.fromkeys(paths)]
-        found += [self._of_address(address) for address in addresses]
+        found = [self._at(name, self._starts(name)) for name in names if "\0" not in name.text]
         return tuple(hint for hint in found if hint is not None)
 
-    def _of_path(self, path: str) -> DeviceLocality | None:
-        if "\0" in path:
-            return None
-        below = below_root(self._root, path)
-        if path.startswith("/sys/"):
-            return self._at(path, [below])
-        group = _VFIO_GROUP.match(path)
+    def _starts(self, name: DeviceName) -> Iterable[Path]:
+        """Return the directories of the devices that this name stands for."""
+        match name.kind:
+            case "path":
+                return self._of_path(name.text)
+            case "pci":
+                return [self._bus("pci", name.text)]
+            case "gpu":
+                return [self._bus("pci", address) for address in self._gpus.called(name.text)]
+            case "mediated":
+                return [self._bus("mdev", name.text)]
+            case "auxiliary":
+                return [self._bus("auxiliary", name.text)]
+            case "interface":
+                return [self._sys / "class/net" / name.text / "device"]
+            case _:
+                assert_never(name.kind)
+
+    def _of_path(self, path: str) -> Iterable[Path]:
+        group, device = _VFIO_GROUP.match(path), _VFIO_DEVICE.match(path)
         if group is not None:
-            return self._at(path, _entries(self._sys / "kernel/iommu_groups" / group[1] / "devices"))
-        number = self._number_of(below)
+            return _entries(self._sys / "kernel/iommu_groups" / group[1] / "devices")
+        if device is not None:
+            return [self._sys / "class/vfio-dev" / device[1]]
+        if is_gpu_node(path):
+            return [self._bus("pci", address) for address in self._gpus.behind_node(path)]
+        below = below_root(self._root, path)
+        return [below] if path.startswith("/sys/") else self._stored_on(below)
+
+    def _stored_on(self, path: Path) -> Iterable[Path]:
+        """Return the directory of the device behind this path, or those of the disks that store it."""
+        number = self._number_of(path)
         if number is None:
-            return None
+            return ()
         disks = self._disks(self._numbered(number))
         if number.is_storage and self._root_disks & disks:
-            return None  # every container uses the disk of the root file system
-        return self._at(path, sorted(disks))
+            return ()  # every container uses the disk of the root file system
+        return sorted(disks)
 
-    def _of_address(self, address: str) -> DeviceLocality | None:
-        return self._at(address, [self._sys / "bus" / "pci" / "devices" / address])
+    def _bus(self, bus: str, device: str) -> Path:
+        return self._sys / "bus" / bus / "devices" / device
 
     def _numbered(self, number: DeviceNumber) -> Path:
         return self._sys / "dev" / number.kind / f"{number.major}:{number.minor}"
@@ -122,27 +154,34 @@ class DeviceFinder:
             return frozenset([directory])
         return frozenset(disk for slave in slaves for disk in self._disks(slave, depth + 1))
 
-    def _at(self, source: str, starts: Iterable[Path]) -> DeviceLocality | None:
+    def _at(self, name: DeviceName, starts: Iterable[Path]) -> DeviceLocality | None:
         """Return one hint for all of these devices; None where the locality of one is unknown."""
-        found = [self._walk(start, source) for start in starts]
-        known = [hint for hint in found if hint is not None]
+        found = [self._walk(start) for start in starts]
+        known = [place for place in found if place is not None]
         if not known or len(known) < len(found):
             return None
-        cpus = CpuSet.of_masks(hint.cpus.mask for hint in known)
-        return DeviceLocality(source, cpus, NodeSet.of(node for hint in known for node in hint.nodes))
+        cpus = CpuSet.of_masks(place.cpus.mask for place in known)
+        nodes = NodeSet.of(node for place in known for node in place.nodes)
+        # Which of several GPUs with parts it is, is not known; all devices of a group are meant.
+        devices = () if name.kind == "gpu" and len(known) > 1 else tuple(sorted({place.device for place in known}))
+        return DeviceLocality(_source(name, devices), cpus, nodes, name.via, devices)
 
-    def _walk(self, start: Path, source: str) -> DeviceLocality | None:
+    def _walk(self, start: Path) -> "_SysfsPlace | None":
         """Go up from a device to the first directory with locality files; virtual devices have none on their way."""
         try:
             directory = start.resolve(strict=True)
         except (OSError, RuntimeError):
             return None
-        node = cpus = ""
-        while directory != self._sys and self._sys in directory.parents and not (node and cpus):
+        node = cpus = device = told_by = ""
+        while directory != self._sys and self._sys in directory.parents:
             # A disk's own directory may hold the node only, and its controller's the CPUs.
             node, cpus = node or _read(directory / "numa_node"), cpus or _read(directory / "local_cpulist")
+            device = device or pci_address(directory.name) or ""
+            told_by = told_by or (str(directory) if node or cpus else "")
+            if node and cpus:
+                break
             directory = directory.parent
-        return _hint(source, node, cpus)
+        return _place(node, cpus, device or told_by)
 
 
 # What helper processes run: this module loads little, and so a helper starts soon and stays small.
@@ -150,9 +189,9 @@ Numbers = Mapping[str, DeviceNumber | None]
 _cdi_specs = cache(CdiSpecs)  # per process: specification files are parsed again only when they change
 
 
-def device_nodes(root: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Return host paths of the device nodes behind these CDI names."""
-    return _cdi_specs(root).device_nodes(names)
+def named_by_cdi(root: Path, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
+    """Return what names the devices behind these CDI names; see ``CdiSpecs.named``."""
+    return _cdi_specs(root).named(names)
 
 
 def declared_devices(root: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -166,11 +205,30 @@ def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:
 
 
 def localities(
-    root: Path, paths: Sequence[str], addresses: Sequence[str], numbers: Numbers
+    root: Path, names: Sequence[DeviceName], numbers: Numbers, gpus: NvidiaGpus
 ) -> tuple[DeviceLocality, ...]:
-    """Return the hints of these host paths and PCI addresses, by reading sysfs: the numbers of the paths are known."""
+    """Return the hints of these devices, by reading sysfs: the numbers of the paths are known."""
     known = {below_root(root, path): number for path, number in numbers.items()}
-    return DeviceFinder(root, known.get).of(paths, addresses)
+    return DeviceFinder(root, known.get, gpus).of(names)
+
+
+def _source(name: DeviceName, devices: tuple[str, ...]) -> str:
+    """Return what a hint of this device is told by: a path, a PCI address, or words.
+
+    >>> _source(DeviceName("interface", "eth1"), ("0000:3b:00.0",))
+    'interface eth1'
+    """
+    match name.kind:
+        case "path" | "pci":
+            return name.text
+        case "gpu":
+            return devices[0] if devices else name.text  # an index says little
+        case "mediated" | "auxiliary":
+            return f"{name.kind} device {name.text}"
+        case "interface":
+            return f"interface {name.text}"
+        case _:
+            assert_never(name.kind)
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -189,8 +247,17 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _hint(source: str, node: str, cpus: str) -> DeviceLocality | None:
-    """Return a hint from the two files; None where they hold none."""
+@dataclass(frozen=True, slots=True)
+class _SysfsPlace:
+    """Where a device is; ``device`` is its PCI address, or the directory that tells its place."""
+
+    cpus: CpuSet
+    nodes: NodeSet
+    device: str
+
+
+def _place(node: str, cpus: str, device: str) -> _SysfsPlace | None:
+    """Return the place from the two files; None where they hold none."""
     try:
         nodes = NodeSet.parse(node) if not node.startswith("-") else NodeSet()
         local = CpuSet.parse(cpus)
@@ -199,4 +266,4 @@ def _hint(source: str, node: str, cpus: str) -> DeviceLocality | None:
     # Node -1: the firmware gives no locality, and the CPU list holds all CPUs.
     if node.startswith("-") or not (nodes or local):
         return None
-    return DeviceLocality(source, local, nodes)
+    return _SysfsPlace(local, nodes, device)

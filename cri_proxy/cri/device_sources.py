@@ -1,22 +1,41 @@
-"""List a container's host paths, PCI addresses and CDI names whose locality matters; tell a source's kind. Pure."""
+"""List what names the devices of a container in its CRI request; tell which hints count, each device once. Pure."""
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
 
-from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, HintKind
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES, HintFilter, HintKind
+from cri_proxy.cri.device_names.mount_rules import mount_counts
+from cri_proxy.cri.device_names.names import DeviceName, Named
+from cri_proxy.cri.device_names.nvidia_gpus import DEVICE_LIST
+from cri_proxy.cri.device_names.variables import VARIABLE_PREFIXES, named_in_variables
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.base import DeviceLocality
 
-# Every container mounts these, or reads them at its start only: their locality does not matter.
-_COMMON_TREES = ("/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
-_CDI_ANNOTATION = "cdi.k8s.io/"
-_TERMINATION_LOG = "/dev/termination-log"
-# The kubelet's directory names of volumes that hold configuration: kubernetes.io~configmap and so on.
-_CONFIGURATION_VOLUME = re.compile(r"/volumes/kubernetes\.io~(configmap|secret|projected|downward-api)/")
+MAX_VARIABLES: Final = 256
+"""What is looked at of the variables that may name devices."""
+
+_CDI_ANNOTATION: Final = "cdi.k8s.io/"
 _PCI_ADDRESS = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])", re.IGNORECASE)
+_CDI_LIST: Final = f"{DEVICE_LIST}/cdi/"
+
+
+def named_devices(config: pb.ContainerConfig) -> Named:
+    """Return what the request itself names: paths, PCI addresses in CDI names, variables, NVIDIA's list in mounts."""
+    variables = _device_variables(config.envs)
+    named = named_in_variables(variables) if variables else Named()
+    paths = (DeviceName("path", path) for path in hint_paths(config))
+    addresses = (DeviceName("pci", address, via) for address, via in _addresses(config))
+    gpus = (DeviceName("gpu", device, DEVICE_LIST) for device in _listed(config) if device.lower() != "all")
+    return Named((*paths, *addresses, *named.names, *gpus), named.problems)
 
 
 def hint_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
     """Return host paths whose locality matters, sorted: devices, and mounts that data may be written to."""
-    mounts = (m.host_path for m in config.mounts if _mount_counts(m))
+    mounts = (
+        m.host_path for m in config.mounts if mount_counts(m.host_path, m.container_path, is_read_only=m.readonly)
+    )
     devices = (d.host_path for d in config.devices if d.host_path)
     return tuple(sorted({*mounts, *devices}))
 
@@ -26,8 +45,7 @@ def pci_addresses(config: pb.ContainerConfig) -> tuple[str, ...]:
 
     A CDI name is vendor/class=device; a name that spells the address needs no specification file.
     """
-    found = {match.lower() for name in cdi_names(config) for match in _PCI_ADDRESS.findall(name)}
-    return tuple(sorted(found))
+    return tuple(sorted({address for address, _ in _addresses(config)}))
 
 
 def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
@@ -41,23 +59,70 @@ def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
     return tuple(sorted({*(device.name for device in config.CDI_devices), *annotated} - {""}))
 
 
-def hint_kind(source: str, config: pb.ContainerConfig) -> HintKind:
+def listed_cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
+    """Return the CDI names in NVIDIA's list of mounts, ``DIRECTORY/cdi/VENDOR/CLASS/DEVICE``, sorted."""
+    texts = (m.container_path.removeprefix(_CDI_LIST) for m in config.mounts if m.container_path.startswith(_CDI_LIST))
+    parts = (text.rpartition("/") for text in texts)
+    return tuple(sorted({f"{kind}={device}" for kind, _, device in parts if "/" in kind and device}))
+
+
+def hint_kind(hint: DeviceLocality, config: pb.ContainerConfig) -> HintKind:
     """Return the kind of a hint's source: the kubelet's pod resources, a mount of the container, or a device."""
-    if source.startswith(POD_RESOURCES):
+    if hint.source.startswith(POD_RESOURCES) or hint.via.startswith(POD_RESOURCES):
         return "pod-resources"
+    if hint.via:
+        return "devices"
     devices = {device.host_path for device in config.devices}
-    is_mount = source not in devices and any(mount.host_path == source for mount in config.mounts)
+    is_mount = hint.source not in devices and any(mount.host_path == hint.source for mount in config.mounts)
     return "mounts" if is_mount else "devices"
 
 
-def _mount_counts(mount: pb.Mount) -> bool:
-    """Whether a mount's locality matters: it is writable, not of the system's own trees, not configuration."""
-    if mount.readonly or not mount.host_path or mount.container_path == _TERMINATION_LOG:
-        return False
-    if _in_common_tree(mount.host_path) or _in_common_tree(mount.container_path):
-        return False
-    return not _CONFIGURATION_VOLUME.search(mount.host_path + "/")
+def counting_hints(
+    hints: Iterable[DeviceLocality], config: pb.ContainerConfig, chosen: HintFilter
+) -> tuple[DeviceLocality, ...]:
+    """Return those of these hints that count, a PCI device once however many names it has: the first one counts."""
+    return tuple(_each_device_once(hint for hint in hints if _is_chosen(hint, config, chosen)))
 
 
-def _in_common_tree(path: str) -> bool:
-    return any(path == tree or path.startswith(f"{tree}/") for tree in _COMMON_TREES)
+def _is_chosen(hint: DeviceLocality, config: pb.ContainerConfig, chosen: HintFilter) -> bool:
+    name = hint.via if hint.via.startswith(POD_RESOURCES) else hint.source
+    return chosen.takes(hint_kind(hint, config), name)
+
+
+def _each_device_once(hints: Iterable[DeviceLocality]) -> Iterator[DeviceLocality]:
+    seen: set[str] = set()
+    for hint in hints:
+        if hint.devices and seen.issuperset(hint.devices):
+            continue
+        seen.update(hint.devices)
+        yield hint
+
+
+def _device_variables(envs: Iterable[pb.KeyValue]) -> dict[str, str]:
+    """Return the first that may name devices; of two of one name the later value, as it counts for the runtime."""
+    may_name = (env for env in envs if env.key.startswith(VARIABLE_PREFIXES))
+    return {env.key: env.value.decode("ascii", "replace") for env in islice(may_name, MAX_VARIABLES)}
+
+
+def _addresses(config: pb.ContainerConfig) -> Iterator[tuple[str, str]]:
+    """Yield (PCI address, what names it) for the addresses in the names of CDI devices."""
+    for name in cdi_names(config):
+        for address in _PCI_ADDRESS.findall(name):
+            yield address.lower(), via_cdi(name)
+
+
+def via_cdi(name: str) -> str:
+    """Return how a CDI device is told as what named a device.
+
+    >>> via_cdi("vendor.com/gpu=0")
+    'CDI device vendor.com/gpu=0'
+    """
+    return f"CDI device {name}"
+
+
+def _listed(config: pb.ContainerConfig) -> Iterator[str]:
+    """Yield the devices of NVIDIA's list in mounts: /dev/null, mounted at a path that ends in the device."""
+    for mount in config.mounts:
+        path = mount.container_path
+        if mount.host_path == "/dev/null" and path.startswith(f"{DEVICE_LIST}/") and not path.startswith(_CDI_LIST):
+            yield path.removeprefix(f"{DEVICE_LIST}/").strip("/")

@@ -11,7 +11,7 @@ from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
-from cri_proxy.cri.device_sources import hint_kind
+from cri_proxy.cri.device_sources import counting_hints, hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     burstable_oom_score_adj,
@@ -93,8 +93,8 @@ def read_create(
     fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
     parsed = fields.parsed
-    counting = tuple(h for h in hints if parsed.hint_filter.takes(hint_kind(h.source, config), h.source))
-    kinds = ", ".join(sorted({hint_kind(h.source, config) for h in counting}))
+    counting = counting_hints(hints, config, parsed.hint_filter)
+    kinds = ", ".join(sorted({hint_kind(hint, config) for hint in counting}))
     found = (("hints", kinds),) if kinds else ()
     labelled = replace(
         request,

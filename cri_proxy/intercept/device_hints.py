@@ -1,8 +1,12 @@
-"""Find the hints of a container's devices and mounts in time: pods name the files, so any of them may hang."""
+"""Find the hints of a container's devices and mounts in time: pods name the files, so any of them may hang.
+
+What names a device is told by ``cri.device_names``; only what something names is looked at.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -10,12 +14,29 @@ from typing import Final
 from cri_proxy.cri.device_locality import (
     Numbers,
     declared_devices,
-    device_nodes,
     device_numbers,
     localities,
+    named_by_cdi,
     needs_number,
 )
-from cri_proxy.cri.device_sources import cdi_names, hint_paths, pci_addresses
+from cri_proxy.cri.device_names.names import (
+    NOTHING_TOLD,
+    AllocatedDevices,
+    DeviceName,
+    ToldDevices,
+    each_once,
+    pci_address,
+)
+from cri_proxy.cri.device_names.nvidia_driver import nvidia_gpus
+from cri_proxy.cri.device_names.nvidia_gpus import (
+    NO_GPUS,
+    NvidiaGpus,
+    believed,
+    is_gpu_node,
+    is_part_node,
+    not_replaced,
+)
+from cri_proxy.cri.device_sources import cdi_names, listed_cdi_names, named_devices, via_cdi
 from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import FileCalls, FilesFailed
@@ -27,6 +48,7 @@ LOOK_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 0.25
 """What is left of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
 CDI_FILES: Final = "CDI specifications"
+NVIDIA_FILES: Final = "the NVIDIA driver"
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -42,7 +64,7 @@ Found = DeviceLocality | MissingHints
 
 
 class DeviceHints:
-    """Looks devices up below ``root``, the directory that holds ``sys/`` and ``dev/``."""
+    """Looks devices up below ``root``, the directory that holds ``sys/``, ``dev/``, ``proc/`` and ``etc/``."""
 
     def __init__(self, root: Path, files: FileCalls) -> None:
         """``files`` runs what may hang."""
@@ -53,18 +75,24 @@ class DeviceHints:
         """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
         return await self._files.run(CDI_FILES, declared_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
 
-    async def of(self, config: pb.ContainerConfig) -> tuple[Found, ...]:
-        """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing."""
-        paths, addresses, names = hint_paths(config), pci_addresses(config), cdi_names(config)
-        if not (paths or names):
-            return ()
+    async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
+        """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.
+
+        ``told`` is what the kubelet says of its devices.
+        """
+        own, own_cdi = named_devices(config), (*cdi_names(config), *listed_cdi_names(config))
+        cdi = {**dict(told.cdi), **{name: via_cdi(name) for name in own_cdi}}  # the request's own word goes first
+        if not (own.names or own.problems or cdi or told.names):
+            return tuple(group.place for group in told.places)
         look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
-        nodes = await look.device_nodes(names) if names else ()
-        wanted = tuple(dict.fromkeys((*paths, *nodes)))
-        numbers = await look.numbers(("/", *(path for path in wanted if needs_number(path))))
-        answered = tuple(path for path in wanted if path in numbers or not needs_number(path))
-        found = await look.localities(answered, addresses, numbers)
-        return (*found, *look.missing)
+        by_cdi = await look.named_by_cdi(tuple(cdi.items())) if cdi else ()
+        names = each_once((*not_replaced(own.names, by_cdi), *by_cdi, *told.names))
+        # Beside each other, as the driver may hang and so may paths.
+        gpus, numbers = await asyncio.gather(look.gpus(names), look.numbers(names))
+        names = believed(names, gpus.toolkit, is_privileged=_is_privileged(config))
+        found = await look.localities(names, gpus, numbers)
+        missing = (*look.missing, *map(MissingHints, own.problems))
+        return (*found, *(_identified(group, gpus) for group in told.places), *missing)
 
 
 class _Look:
@@ -80,19 +108,35 @@ class _Look:
     def _left_seconds(self) -> float:
         return self._deadline - asyncio.get_running_loop().time()
 
-    async def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the device nodes behind these CDI names."""
+    async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
+        """Return what names the devices behind these CDI names, each with what stands for it."""
         try:
-            return await self._files.run(CDI_FILES, device_nodes, self._root, names, within_seconds=self._left_seconds)
+            return await self._files.run(CDI_FILES, named_by_cdi, self._root, names, within_seconds=self._left_seconds)
         except FilesFailed as error:
-            self._note(error, names)
+            self._note(error, [name for name, _ in names])
             return ()
 
-    async def numbers(self, paths: Sequence[str]) -> Numbers:
-        """Return the devices behind those of these paths that answer."""
+    async def gpus(self, names: Sequence[DeviceName]) -> NvidiaGpus:
+        """Return the node's NVIDIA GPUs where any of them may be meant."""
+        meant = [name.text for name in names if name.kind == "gpu" or (name.kind == "path" and is_gpu_node(name.text))]
+        if not meant:
+            return NO_GPUS
+        read = partial(nvidia_gpus, with_parts=any(map(is_part_node, meant)))
+        try:
+            within_seconds = self._left_seconds - _REST_SECONDS
+            return await self._files.run(NVIDIA_FILES, read, self._root, within_seconds=within_seconds)
+        except FilesFailed as error:
+            self._note(error, meant)
+            return NO_GPUS
+
+    async def numbers(self, names: Sequence[DeviceName]) -> Numbers:
+        """Return the devices behind those paths that answer."""
+        paths = ["/", *(name.text for name in names if name.kind == "path" and needs_number(name.text))]
+        if paths == ["/"]:
+            return {}
         try:
             subjects = await self._files.run(
-                "mounts", subjects_of, self._root, tuple(paths), within_seconds=self._left_seconds
+                "mounts", subjects_of, self._root, paths, within_seconds=self._left_seconds
             )
         except (FilesFailed, OSError):
             subjects = tuple(paths)  # each for itself
@@ -110,19 +154,35 @@ class _Look:
             return {}
 
     async def localities(
-        self, paths: Sequence[str], addresses: Sequence[str], numbers: Numbers
+        self, names: Sequence[DeviceName], gpus: NvidiaGpus, numbers: Numbers
     ) -> tuple[DeviceLocality, ...]:
-        """Return the hints of these paths and PCI addresses."""
-        if not (paths or addresses):
+        """Return the hints of these devices, without those of paths that have not answered."""
+        answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
+        if not answered:
             return ()
         try:
             return await self._files.run(
-                "sysfs", localities, self._root, paths, addresses, numbers, within_seconds=self._left_seconds
+                "sysfs", localities, self._root, answered, numbers, gpus, within_seconds=self._left_seconds
             )
         except FilesFailed as error:
-            self._note(error, (*paths, *addresses))
+            self._note(error, [name.text for name in answered])
             return ()
 
     def _note(self, error: FilesFailed, sources: Sequence[str]) -> None:
         more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
         self.missing.append(MissingHints(admit(f"no hint of {sources[0]}{more}: {error}")))
+
+
+def _identified(group: AllocatedDevices, gpus: NvidiaGpus) -> DeviceLocality:
+    """Return the place of these devices with their PCI addresses, where the ids tell all of them."""
+    addresses = [(address,) if (address := pci_address(id_)) else gpus.called_by_uuid(id_) for id_ in group.ids]
+    if not all(addresses):
+        return group.place
+    return replace(group.place, devices=tuple(sorted({address for found in addresses for address in found})))
+
+
+def _is_privileged(config: pb.ContainerConfig) -> bool:
+    """Return whether the container has CAP_SYS_ADMIN: what the container toolkit takes for privileged."""
+    security = config.linux.security_context
+    added = {name.upper().removeprefix("CAP_") for name in security.capabilities.add_capabilities}
+    return security.privileged or bool(added & {"SYS_ADMIN", "ALL"})

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError, Message
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
@@ -17,7 +18,7 @@ from cri_proxy.kubelet.pod_resources import PodResources
 from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
-HintsOf = Callable[[pb.ContainerConfig], Awaitable[Sequence[Found]]]
+HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
 DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
 M = TypeVar("M", bound=Message)
 
@@ -59,7 +60,7 @@ class Reader:
     """Reads requests on one node.
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
-    locality of a container's devices and mounts, ``pod_resources`` the kubelet's answer about its devices.
+    locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
     ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
     ``declared_of`` returns those of CDI names that a specification file declares; raises FilesFailed.
     """
@@ -82,11 +83,12 @@ class Reader:
         self, message: pb.CreateContainerRequest, sandbox: pb.PodSandboxConfig
     ) -> read_request.ReadRequest:
         """Return the request of a container that is about to be created in this pod."""
-        found = await self.hints_of(message.config)
-        hints = [each for each in found if not isinstance(each, MissingHints)]
+        told = NOTHING_TOLD
         if self.pod_resources is not None:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
-            hints += await self.pod_resources.hints(pod, message.config.metadata.name)
+            told = await self.pod_resources.told(pod, message.config.metadata.name)
+        found = await self.hints_of(message.config, told)
+        hints = [each for each in found if not isinstance(each, MissingHints)]
         read = read_request.read_create(
             message,
             sandbox,

@@ -1,18 +1,26 @@
-"""Ask the kubelet's pod resources API once per pod, early; containers wait a second at most for devices' NUMA nodes.
+"""Ask the kubelet's pod resources API once per pod, early; containers wait a second at most for what it says.
 
-The kubelet allocates a pod's devices before it asks for the sandbox. An answer that does not come in time, or does not
-parse, counts as none: it must not keep a container from starting.
+The kubelet allocates a pod's devices, and has its claims prepared, before it asks for the sandbox. An answer that does
+not come in time, or does not parse, counts as none: it must not keep a container from starting.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 
 from google.protobuf.message import DecodeError, Message
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
+from cri_proxy.cri.device_names.names import (
+    MAX_NAMES,
+    AllocatedDevices,
+    DeviceName,
+    ToldDevices,
+    pci_address_in_label,
+)
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.http2.status import Code
@@ -68,12 +76,12 @@ class PodResources:
         """Ask about a pod whose sandbox is about to be made: its containers follow."""
         self._ask(pod)
 
-    async def hints(self, pod: Pod, container: str) -> tuple[DeviceLocality, ...]:
-        """Return the locality of the container's devices; () if the kubelet has not answered in time."""
+    async def told(self, pod: Pod, container: str) -> ToldDevices:
+        """Return what the kubelet says of the container's devices; nothing if it has not answered in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
             await asyncio.wait([task])  # it ends within the budget
-        return hints_of_container(self._answers.get(pod.uid, NOTHING), container, self._known())
+        return told_devices(self._answers.get(pod.uid, NOTHING), container, self._known())
 
     async def close(self) -> None:
         """Cancel what is under way."""
@@ -131,18 +139,36 @@ class PodResources:
         )
 
 
-def hints_of_container(pod: pb.PodResources, container: str, known: NodeSet) -> tuple[DeviceLocality, ...]:
-    """Return one hint per group of devices of this container whose plugin has given NUMA nodes, sorted by source.
+def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:
+    """Return what it says of this container: a place per group of devices of a resource, and devices of its claims.
 
-    ``known`` are the machine's nodes: devices on other nodes, or on all of them, give no hint.
+    ``known`` are the machine's nodes: devices on other nodes, or on all of them, have no place. Of claims MAX_NAMES
+    devices count. The places are sorted by source, and the claims' devices stand in the kubelet's order.
     """
+    held = [resources for resources in pod.containers if resources.name == container]
+    places = sorted(_places(held, known), key=lambda group: group.place.source)
+    claimed = tuple(islice(_claimed(held), MAX_NAMES))
+    in_labels = ((pci_address_in_label(device.device_name), via) for device, via in claimed)
+    addresses = tuple(DeviceName("pci", address, via) for address, via in in_labels if address is not None)
+    cdi = ((name.name, via) for device, via in claimed for name in device.cdi_devices)
+    return ToldDevices(tuple(places), addresses, tuple(islice(cdi, MAX_NAMES)))
+
+
+def _places(held: list[pb.ContainerResources], known: NodeSet) -> Iterator[AllocatedDevices]:
+    """Yield groups of devices whose plugin has given NUMA nodes."""
     present = set(known)  # a plugin may name any number: only known ones are made into a set
-    found = [
-        # The source is the resource and its devices, ``podresapi:example.com/nic/0,1``.
-        DeviceLocality(f"{POD_RESOURCES}{d.resource_name}/{','.join(sorted(d.device_ids))}", CpuSet(), nodes)
-        for resources in pod.containers
-        if resources.name == container
-        for d in resources.devices
-        if (nodes := NodeSet.of(n.ID for n in d.topology.nodes if n.ID in present)) and nodes != known
-    ]
-    return tuple(sorted(found, key=lambda hint: hint.source))
+    for devices in (group for resources in held for group in resources.devices):
+        nodes = NodeSet.of(node.ID for node in devices.topology.nodes if node.ID in present)
+        if nodes and nodes != known:
+            ids = tuple(sorted(devices.device_ids))
+            # The source is the resource and its devices, ``podresapi:example.com/nic/0,1``.
+            source = f"{POD_RESOURCES}{devices.resource_name}/{','.join(ids)}"
+            yield AllocatedDevices(DeviceLocality(source, CpuSet(), nodes), ids)
+
+
+def _claimed(held: list[pb.ContainerResources]) -> Iterator[tuple[pb.ClaimResource, str]]:
+    """Yield each device of a claim with what it is called, ``podresapi:DRIVER/POOL/DEVICE``."""
+    for claim in (claim for resources in held for claim in resources.dynamic_resources):
+        for device in claim.claim_resources:
+            words = filter(None, (device.driver_name, device.pool_name, device.device_name))
+            yield device, POD_RESOURCES + ("/".join(words) or f"{claim.claim_namespace}/{claim.claim_name}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
@@ -66,7 +67,7 @@ class Silent:
         self.errors.append(f"{event} {fields}")
 
 
-async def no_hints(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
+async def no_hints(config: pb.ContainerConfig, told: ToldDevices) -> Sequence[DeviceLocality]:
     return ()
 
 

@@ -24,6 +24,9 @@ from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.cdi.resolve import Resolver
 from cri_proxy.cri.cdi.spec_files import DIRECTORIES
 from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
+from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
+from cri_proxy.cri.device_names.variables import named_in_variables
 from cri_proxy.errors import ConfigError
 from cri_proxy.foreign_text import WORDS_BYTES, admit, is_same_failure, visible_lines
 from cri_proxy.http.connection import read_head
@@ -63,9 +66,11 @@ MACHINE: Final = small_machine(pci=[{"address": "10:01.0", "class": 0x060400, "n
 FILES: Final = files_of(MACHINE)
 PATHS: Final = sorted(FILES)
 CDI_SEED: Final = (
-    b'{"cdiVersion":"0.5.0","kind":"vendor.com/class","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":'
-    b'[{"path":"/dev/gpu0"}]}}],"containerEdits":{"deviceNodes":[{"hostPath":"/dev/ctl"}]}}'
+    b'{"cdiVersion":"1.1.0","kind":"vendor.com/class","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":'
+    b'[{"path":"/dev/gpu0"}],"env":["PCIDEVICE_A=0000:3b:02.1"],"netDevices":[{"hostInterfaceName":"eth1"}]}}],'
+    b'"containerEdits":{"mounts":[{"hostPath":"/sys/bus/pci/devices/0000:3b:02.1","containerPath":"/x"}]}}'
 )
+TOOLKIT_CHARS: Final = 64 << 10  # more of its configuration is not read
 ENCODINGS: Final = (b"", b"gzip", b"deflate", b"snappy")
 
 
@@ -243,8 +248,26 @@ def cdi_file(data: bytes) -> None:
         file = Path(directory) / DIRECTORIES[1] / "vendor.json"
         file.parent.mkdir(parents=True)
         file.write_bytes(data)
-        CdiSpecs(Path(directory)).device_nodes(("vendor.com/class=gpu0",))
+        CdiSpecs(Path(directory)).named([("vendor.com/class=gpu0", "")])
         Resolver(Path(directory)).resolve(("vendor.com/class=gpu0",))
+
+
+def device_variables(data: bytes) -> None:
+    """Variables of a container, NAME=VALUE a line; what is too much is told."""
+    pairs = (line.partition("=") for line in text_of(data).split("\n"))
+    found = named_in_variables({name: value for name, _, value in pairs})
+    assert len(found.names) <= MAX_NAMES
+    assert all(name.text and name.via for name in found.names)
+
+
+def gpu_information(data: bytes) -> None:
+    """The driver's file of a GPU, its list of parts and the toolkit's configuration; a GPU has a PCI address."""
+    text = text_of(data)
+    found = read_information(text, "0000:3b:00.0")
+    assert found is not None
+    assert pci_address(found.address) == found.address
+    gpus = NvidiaGpus((found,), parts=read_part_minors(text.splitlines()), toolkit=read_toolkit(text[:TOOLKIT_CHARS]))
+    assert len(gpus.called(text)) <= 1
 
 
 def quantity(data: bytes) -> None:
@@ -326,6 +349,26 @@ TARGETS: Final = (
         link_file,
         (b"nvlink: [[X, 2], [2, X]]\npcie: [X PIX, PIX X]\n---\npcie: [[X]]\n", b'{"text": "GPU0 GPU1\\nGPU0 X NV2"}'),
         grown=(b"- X PIX\n", b"GPU0 X PIX\n"),
+    ),
+    Target(
+        "device-variables",
+        device_variables,
+        (
+            b"NVIDIA_VISIBLE_DEVICES=0,GPU-8f6b,0:1,MIG-GPU-8f6b/1/0\nPCIDEVICE_NIC=0000:3b:02.1,mlx5_core.sf.4",
+            b'PCIDEVICE_NIC_INFO={"0000:3b:02.1":{"generic":{"deviceID":"0000:3b:02.1"}}}',
+            b"MDEV_PCI_RESOURCE_T4=83b8f4f2-509f-382f-3c1e-e6bfe0fa1001",
+        ),
+        grown=(b"0000:3b:02.1,", b'{"0000:3b:02.1":', b"PCIDEVICE_A=a\n", b"a.b.1,"),
+    ),
+    Target(
+        "gpu-information",
+        gpu_information,
+        (
+            b"Model: \t NVIDIA A100\nGPU UUID: \t GPU-8f6b\nBus Location: \t 0000:3b:00.0\nDevice Minor: \t 3\n",
+            b"config 1\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\n",
+            b"accept-nvidia-visible-devices-as-volume-mounts = true\n[nvidia-container-cli]\nroot = '/x'\n",
+        ),
+        grown=(b"gpu0/gi1/access 12\n", b"GPU UUID:", b"[a.", b"GPU-"),
     ),
     Target("quantity", quantity, (b"2Gi", b"750m", b"0.5", b"1e3", b"100n"), grown=(b"1e9", b"0.0")),
     Target(

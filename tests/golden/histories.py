@@ -42,6 +42,7 @@ ADDED_SINCE: Final = (
     "is_running=False",
     "most_nodes=0",
     "prefers_chosen_sets=False",
+    "via=''",
 )
 
 

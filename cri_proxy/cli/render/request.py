@@ -74,7 +74,9 @@ def _parts(request: Request) -> Iterator[RequestLine]:
         yield RequestLine(label, _affinity_text(affinity), ("affinities",))
     for hint in request.hints:
         places = (ids_text("CPU", hint.cpus), ids_text("node", hint.nodes) if hint.nodes else "")
-        yield RequestLine("device", f"{hint.source}: {', '.join(filter(None, places))}", ("hints", "hint_filter"))
+        named_by = f", named by {hint.via}" if hint.via else ""
+        text = f"{hint.source}: {', '.join(filter(None, places))}{named_by}"
+        yield RequestLine("device", text, ("hints", "hint_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
         devices = f", {devices_text(request.previous.devices)}" if request.previous.devices else ""

@@ -14,8 +14,8 @@ TOPOLOGY_HINTS = Annotation(
     "topologyhints",
     device_filter.hint_sources,
     ("hints",),
-    "Which hints count for where the container runs: its mounts, its devices, the kubelet's pod resources; true "
-    "(all) or false (none of it).",
+    "Which hints count for where the container runs: its mounts, its devices (nodes, CDI devices, variables of "
+    "device plugins), the kubelet's pod resources; true (all) or false (none of it).",
     ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
     "near",
     NOTHING_OF_OTHERS,
@@ -25,7 +25,7 @@ ALLOW_HINTS = Annotation(
     device_filter.path_patterns,
     ("hints",),
     "Paths whose locality counts although deny.topologyhints names them: prefixes, or globs in which ** crosses "
-    "slashes; podresapi:NAME is a resource of the kubelet's pod resources.",
+    "slashes; podresapi:NAME is a resource of the kubelet's pod resources, or the DRIVER/POOL/DEVICE of a claim.",
     ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
     "[nvme0]",
     NOTHING_OF_OTHERS,

@@ -1,7 +1,7 @@
-"""Find the host device nodes behind CDI devices, for the hints of a container, and which devices are declared.
+"""Find what names the devices behind CDI devices, for the hints of a container, and which devices are declared.
 
 Source: the CDI specification (cncf-tags/container-device-interface, SPEC.md): kind ``vendor.com/class``, devices by
-name, ``containerEdits.deviceNodes`` with ``hostPath`` or ``path``.
+name, ``containerEdits``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.cdi.spec_files import SpecFiles
+from cri_proxy.cri.device_names.cdi_edits import named_by_edits
+from cri_proxy.cri.device_names.names import DeviceName, each_once
 
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """Host paths in one file: of each device by its name, and those that every device has as well."""
+    """What one file names: for each device by its name, and for every device as well."""
 
-    devices: Mapping[str, tuple[str, ...]]
-    common: tuple[str, ...] = ()
+    devices: Mapping[str, tuple[DeviceName, ...]]
+    common: tuple[DeviceName, ...] = ()
 
 
 _NO_DEVICES = _Spec({})
@@ -29,17 +31,21 @@ class CdiSpecs:
         """``root`` is the directory that holds ``etc/`` and ``var/``."""
         self._files = SpecFiles(root, _spec)
 
-    def device_nodes(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return host paths of the device nodes behind these names, in their order; unknown names give none."""
-        if not names:
+    def named(self, asked: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
+        """Return what names the devices behind these CDI names, in their order; unknown names give none.
+
+        With each name comes ``via`` for what it stands for. A variable of the file is named before it.
+        """
+        if not asked:
             return ()
         specs = self._with_devices()
-        found: list[str] = []
-        for name in names:
-            # Joined here: the paths of all devices together may be the square of the file's length.
-            spec = next((spec for spec in specs if name in spec.devices), _NO_DEVICES)
-            found.extend((*spec.devices.get(name, ()), *spec.common))
-        return tuple(dict.fromkeys(found))
+        found: list[DeviceName] = []
+        for cdi_name, via in asked:
+            # Joined here: what all devices together have may be the square of the file's length.
+            spec = next((spec for spec in specs if cdi_name in spec.devices), _NO_DEVICES)
+            named = (*spec.devices.get(cdi_name, ()), *spec.common)
+            found += (DeviceName(n.kind, n.text, f"{n.via} of {via}" if n.via else via) for n in named)
+        return each_once(found)
 
     def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these names that a file declares, in their order: a runtime refuses all others."""
@@ -57,14 +63,5 @@ def _spec(content: object) -> _Spec:
     if not isinstance(kind, str) or not isinstance(devices, list):
         return _NO_DEVICES
     named = (d for d in devices if isinstance(d, dict) and isinstance(d.get("name"), str | int))
-    return _Spec({f"{kind}={device['name']}": _paths(device) for device in named}, _paths(content))
-
-
-def _paths(holder: Mapping[object, object]) -> tuple[str, ...]:
-    """Return host paths of the device nodes in the ``containerEdits`` of a device or of the whole file."""
-    edits = holder.get("containerEdits")
-    nodes = edits.get("deviceNodes") if isinstance(edits, dict) else None
-    if not isinstance(nodes, list):
-        return ()
-    paths = (node.get("hostPath") or node.get("path") for node in nodes if isinstance(node, dict))
-    return tuple(path for path in paths if isinstance(path, str) and path.startswith("/"))
+    by_name = {f"{kind}={device['name']}": named_by_edits(device) for device in named}
+    return _Spec(by_name, named_by_edits(content))

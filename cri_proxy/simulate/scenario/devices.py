@@ -7,6 +7,7 @@ pci-0000:10:00.0-render``, ``/sys/bus/pci/devices/...``), or when the scenario s
 import re
 from collections.abc import Sequence
 
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.scenario.fields import Field
@@ -95,9 +96,10 @@ class DeviceLocator:
         """Remember the devices that these paths are on."""
         self._on.update({item.path: item.address for item in attachments if item.path and item.address})
 
-    async def hints_of(self, config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
+    async def hints_of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> Sequence[DeviceLocality]:
         """Return the locality of a container's devices and mounts, in the order of the real reader."""
         named = [(path, self._on.get(path, "")) for path in hint_paths(config)]
         named += [(address, address) for address in pci_addresses(config)]
         found = [(source, self._devices[address]) for source, address in named if address in self._devices]
-        return [DeviceLocality(source, d.local_cpus, NodeSet.of([d.node])) for source, d in found if d.node >= 0]
+        known = [(source, device) for source, device in found if device.node >= 0]
+        return [DeviceLocality(s, d.local_cpus, NodeSet.of([d.node]), devices=(d.address,)) for s, d in known]

@@ -1,7 +1,20 @@
 import pytest
 
-from cri_proxy.cri.device_sources import cdi_names, hint_kind, hint_paths, pci_addresses
+from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
+from cri_proxy.cri.device_names.names import DeviceName
+from cri_proxy.cri.device_sources import (
+    MAX_VARIABLES,
+    cdi_names,
+    counting_hints,
+    hint_kind,
+    hint_paths,
+    listed_cdi_names,
+    named_devices,
+    pci_addresses,
+)
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.base import DeviceLocality
+from sysfs.cpuset import CpuSet, NodeSet
 
 
 def config(*mounts: pb.Mount, devices: tuple[str, ...] = ()) -> pb.ContainerConfig:
@@ -62,8 +75,72 @@ def test_cdi_devices_are_named_by_the_field_and_by_annotations() -> None:
     assert cdi_names(given) == ("a/b=0", "a/b=1")
 
 
+def hint(source: str, via: str = "", devices: str = "") -> DeviceLocality:
+    return DeviceLocality(source, CpuSet.parse("0"), NodeSet(), via, tuple(devices.split()))
+
+
 def test_a_hint_is_of_the_kind_of_what_named_it() -> None:
     given = config(pb.Mount(host_path="/mnt/nvme"), devices=("/dev/vfio/7",))
-    assert [hint_kind(s, given) for s in ("/mnt/nvme", "/dev/vfio/7", "0000:3b:00.0", "podresapi:x/1")] == [
-        "mounts", "devices", "devices", "pod-resources",
+    mount, node, cdi = hint("/mnt/nvme"), hint("/dev/vfio/7"), hint("0000:3b:00.0", "CDI device a/b=c")
+    plugin, claim = hint("podresapi:x/1"), hint("/dev/gpu0", "podresapi:d/p/gpu-0")
+    assert [hint_kind(each, given) for each in (mount, node, cdi, plugin, claim)] == [
+        "mounts", "devices", "devices", "pod-resources", "pod-resources",
     ]  # fmt: skip
+
+
+def test_a_pci_device_counts_once_however_many_names_it_has() -> None:
+    node, variable, group = (
+        hint("/dev/vfio/7", "", "a b"),
+        hint("a", "PCIDEVICE_X", "a"),
+        hint("podresapi:x/1", "", "b c"),
+    )
+    assert counting_hints([node, variable, group], config(), HintFilter()) == (node, group)
+
+
+def test_hints_of_devices_that_are_not_known_all_count() -> None:
+    given = [hint("podresapi:x/1"), hint("podresapi:x/2")]
+    assert counting_hints(given, config(), HintFilter()) == tuple(given)
+
+
+def test_where_one_name_of_a_device_does_not_count_another_one_does() -> None:
+    node, variable = hint("/dev/nvidia0", "", "a"), hint("0", "NVIDIA_VISIBLE_DEVICES", "a")
+    chosen = HintFilter(deny=(PathPattern("/dev/"),))
+    assert counting_hints([node, variable], config(), chosen) == (variable,)
+
+
+def test_devices_of_claims_are_filtered_by_driver_pool_and_device() -> None:
+    claim = hint("/dev/gpu0", "podresapi:gpu.example.com/node/gpu-0", "a")
+    denied = HintFilter(deny=(PathPattern("podresapi:gpu.example.com/"),))
+    assert (counting_hints([claim], config(), denied), counting_hints([claim], config(), HintFilter())) == (
+        (),
+        (claim,),
+    )
+
+
+def with_variables(*pairs: tuple[str, str]) -> pb.ContainerConfig:
+    return pb.ContainerConfig(envs=[pb.KeyValue(key=key, value=value.encode()) for key, value in pairs])
+
+
+def test_of_a_variable_that_is_set_twice_the_later_value_counts() -> None:
+    given = with_variables(("NVIDIA_VISIBLE_DEVICES", "GPU-a"), ("PATH", "/"), ("NVIDIA_VISIBLE_DEVICES", "1"))
+    assert named_devices(given).names == (DeviceName("gpu", "1", "NVIDIA_VISIBLE_DEVICES"),)
+
+
+def test_thousands_of_variables_are_not_all_looked_at() -> None:
+    given = with_variables(*((f"PCIDEVICE_{n}", f"{n:04x}:00:00.0") for n in range(5000)))
+    assert len(named_devices(given).names) <= MAX_VARIABLES
+
+
+def listed(*devices: str) -> pb.ContainerConfig:
+    root = "/var/run/nvidia-container-devices"
+    return config(*(pb.Mount(host_path="/dev/null", container_path=f"{root}/{d}", readonly=True) for d in devices))
+
+
+def test_nvidias_list_of_mounts_names_gpus_and_cdi_devices() -> None:
+    given = listed("GPU-a", "all", "cdi/nvidia.com/gpu/0", "cdi/odd")
+    assert named_devices(given).names == (DeviceName("gpu", "GPU-a", "/var/run/nvidia-container-devices"),)
+    assert listed_cdi_names(given) == ("nvidia.com/gpu=0",)
+
+
+def test_a_container_without_devices_names_none() -> None:
+    assert named_devices(with_variables(("PATH", "/"))).names == ()

@@ -1,15 +1,17 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 import pytest
 
+from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.intercept import device_hints
-from cri_proxy.intercept.device_hints import DeviceHints, MissingHints
+from cri_proxy.intercept.device_hints import NVIDIA_FILES, DeviceHints, MissingHints
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -52,7 +54,7 @@ def asked(*paths: str, cdi: str = "") -> pb.ContainerConfig:
     return config
 
 
-HINT = DeviceLocality(f"/{PCI}", CpuSet.parse("4-7"), NodeSet.of([1]))
+HINT = DeviceLocality(f"/{PCI}", CpuSet.parse("4-7"), NodeSet.of([1]), devices=("0000:3b:00.0",))
 
 
 async def test_a_container_without_devices_and_mounts_asks_for_nothing(tmp_path: Path) -> None:
@@ -61,7 +63,8 @@ async def test_a_container_without_devices_and_mounts_asks_for_nothing(tmp_path:
 
 @pytest.mark.parametrize("config", [asked(f"/{PCI}"), asked(cdi="example.com/nic=d")], ids=["device", "CDI"])
 async def test_a_device_has_the_hint_of_its_place(tmp_path: Path, config: pb.ContainerConfig) -> None:
-    assert await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config) == (HINT,)
+    (found,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
+    assert found in (HINT, replace(HINT, via="CDI device example.com/nic=d"))
 
 
 async def test_a_path_that_hangs_takes_no_hint_of_another_with_it(tmp_path: Path) -> None:
@@ -91,3 +94,81 @@ async def test_names_that_a_specification_declares_are_told_from_others(tmp_path
     assert await DeviceHints(a_root(tmp_path), Hanging("sysfs")).declared(names) == ("example.com/nic=d",)
     with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
         await DeviceHints(tmp_path, Hanging("CDI specifications")).declared(names)
+
+
+GPU_HINT = DeviceLocality(
+    "0000:3b:00.0", CpuSet.parse("4-7"), NodeSet.of([1]), "NVIDIA_VISIBLE_DEVICES", ("0000:3b:00.0",)
+)
+
+
+def with_gpu(root: Path) -> Path:
+    """The PCI device of ``a_root`` is a GPU of NVIDIA's driver, and on the bus."""
+    a_root(root)
+    directory = root / "proc/driver/nvidia/gpus/0000:3b:00.0"
+    directory.mkdir(parents=True)
+    (directory / "information").write_text("GPU UUID: GPU-aa\nBus Location: 0000:3b:00.0\nDevice Minor: 0\n")
+    (root / "sys/bus/pci/devices").mkdir(parents=True)
+    (root / "sys/bus/pci/devices/0000:3b:00.0").symlink_to(root / PCI)
+    return root
+
+
+def visible(devices: str, *paths: str) -> pb.ContainerConfig:
+    config = asked(*paths)
+    config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=devices.encode())
+    return config
+
+
+async def test_a_gpu_of_a_variable_is_where_its_pci_device_is(tmp_path: Path) -> None:
+    assert await DeviceHints(with_gpu(tmp_path), PLAIN_THREADS).of(visible("0")) == (GPU_HINT,)
+
+
+async def test_a_variable_that_the_toolkit_does_not_take_counts_for_privileged_containers_alone(tmp_path: Path) -> None:
+    toolkit = with_gpu(tmp_path) / "etc/nvidia-container-runtime"
+    toolkit.mkdir()
+    (toolkit / "config.toml").write_text("accept-nvidia-visible-devices-envvar-when-unprivileged = false\n")
+    hints, config = DeviceHints(tmp_path, PLAIN_THREADS), visible("0")
+    assert await hints.of(config) == ()
+    config.linux.security_context.capabilities.add_capabilities.append("CAP_SYS_ADMIN")
+    assert await hints.of(config) == (GPU_HINT,)
+
+
+async def test_a_driver_that_hangs_takes_no_hint_of_another_device_with_it(tmp_path: Path) -> None:
+    found = await DeviceHints(with_gpu(tmp_path), Hanging(NVIDIA_FILES)).of(visible("0,1", f"/{PCI}"))
+    assert found == (HINT, MissingHints("no hint of 0 and 1 more: the NVIDIA driver: no answer"))
+
+
+async def test_files_of_the_driver_are_read_only_for_its_gpus(tmp_path: Path) -> None:
+    assert await DeviceHints(a_root(tmp_path), Hanging(NVIDIA_FILES)).of(asked(f"/{PCI}")) == (HINT,)
+
+
+async def test_a_claim_names_devices_that_the_request_does_not(tmp_path: Path) -> None:
+    told = ToldDevices(cdi=(("example.com/nic=d", "podresapi:nic.example.com/node/nic-0"),))
+    hints = DeviceHints(a_root(tmp_path), PLAIN_THREADS)
+    assert await hints.of(asked(), told) == (replace(HINT, via="podresapi:nic.example.com/node/nic-0"),)
+    assert await hints.of(asked(cdi="example.com/nic=d"), told) == (replace(HINT, via="CDI device example.com/nic=d"),)
+
+
+@pytest.mark.parametrize(("ids", "devices"), [(("GPU-AA",), ("0000:3b:00.0",)), (("GPU-AA", "x"), ())])
+async def test_devices_of_the_kubelet_are_known_by_ids_that_tell_all_of_them(
+    tmp_path: Path, ids: tuple[str, ...], devices: tuple[str, ...]
+) -> None:
+    place = DeviceLocality("podresapi:nvidia.com/gpu/GPU-AA", CpuSet(), NodeSet.of([1]))
+    told = ToldDevices((AllocatedDevices(place, ids),))
+    found = await DeviceHints(with_gpu(tmp_path), PLAIN_THREADS).of(visible("GPU-aa"), told)
+    assert found[1] == replace(place, devices=devices)
+
+
+async def test_what_the_kubelet_tells_a_place_of_alone_needs_no_file(tmp_path: Path) -> None:
+    place = DeviceLocality("podresapi:nvidia.com/gpu/GPU-AA", CpuSet(), NodeSet.of([1]))
+    found = await DeviceHints(tmp_path, Hanging("sysfs", NVIDIA_FILES)).of(
+        asked(), ToldDevices((AllocatedDevices(place),))
+    )
+    assert found == (place,)
+
+
+async def test_too_many_names_are_told_as_missing_hints(tmp_path: Path) -> None:
+    config = asked()
+    config.envs.add(key="PCIDEVICE_X", value=b",".join(b"%04x:00:00.0" % number for number in range(MAX_NAMES + 1)))
+    (missing,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
+    assert isinstance(missing, MissingHints)
+    assert "PCIDEVICE_X" in missing.problem

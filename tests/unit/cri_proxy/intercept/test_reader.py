@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest, pod_of
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
@@ -27,8 +28,8 @@ def message(*annotations: tuple[str, str]) -> pb.CreateContainerRequest:
     return create_request(spec, spec.containers[0], "sandbox", node=KubeletNode(4 << 30))
 
 
-async def one_hint(config: pb.ContainerConfig) -> Sequence[DeviceLocality]:
-    return (HINT,)
+async def one_hint(config: pb.ContainerConfig, told: ToldDevices) -> Sequence[DeviceLocality]:
+    return (HINT, *(group.place for group in told.places))
 
 
 def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object, object, ReadRequest]:

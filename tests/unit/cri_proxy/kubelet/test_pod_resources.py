@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, hints_of_container
+from cri_proxy.cri.device_names.names import MAX_NAMES, NOTHING_TOLD, DeviceName
+from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, told_devices
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.decision_log.journal import Journal
 from policies.base import Pod, QosClass
@@ -25,8 +26,8 @@ class Asking:
 
     async def nodes(self, asked: Pod = POD) -> str:
         """The node of c0's device, '' when nothing is told."""
-        hints = await self.resources.hints(asked, "c0")
-        return ",".join(str(hint.nodes) for hint in hints)
+        told = await self.resources.told(asked, "c0")
+        return ",".join(str(group.place.nodes) for group in told.places)
 
 
 async def test_the_kubelet_is_asked_once_per_pod_while_the_sandbox_is_made() -> None:
@@ -68,7 +69,7 @@ async def test_who_does_not_answer_is_called_the_kubelet_and_not_the_runtime() -
     log, clock = Heard(), ManualClock()
     kubelet = KubeletService(WEB, get="absent")
     resources = PodResources(kubelet, clock, Journal(log, clock), known=lambda: NodeSet(1), budget_seconds=20)
-    assert await resources.hints(POD, "c0") == ()
+    assert await resources.told(POD, "c0") == NOTHING_TOLD
     assert [reason.partition(":")[0] for reason in log.warnings] == ["the kubelet does not answer"]
 
 
@@ -85,7 +86,8 @@ NODES = NodeSet.parse("0-3")
 
 
 def hints_for(*given: pb.ContainerDevices, container: str = "c0") -> list[tuple[str, str]]:
-    return [(h.source, str(h.nodes)) for h in hints_of_container(pod("web", {container: given}), "c0", NODES)]
+    told = told_devices(pod("web", {container: given}), "c0", NODES)
+    return [(group.place.source, str(group.place.nodes)) for group in told.places]
 
 
 def test_each_group_of_devices_gives_its_nodes() -> None:
@@ -105,3 +107,39 @@ def test_nodes_that_the_machine_lacks_do_not_count_however_large() -> None:
 
 def test_devices_of_other_containers_do_not_count() -> None:
     assert hints_for(devices("example.com/nic", "eth1", nodes=(1,)), container="c1") == []
+
+
+def claimed(*given: pb.ClaimResource) -> pb.PodResources:
+    claim = pb.DynamicResource(claim_name="gpus", claim_namespace="default", claim_resources=given)
+    return pb.PodResources(containers=[pb.ContainerResources(name="c0", dynamic_resources=[claim])])
+
+
+def a_device(name: str, *cdi: str) -> pb.ClaimResource:
+    names = [pb.CDIDevice(name=each) for each in cdi]
+    return pb.ClaimResource(cdi_devices=names, driver_name="gpu.example.com", pool_name="node", device_name=name)
+
+
+def test_a_claim_names_its_cdi_devices() -> None:
+    told = told_devices(claimed(a_device("gpu-0", "example.com/gpu=0", "example.com/gpu=ctl")), "c0", NODES)
+    assert [name for name, _ in told.cdi] == ["example.com/gpu=0", "example.com/gpu=ctl"]
+    assert {via for _, via in told.cdi} == {"podresapi:gpu.example.com/node/gpu-0"}
+
+
+def test_a_device_of_a_claim_that_is_called_by_its_pci_address_needs_no_cdi_device() -> None:
+    told = told_devices(claimed(a_device("nic-0000-3b-02-1")), "c0", NODES)
+    via = "podresapi:gpu.example.com/node/nic-0000-3b-02-1"
+    assert told.names == (DeviceName("pci", "0000:3b:02.1", via),)
+
+
+def test_older_kubelets_tell_of_a_claim_alone() -> None:
+    device = pb.ClaimResource(cdi_devices=[pb.CDIDevice(name="example.com/gpu=0")])
+    assert told_devices(claimed(device), "c0", NODES).cdi == (("example.com/gpu=0", "podresapi:default/gpus"),)
+
+
+def test_claims_of_other_containers_do_not_count() -> None:
+    assert told_devices(claimed(a_device("gpu-0", "example.com/gpu=0")), "c1", NODES) == NOTHING_TOLD
+
+
+def test_no_more_devices_of_claims_count_than_of_variables() -> None:
+    many = [a_device(f"gpu-{number}", f"example.com/gpu={number}") for number in range(MAX_NAMES + 9)]
+    assert len(told_devices(claimed(*many), "c0", NODES).cdi) == MAX_NAMES

@@ -128,3 +128,9 @@ def test_a_device_whose_cpus_alone_are_known_is_on_no_node_in_particular() -> No
     near = DeviceLocality("example.com/gpu/gpu0", CpuSet.parse("0-7"), NodeSet())
     text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=80))
     assert "  device         example.com/gpu/gpu0: CPUs 0-7\n" in text + "\n"
+
+
+def test_a_device_is_shown_with_what_named_it() -> None:
+    near = DeviceLocality("0000:3b:00.0", CpuSet.parse("0-7"), NodeSet.of([1]), "NVIDIA_VISIBLE_DEVICES")
+    text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=120))
+    assert "0000:3b:00.0: CPUs 0-7, node 1, named by NVIDIA_VISIBLE_DEVICES" in text

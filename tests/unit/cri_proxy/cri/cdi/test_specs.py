@@ -26,14 +26,18 @@ def specs(root: Path, text: str, name: str = "etc/cdi/gpu.json") -> CdiSpecs:
     return CdiSpecs(root)
 
 
+def paths(found: CdiSpecs, names: list[str]) -> tuple[str, ...]:
+    return tuple(name.text for name in found.named([(name, "") for name in names]))
+
+
 def test_a_name_gives_the_nodes_of_its_device_and_of_the_whole_file(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
-    assert found.device_nodes(["example.com/gpu=1"]) == ("/dev/gpu1", "/dev/gpuctl")
+    assert paths(found, ["example.com/gpu=1"]) == ("/dev/gpu1", "/dev/gpuctl")
 
 
 def test_several_names_give_each_node_once(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
-    assert found.device_nodes(["example.com/gpu=0", "example.com/gpu=1", "example.com/gpu=7"]) == (
+    assert paths(found, ["example.com/gpu=0", "example.com/gpu=1", "example.com/gpu=7"]) == (
         "/dev/gpu0", "/dev/gpuctl", "/dev/gpu1",
     )  # fmt: skip
 
@@ -41,26 +45,26 @@ def test_several_names_give_each_node_once(tmp_path: Path) -> None:
 def test_what_was_made_at_run_time_goes_before_what_was_installed(tmp_path: Path) -> None:
     specs(tmp_path, json.dumps(GPUS))
     now = 'kind: example.com/gpu\ndevices: [{name: "0", containerEdits: {deviceNodes: [{path: /dev/new}]}}]\n'
-    assert specs(tmp_path, now, "var/run/cdi/gpu.yaml").device_nodes(["example.com/gpu=0"]) == ("/dev/new",)
+    assert paths(specs(tmp_path, now, "var/run/cdi/gpu.yaml"), ["example.com/gpu=0"]) == ("/dev/new",)
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
-    assert found.device_nodes(["example.com/gpu=0"])
+    assert paths(found, ["example.com/gpu=0"])
     specs(tmp_path, "{}")
-    assert found.device_nodes(["example.com/gpu=0"]) == ()
+    assert paths(found, ["example.com/gpu=0"]) == ()
 
 
 @pytest.mark.parametrize(
     "text", ["[]", "{", "kind: 1", "kind: a/b\ndevices: {}", "kind: a/b\ndevices: [1, {name: []}]"]
 )
 def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) -> None:
-    assert specs(tmp_path, text).device_nodes(["a/b=c"]) == ()
+    assert paths(specs(tmp_path, text), ["a/b=c"]) == ()
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     text = json.dumps(GPUS) + " " * MAX_FILE_BYTES
-    assert specs(tmp_path, text).device_nodes(["example.com/gpu=0"]) == ()
+    assert paths(specs(tmp_path, text), ["example.com/gpu=0"]) == ()
 
 
 @given(st.binary(max_size=200))
@@ -68,7 +72,7 @@ def test_no_content_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, cont
     root = tmp_path_factory.mktemp("cdi")
     (root / "etc/cdi").mkdir(parents=True)
     (root / "etc/cdi/a.yaml").write_bytes(content)
-    assert CdiSpecs(root).device_nodes(["a/b=c"]) == ()
+    assert paths(CdiSpecs(root), ["a/b=c"]) == ()
 
 
 def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(tmp_path: Path) -> None:
@@ -78,8 +82,8 @@ def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(
     text = json.dumps({"kind": "example.com/gpu", "devices": devices, "containerEdits": common})
     found = specs(tmp_path, text)
     # A fresh look at each run: what was read before is kept.
-    assert memory_of(lambda _: bool(CdiSpecs(tmp_path).device_nodes(["example.com/gpu=7"])), b"") < 50 * len(text)
-    assert len(found.device_nodes(["example.com/gpu=7", "example.com/gpu=8"])) == 2000
+    assert memory_of(lambda _: bool(paths(CdiSpecs(tmp_path), ["example.com/gpu=7"])), b"") < 50 * len(text)
+    assert len(paths(found, ["example.com/gpu=7", "example.com/gpu=8"])) == 2000
 
 
 def test_only_what_a_file_declares_is_declared(tmp_path: Path) -> None:
@@ -87,3 +91,13 @@ def test_only_what_a_file_declares_is_declared(tmp_path: Path) -> None:
     names = ["example.com/gpu=1", "example.com/gpu=7", "example.com/nic=1", "example.com/gpu=0", "1"]
     assert found.declared(names) == ("example.com/gpu=1", "example.com/gpu=0")
     assert CdiSpecs(tmp_path / "elsewhere").declared(names) == ()
+
+
+def test_what_names_a_device_is_told_with_what_asked_for_it(tmp_path: Path) -> None:
+    edits = {"deviceNodes": [{"path": "/dev/gpu0"}], "env": ["NVIDIA_VISIBLE_DEVICES=0"]}
+    spec = {"kind": "example.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
+    found = specs(tmp_path, json.dumps(spec)).named([("example.com/gpu=0", "CDI device example.com/gpu=0")])
+    assert [(name.text, name.via) for name in found] == [
+        ("/dev/gpu0", "CDI device example.com/gpu=0"),
+        ("0", "NVIDIA_VISIBLE_DEVICES of CDI device example.com/gpu=0"),
+    ]

@@ -1,0 +1,1 @@
+"""How others write down which devices a container gets: paths, PCI addresses, variables, CDI files, NVIDIA's names."""
