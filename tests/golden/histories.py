@@ -43,6 +43,7 @@ ADDED_SINCE: Final = (
     "most_nodes=0",
     "prefers_chosen_sets=False",
     "via=''",
+    "claim=None",
 )
 
 
