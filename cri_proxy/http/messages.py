@@ -69,7 +69,7 @@ Handler: TypeAlias = Callable[[Query], Response | Steps[Response] | EventStream]
 """Answers GET and HEAD: at once, step by step where that would keep the event loop busy for long, or as events."""
 
 PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
-"""Answers POST, on the admin socket alone; may wait."""
+"""Answers POST; may wait."""
 
 
 @dataclass(eq=False)

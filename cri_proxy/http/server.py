@@ -1,9 +1,9 @@
-"""Serve given routes on the admin socket (root only, POST too) and TCP (GET, HEAD): listen, retry, limit, answer."""
+"""Serve given routes on the admin socket (root only) and TCP: listen, retry, limit, answer; POST where offered."""
 
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -34,12 +34,22 @@ _RETRY_SECONDS = 60.0
 _TIMES = Times()
 
 
+@dataclass(frozen=True, slots=True)
+class Posts:
+    """The POST handlers by path that a kind of socket offers: bodies of up to so many bytes, so many at a time."""
+
+    handlers: Mapping[str, PostHandler] = field(default_factory=dict)
+    most_body_bytes: int = MAX_BODY_BYTES
+    most_at_once: int = _MAX_CONNECTIONS
+
+
 class _Clients:
     """The limits that the clients of one kind of socket share."""
 
-    def __init__(self, *, are_root: bool) -> None:
-        """``are_root``: they come over the admin socket."""
-        self.are_root = are_root
+    def __init__(self, posts: Posts) -> None:
+        """``posts``: what they may POST."""
+        self.posts = posts
+        self.bodies = asyncio.Semaphore(posts.most_at_once)
         self.connections = ConnectionLimit(_MAX_CONNECTIONS)
         self.share = FairShare(SystemClock())
         self.streams = asyncio.Semaphore(_MAX_STREAMS)
@@ -53,21 +63,22 @@ class AdminServer:
         routes: Mapping[str, Handler],
         *,
         posts: Mapping[str, PostHandler] | None = None,
+        tcp_posts: Posts = Posts(),
         on_late_tcp: Callable[[str], object] | None = None,
         times: Times = _TIMES,
         retry_seconds: float = _RETRY_SECONDS,
     ) -> None:
-        """Open nothing yet. ``routes`` and ``posts`` are handlers by path.
+        """Open nothing yet. ``routes`` and ``posts`` are handlers by path, the latter for the admin socket alone.
 
         A TCP address that is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
         """
-        self._routes, self._posts = routes, posts or {}
+        self._routes = routes
         self._on_late_tcp = on_late_tcp
         self._times = times
         self._retry_seconds = retry_seconds
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
-        self._root, self._others = _Clients(are_root=True), _Clients(are_root=False)
+        self._root, self._others = _Clients(Posts(posts or {})), _Clients(tcp_posts)
         self._retrying = Tasks()
         self._socket: Published | None = None
 
@@ -87,21 +98,22 @@ class AdminServer:
         """
         if address == "off":
             return None
-        problem = await self._open_tcp(address)
+        problem = await self.open_tcp(address)
         if problem:
             self._retrying.start(self._retry_tcp(address), name="http retry")
+            problem += "; until it is free, status is served on the admin socket only, --http names another address"
         return problem or None
 
     async def _retry_tcp(self, address: str) -> None:
         problem = address
         while problem:
             await asyncio.sleep(self._retry_seconds)
-            problem = await self._open_tcp(address)
+            problem = await self.open_tcp(address)
         if self._on_late_tcp is not None:
             self._on_late_tcp(address)
 
-    async def _open_tcp(self, address: str) -> str:
-        """Listen there; return why that failed, else ''."""
+    async def open_tcp(self, address: str) -> str:
+        """Listen on ADDRESS:PORT, or not; return why that failed, else ''."""
         host, _, port = address.rpartition(":")
         accept = partial(self._accept, self._others)
         try:
@@ -110,8 +122,7 @@ class AdminServer:
             )
         except OSError as error:
             reason = "the port is taken" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-            until = "until it is free, status is served on the admin socket only"
-            return f"{address}: {reason}; {until}, --http names another address"
+            return f"{address}: {reason}"
         self._servers.append(server)
         return ""
 
@@ -167,12 +178,14 @@ class AdminServer:
         request = await connection.next_request(clients.connections.idle())
         if request is None:
             return False
-        post = self._posts.get(request.path) if clients.are_root else None
+        post = clients.posts.handlers.get(request.path)
         allowed = ("GET", "HEAD") if post is None else ("POST",)
         if request.method not in allowed:
             raise BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not offered here", allowed)
-        body = await connection.read_body(0 if post is None else MAX_BODY_BYTES)
-        answer = await (self._get(connection, request, clients) if post is None else post(replace(request, body=body)))
+        if post is not None:
+            return await connection.send(await self._post(connection, request, clients, post))
+        await connection.read_body(0)
+        answer = await self._get(connection, request, clients)
         if isinstance(answer, Response):
             return await connection.send(answer)
         if clients.streams.locked():
@@ -182,16 +195,31 @@ class AdminServer:
             await connection.send_events(answer.events)
         return False
 
+    async def _post(
+        self, connection: Connection, request: HttpRequest, clients: _Clients, post: PostHandler
+    ) -> Response:
+        if problem := _misdirected(connection, request):
+            raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, problem)
+        async with clients.bodies:
+            body = await connection.read_body(clients.posts.most_body_bytes)
+            return await post(replace(request, body=body))
+
     async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response | EventStream:
         async with clients.share.turn():
             answer = self._route(connection, request)
         return answer if isinstance(answer, Response | EventStream) else await clients.share.run(answer)
 
     def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response] | EventStream:
-        if is_loopback(connection.local_host) and not names_this_machine(request.host):
-            problem = "this address answers to its number and to localhost only"
+        if problem := _misdirected(connection, request):
             return text_response(HTTPStatus.MISDIRECTED_REQUEST, problem)
         handler = self._routes.get(request.path)
         if handler is None:
             return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
         return handler(request.query)
+
+
+def _misdirected(connection: Connection, request: HttpRequest) -> str:
+    """Return why a request that names another machine is not answered; '' for any other."""
+    if is_loopback(connection.local_host) and not names_this_machine(request.host):
+        return "this address answers to its number and to localhost only"
+    return ""

@@ -1,0 +1,97 @@
+"""POST over TCP, which a server offers to its clients there with limits of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cri_proxy.http.messages import TEXT, HttpRequest, Response
+from cri_proxy.http.server import AdminServer, Posts
+
+HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+
+
+class Echo:
+    """Answers with the body once it may; ``most_seen`` is how many requests it had at once."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.arrived = asyncio.Semaphore(0)
+        self.present = self.most_seen = 0
+
+    async def answer(self, request: HttpRequest) -> Response:
+        self.present += 1
+        self.most_seen = max(self.most_seen, self.present)
+        self.arrived.release()
+        await self.may_answer.wait()
+        self.present -= 1
+        return Response(200, TEXT, request.body)
+
+
+@asynccontextmanager
+async def offering(echo: Echo, *, most_body_bytes: int = 100, most_at_once: int = 2) -> AsyncIterator[tuple[str, int]]:
+    server = AdminServer({}, tcp_posts=Posts({"/echo": echo.answer}, most_body_bytes, most_at_once))
+    assert await server.open_tcp("127.0.0.1:0") == ""
+    try:
+        async with asyncio.timeout(20):
+            yield server.addresses[0]
+    finally:
+        await server.close()
+
+
+async def exchanged(address: tuple[str, int], sent: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(sent)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+@pytest.fixture
+def echo() -> Echo:
+    echo = Echo()
+    echo.may_answer.set()
+    return echo
+
+
+async def test_what_is_posted_is_answered(echo: Echo) -> None:
+    async with offering(echo) as address:
+        answer = await exchanged(address, HEAD % 5 + b"hello")
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(b"\r\n\r\nhello")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (HEAD % 101 + b"x" * 101, b"413"),
+        (HEAD % 10_000_000_000, b"413"),
+        (HEAD.replace(b"localhost", b"page.example") % 0, b"421"),
+        (HEAD.replace(b"POST", b"GET") % 0, b"405"),
+        (HEAD.replace(b"/echo", b"/other") % 0, b"405"),
+    ],
+)
+async def test_what_is_not_offered_is_refused(echo: Echo, sent: bytes, status: bytes) -> None:
+    async with offering(echo) as address:
+        assert (await exchanged(address, sent)).startswith(b"HTTP/1.1 " + status)
+    assert echo.most_seen == 0
+
+
+async def test_a_body_without_a_length_is_counted_as_it_comes(echo: Echo) -> None:
+    chunked = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with offering(echo) as address:
+        assert (await exchanged(address, chunked + b"60\r\n" + b"x" * 96 + b"\r\n0\r\n\r\n")).endswith(b"x" * 96)
+        assert (await exchanged(address, chunked + b"70\r\n" + b"x" * 112 + b"\r\n")).startswith(b"HTTP/1.1 413")
+
+
+async def test_as_many_are_answered_at_once_as_may_be_and_the_others_after_them() -> None:
+    echo = Echo()
+    async with offering(echo, most_at_once=2) as address:
+        asked = asyncio.gather(*(exchanged(address, HEAD % 1 + b"x") for _ in range(5)))
+        await echo.arrived.acquire()
+        await echo.arrived.acquire()
+        echo.may_answer.set()
+        assert [answer.startswith(b"HTTP/1.1 200") for answer in await asked] == [True] * 5
+        assert echo.most_seen == 2
