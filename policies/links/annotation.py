@@ -18,8 +18,8 @@ ANNOTATION: Final = "cri-proxy.io/gpu-links"
 """The annotation of a node that has the word."""
 LABEL_DOMAIN: Final = "gpu-links.cri-proxy.io"
 """The labels of a node that have the word in pieces: this, a slash, and the number of the piece."""
-MAX_PUBLISHED_GPUS: Final = 64
-"""Hosts have 16 GPUs today; the word of so many without any order has 6 KiB."""
+MAX_PUBLISHED_GPUS: Final = 32
+"""Hosts have 16 GPUs today."""
 
 _VERSION: Final = "v1"
 _NONE: Final = "none"

@@ -94,7 +94,7 @@ def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
     gpus = tuple(MatrixGpu(2 * i, NodeSet.of([i])) for i in range(MAX_PUBLISHED_GPUS))
     largest = linked(gpus, lambda: Link(chance.randrange(100, 1000)))
     assert read_annotation(link_annotation(largest)) == largest
-    with pytest.raises(LinkError, match=r"65 GPUs; at most 64 are published"):
+    with pytest.raises(LinkError, match=r"33 GPUs; at most 32 are published"):
         link_annotation(linked((*gpus, MatrixGpu(999)), Link()))
 
 
@@ -107,7 +107,7 @@ def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
         ("v1.0t1.n0x2.v1.v1", "4 parts behind the version"),
         ("v1.3t0.u.", "'3t0': expected numbers of GPUs, ascending"),
         ("v1.0a0.ux2.s", "'0': expected numbers of GPUs, ascending"),
-        ("v1.0t64.ux65.sx2080", "'0t64': more than 64 GPUs"),
+        ("v1.0t32.ux33.sx528", "'0t32': more than 32 GPUs"),
         ("v1.0t3.n0x2.sx6", "'n0x2': 2 NUMA nodes; expected 4, which the GPUs have"),
         ("v1.0t3.n0x5.sx6", "'n0x5': more NUMA nodes than 4"),
         ("v1.0t3.n0x4.sx5", "'sx5': 5 links; expected 6, which the GPUs have"),
@@ -117,7 +117,7 @@ def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
         ("v1.0t1.n0x2.v0", "'v0': expected links at character 1"),
         ("v1.0t1.n0x2.sx0", "'x0': expected links at character 2"),
         ("v1.0.n1a.", "'a': expected NUMA nodes at character 3"),
-        ("v1." + "s" * 70_000, "70003 characters; 64 GPUs need at most 12160"),
+        ("v1." + "s" * 70_000, "70003 characters; 32 GPUs need at most 6080"),
     ],
 )
 def test_anything_else_is_an_error_with_what_was_expected(word: str, problem: str) -> None:
