@@ -60,6 +60,13 @@ class ConnectionLimit:
         finally:
             self._idle.pop(task, None)
 
+    async def finish(self, seconds: float) -> None:
+        """Drop the idle connections, and wait so long for the others to end."""
+        for task in self._idle:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=seconds)
+
     async def cancel(self) -> None:
         """Drop all connections and wait until their tasks have ended."""
         await self._tasks.cancel()

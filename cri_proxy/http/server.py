@@ -81,6 +81,7 @@ class AdminServer:
         self._root, self._others = _Clients(Posts(posts or {})), _Clients(tcp_posts)
         self._retrying = Tasks()
         self._socket: Published | None = None
+        self._is_finishing = False
 
     async def listen_unix(self, path: Path) -> None:
         """Open the admin socket with mode 0600 in place of one that is there. Raises ConfigError."""
@@ -132,6 +133,14 @@ class AdminServer:
         names = (sock.getsockname() for server in self._servers for sock in server.sockets)
         return tuple((str(name[0]), int(name[1])) for name in names if isinstance(name, tuple))
 
+    async def finish(self, seconds: float) -> None:
+        """Stop listening, and give the requests that are being answered so long; ``close`` drops what is left."""
+        self._is_finishing = True
+        await self._retrying.cancel()
+        for server in self._servers:
+            server.close()
+        await asyncio.gather(*(clients.connections.finish(seconds) for clients in (self._root, self._others)))
+
     async def close(self) -> None:
         """Stop listening, drop connections, and remove the socket if it is still ours."""
         await self._retrying.cancel()
@@ -168,7 +177,7 @@ class AdminServer:
     async def _answer_all(self, connection: Connection, clients: _Clients) -> None:
         """Answer requests until the connection is closed, idle for too long, or has to be closed after an error."""
         try:
-            while await self._answer_one(connection, clients):
+            while await self._answer_one(connection, clients) and not self._is_finishing:
                 pass
         except BadRequest as error:
             await connection.refuse(error)

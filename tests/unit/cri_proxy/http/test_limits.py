@@ -54,6 +54,14 @@ async def test_who_has_been_idle_longest_gives_way() -> None:
         assert talks.ended == ["a"]
 
 
+async def test_at_the_end_the_idle_go_and_the_others_have_their_time() -> None:
+    async with talking(most=4) as talks:
+        for name in ("busy", "a", "b"):
+            assert await talks.come(name, idle=name != "busy")
+        await talks.limit.finish(0.01)
+        assert sorted(talks.ended) == ["a", "b"]
+
+
 async def test_there_is_room_while_fewer_are_open() -> None:
     async with talking(most=2) as talks:
         assert [await talks.come(name) for name in "ab"] == [True, True]
