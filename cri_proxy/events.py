@@ -80,3 +80,10 @@ ALLOCATION_REFUSED: Final = "allocation_refused"  # the kubelet asked for device
 PREFERENCE_LATE: Final = "preference_late"  # the search for the best devices took too long: the kubelet takes any
 DEVICES_RELOADED: Final = "devices_reloaded"  # changed files of the device plugin are in force
 DEVICE_FILE_REJECTED: Final = "device_file_rejected"  # one of them cannot be used; its last good content stays
+
+# The scheduler extender, a process of its own.
+SERVING: Final = "serving"
+NODES_FILTERED: Final = "nodes_filtered"  # for a pod with GPUs
+NODES_RANKED: Final = "nodes_ranked"  # for a pod with GPUs, by the links between them
+LINKS_UNREADABLE: Final = "links_unreadable"  # what a node publishes of its links; told once
+QUESTION_REFUSED: Final = "question_refused"  # a request that is none of the scheduler's

@@ -5,7 +5,7 @@ from typing import Final
 
 from cri_proxy.cli.main import add_actions
 
-HELP = "links between GPUs: show a matrix, choose GPUs by it, score the node, or publish it for the scheduler"
+HELP = "links between GPUs: show a matrix, choose GPUs, score the node, publish it for the scheduler"
 EXAMPLE = """\
 cri-proxy gpu topology topo.txt
 cri-proxy gpu allocate topo.txt --size 2 --available 0,1,4-7

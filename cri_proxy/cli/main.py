@@ -32,10 +32,11 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("reset", True),
     ("config-agent", False),
     ("device-plugin", False),
+    ("extender", False),
     ("demo", True),
 )
 # Their modules are in the folder ``agents``.
-AGENTS = ("config-agent", "device-plugin")
+AGENTS = ("config-agent", "device-plugin", "extender")
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.

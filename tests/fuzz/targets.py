@@ -6,6 +6,7 @@ coverage-guided fuzzers take. ``seeds`` are sound inputs, from which mangled one
 
 import contextlib
 import gzip
+import json
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +29,8 @@ from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
 from cri_proxy.cri.device_names.variables import named_in_variables
 from cri_proxy.errors import ConfigError
+from cri_proxy.extender.demand import QuestionError
+from cri_proxy.extender.messages import filter_answer, read_question
 from cri_proxy.foreign_text import WORDS_BYTES, admit, is_same_failure, visible_lines
 from cri_proxy.http.connection import read_head
 from cri_proxy.http.messages import BadRequest, names_this_machine
@@ -57,6 +60,7 @@ from sysfs.errors import MachineSourceError, SysfsBaseError
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 from tests.fakes.http2 import GREETING, reply, request
 from tests.fakes.machines import small_machine
+from tests.fakes.scheduler import arguments, container, named_arguments, node, pod
 from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
 from tests.fuzz.budget import Budget
 from tests.fuzz.document_targets import DOCUMENT_TARGETS
@@ -161,6 +165,15 @@ def published_links(data: bytes) -> None:
         assert error.problem
     else:
         assert read_annotation(link_annotation(matrix)) == matrix
+
+
+def scheduler_question(data: bytes) -> None:
+    """What the scheduler sends to an extender; what is understood can be answered."""
+    try:
+        question = read_question(data)
+        json.loads(filter_answer(question, {node.name: "why" for node in question.candidates[::2]}))
+    except QuestionError as error:
+        assert error.problem
 
 
 LINK_DIALECT: Final = Dialect(1 << 20, 20, 100_000)
@@ -340,9 +353,21 @@ TARGETS: Final = (
     Target(
         "published-links",
         published_links,
-        (b"v1.0t3a5.n0x2n1a2u.v12sx4v12uhmp", b"v1.none", b"v1.0t63.ux64.v1x2016"),
-        Budget(rounds=1_000_000, memory_bytes=4 << 20),  # 64 GPUs have 2016 links, read and written twice
+        (b"v1.0t3a5.n0x2n1a2u.v12sx4v12uhmp", b"v1.none", b"v1.0t31.ux32.v1x496"),
+        Budget(rounds=1_000_000, memory_bytes=4 << 20),  # 32 GPUs have 496 links, read and written twice
         grown=(b"x4", b"v1", b"0a", b"n0a1"),
+    ),
+    Target(
+        "scheduler-question",
+        scheduler_question,
+        (
+            json.dumps(
+                arguments(pod(2, init=[container("i", 1, restartPolicy="Always")]), [node("a", "v1.none")])
+            ).encode(),
+            json.dumps(named_arguments(pod(1), ["a", "b"])).encode(),
+        ),
+        Budget(rounds=200_000, rounds_a_byte=300, memory_bytes=1 << 20, memory_a_byte=200),
+        grown=(b'{"metadata":{"name":"n"}},', b'"n",', b"[", b'{"Pod":'),
     ),
     Target(
         "link-file",

@@ -124,7 +124,7 @@ def manifest(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["config-agent", "device-plugin"])
+@pytest.mark.parametrize("name", ["config-agent", "device-plugin", "extender"])
 def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it(name: str) -> None:
     (container,) = manifest(name)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"cri-proxy:{PROJECT['version']}"

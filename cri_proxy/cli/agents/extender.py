@@ -1,0 +1,53 @@
+"""``cri-proxy extender``: tell kube-scheduler which nodes suit the GPUs of a pod, until it is stopped."""
+
+import argparse
+from pathlib import Path
+
+from cri_proxy.errors import CommandFailed
+from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer, serve, until_signal
+
+HELP = "rank nodes for kube-scheduler by the links of their GPUs, as its extender over HTTP"
+EXAMPLE = """\
+cri-proxy extender
+cri-proxy extender --http 127.0.0.1:8892 --links /etc/cri-proxy/gpu-links --log-level debug"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    from cri_proxy.logs import LEVELS
+
+    parser.add_argument(
+        "--http",
+        default=DEFAULT_ADDRESS,
+        metavar="ADDR:PORT",
+        help=f"where to listen (default {DEFAULT_ADDRESS}); there is no password, so others than the scheduler should "
+        "not reach it",
+    )
+    parser.add_argument(
+        "--links",
+        type=Path,
+        metavar="DIR",
+        help="a directory with a file for each node, named like it: its published word, or a matrix; for nodes that "
+        "publish nothing, and where the scheduler sends only names (nodeCacheCapable)",
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level to log (default info)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT. Raises CommandFailed."""
+    import asyncio
+
+    from cri_proxy.config.addresses import http_address
+    from cri_proxy.logs import configure_logging
+
+    try:
+        address = http_address(args.http)
+    except ValueError as error:
+        raise CommandFailed(f"--http: {error}", 2) from error
+    if address == "off":
+        raise CommandFailed("--http: off leaves nothing to do; expected ADDRESS:PORT", 2)
+    if args.links is not None and not args.links.is_dir():
+        raise CommandFailed(f"--links: {args.links}: no such directory; make it, or leave the option out", 2)
+    log = configure_logging(args.log_level, "auto")
+    asyncio.run(serve(ExtenderServer(log=log, directory=args.links), address, until_signal))
+    return 0

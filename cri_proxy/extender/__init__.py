@@ -1,0 +1,1 @@
+"""The scheduler extender: kube-scheduler asks it which nodes suit a pod's GPUs, and how well."""

@@ -1,0 +1,190 @@
+"""Answer the scheduler: which nodes can hold a pod's GPUs, and how well their links suit it, as points from 0 to 10.
+
+A node about which too little is known is never filtered out, and has the fewest points: nothing published, a word that
+cannot be read, or ``nvidia.com/gpu`` that counts parts of GPUs, so that its links say nothing.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Final
+
+from cri_proxy import events
+from cri_proxy.clock import Clock
+from cri_proxy.extender.demand import QuestionError
+from cri_proxy.extender.directory import LinkDirectory
+from cri_proxy.extender.messages import (
+    Candidate,
+    Question,
+    error_answer,
+    filter_answer,
+    priority_answer,
+    read_question,
+)
+from cri_proxy.extender.metrics import DURATION, NODES, REQUESTS
+from cri_proxy.extender.scores import NodeScores
+from cri_proxy.foreign_text import admit
+from cri_proxy.http.messages import JSON, HttpRequest, Response
+from cri_proxy.logs import Log
+from cri_proxy.metrics.counters import Counters
+from policies.links.node_score import FULL_SCORE
+from policies.links.ranking import ranked_points
+
+SCORE_SECONDS: Final = 2.0
+"""For scores that are not known yet: kube-scheduler waits five seconds unless its configuration says otherwise."""
+_PROBLEM_BYTES: Final = 300
+_MAX_REMEMBERED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredNode:
+    """A node with its exact score, None where ``problem`` says why it has none; ``state`` is a label of the metrics."""
+
+    name: str
+    state: str
+    exact: Fraction | None = None
+    problem: str = ""
+
+
+class Extender:
+    """Handlers of ``filter`` and ``prioritize``."""
+
+    def __init__(self, *, log: Log, clock: Clock, counters: Counters, directory: LinkDirectory | None = None) -> None:
+        """``directory`` has what nodes publish beside what they carry themselves."""
+        self._log, self._clock, self._counters, self._directory = log, clock, counters, directory
+        self._scores = NodeScores()
+        self._told: dict[str, str] = {}
+
+    async def filter(self, request: HttpRequest) -> Response:
+        """Answer ExtenderArgs with an ExtenderFilterResult."""
+        return await self._answer("filter", request)
+
+    async def prioritize(self, request: HttpRequest) -> Response:
+        """Answer ExtenderArgs with a HostPriorityList."""
+        return await self._answer("prioritize", request)
+
+    async def _answer(self, verb: str, request: HttpRequest) -> Response:
+        began_seconds = self._clock.monotonic_seconds()
+        try:
+            question = await self._with_files(read_question(request.body))
+            body = await (self._filtered(question) if verb == "filter" else self._prioritized(question))
+        except QuestionError as error:
+            self._counters.add(REQUESTS, verb, "refused")
+            self._log.warning(events.QUESTION_REFUSED, verb=verb, reason=admit(str(error), _PROBLEM_BYTES))
+            return Response(HTTPStatus.BAD_REQUEST, JSON, error_answer(error))
+        self._counters.add(REQUESTS, verb, "answered" if question.demand.most else "skipped")
+        self._counters.measure(DURATION, self._clock.monotonic_seconds() - began_seconds, verb)
+        return Response(HTTPStatus.OK, JSON, body)
+
+    async def _with_files(self, question: Question) -> Question:
+        """Return the question with the words of the directory for nodes that publish nothing themselves."""
+        missing = [node.name for node in question.candidates if not node.published]
+        if self._directory is None or not missing or not question.demand.most:
+            return question
+        # The directory may be on a disk that hangs: the loop goes on to say that we are alive.
+        found = await asyncio.to_thread(self._directory.words, missing)
+        nodes = (
+            replace(node, published=file.word, problem=file.problem) if (file := found.get(node.name)) else node
+            for node in question.candidates
+        )
+        return replace(question, candidates=tuple(nodes))
+
+    async def _filtered(self, question: Question) -> bytes:
+        failed: dict[str, str] = {}
+        most = question.demand.most
+        if most:
+            for node in question.candidates:
+                links = self._scores.links(node.published) if node.published and not node.problem else None
+                if links is None or links.matrix is None or _counts_parts(node, links.gpus):
+                    continue
+                if most > links.gpus:
+                    failed[node.name] = f"{most} GPUs requested ({question.demand}), the node has {links.gpus}"
+            self._log.info(
+                events.NODES_FILTERED,
+                pod=question.pod,
+                gpus=str(question.demand),
+                nodes=len(question.candidates),
+                failed=len(failed),
+            )
+        return filter_answer(question, failed)
+
+    async def _prioritized(self, question: Question) -> bytes:
+        if not question.demand.has_pairs:
+            return priority_answer([{"Host": node.name, "Score": 0} for node in question.candidates])
+        rows = await self._scored(question.candidates, question.demand.sizes)
+        points = ranked_points([row.exact for row in rows], FULL_SCORE)
+        self._tell(question, rows, points)
+        return priority_answer([_row(row, score) for row, score in zip(rows, points, strict=True)])
+
+    async def _scored(self, nodes: Sequence[Candidate], sizes: tuple[int, ...]) -> list[ScoredNode]:
+        """Return the nodes with their exact scores; when the time is over, those that are not known yet go without."""
+        until_seconds = self._clock.monotonic_seconds() + SCORE_SECONDS
+        rows = []
+        for node in nodes:
+            row = self._known(node)
+            if row is None:
+                is_known = self._scores.is_known(node.published, sizes)
+                if not is_known:
+                    await self._clock.sleep(0)
+                if is_known or self._clock.monotonic_seconds() < until_seconds:
+                    row = _with_score(node.name, self._scores.exact(node.published, sizes), sum(sizes))
+                else:
+                    row = ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
+            self._counters.add(NODES, row.state)
+            rows.append(row)
+        return rows
+
+    def _known(self, node: Candidate) -> ScoredNode | None:
+        """Return a node that has no score; None: it is to be scored."""
+        if node.problem:
+            return ScoredNode(node.name, "malformed", problem=node.problem)
+        if not node.published:
+            return ScoredNode(node.name, "unpublished", problem="no GPU links published")
+        links = self._scores.links(node.published)
+        if links.matrix is None:
+            return ScoredNode(node.name, "malformed", problem=links.problem)
+        if _counts_parts(node, links.gpus):
+            problem = f"{node.gpus} GPUs counted and {links.gpus} published: they are parts, which have no links"
+            return ScoredNode(node.name, "parts", problem=problem)
+        return None
+
+    def _tell(self, question: Question, rows: Sequence[ScoredNode], points: Sequence[int]) -> None:
+        """Log the outcome, and each word that cannot be read when it is seen first."""
+        for row in rows:
+            if row.state == "malformed" and self._told.get(row.name) != row.problem:
+                self._told[row.name] = row.problem
+                self._log.warning(events.LINKS_UNREADABLE, node=row.name, reason=admit(row.problem, _PROBLEM_BYTES))
+        while len(self._told) > _MAX_REMEMBERED:
+            self._told.pop(next(iter(self._told)))
+        best = max(range(len(rows)), key=lambda i: points[i], default=None)
+        exact = rows[best].exact if best is not None else None
+        self._log.info(
+            events.NODES_RANKED,
+            pod=question.pod,
+            gpus=str(question.demand),
+            nodes=len(rows),
+            scored=sum(row.exact is not None for row in rows),
+            best=None if best is None else rows[best].name,
+            exact=None if exact is None else float(exact),
+        )
+
+
+def _counts_parts(node: Candidate, published: int) -> bool:
+    """Return whether the node counts more GPUs than it has: time slices, or MIG devices under the same name."""
+    return node.gpus is not None and node.gpus > published
+
+
+def _with_score(name: str, exact: Fraction | None, count: int) -> ScoredNode:
+    if exact is None:
+        return ScoredNode(name, "short", problem=f"fewer than {count} GPUs published")
+    return ScoredNode(name, "scored", exact)
+
+
+def _row(row: ScoredNode, points: int) -> Mapping[str, object]:
+    """Return a HostPriority, with what people ask for beside it."""
+    shown: dict[str, object] = {"Host": row.name, "Score": points}
+    if row.exact is not None:
+        shown |= {"Exact": float(row.exact), "Ratio": str(row.exact / FULL_SCORE)}
+    return shown | ({"Problem": admit(row.problem, _PROBLEM_BYTES)} if row.problem else {})

@@ -1,0 +1,90 @@
+"""The exact scores of nodes by what they publish: each word is read once, and scored once for a kind of pod."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Generic, TypeVar
+
+from policies.links.annotation import read_annotation
+from policies.links.matrix import LinkError, LinkMatrix
+from policies.links.node_score import node_score
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# Nodes of a model publish the same word, so that a cluster has few; one that is read has 496 links at most.
+_MAX_WORDS: Final = 1024
+_MAX_SCORES: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedLinks:
+    """What a word says: the matrix, or why it cannot be read."""
+
+    matrix: LinkMatrix | None
+    problem: str = ""
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs there are."""
+        return len(self.matrix.gpus) if self.matrix is not None else 0
+
+
+class RecentlyUsed(Generic[K, V]):
+    """The results of a function for the arguments that were asked last, so many of them."""
+
+    def __init__(self, function: Callable[[K], V], most: int) -> None:
+        """Keep at most ``most`` results."""
+        self._function, self._most = function, most
+        self._results: OrderedDict[K, V] = OrderedDict()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._results
+
+    def __getitem__(self, key: K) -> V:
+        if key in self._results:
+            self._results.move_to_end(key)
+            return self._results[key]
+        result = self._results[key] = self._function(key)
+        if len(self._results) > self._most:
+            self._results.popitem(last=False)
+        return result
+
+
+class NodeScores:
+    """Words read, and pods scored on them."""
+
+    def __init__(self) -> None:
+        """Start with nothing known."""
+        self._links = RecentlyUsed(_read, _MAX_WORDS)
+        self._scores = RecentlyUsed(self._score, _MAX_SCORES)
+
+    def links(self, word: str) -> PublishedLinks:
+        """Return what this word says."""
+        return self._links[word]
+
+    def is_known(self, word: str, sizes: tuple[int, ...]) -> bool:
+        """Return whether ``exact`` answers at once."""
+        return (word, sizes) in self._scores
+
+    def exact(self, word: str, sizes: tuple[int, ...]) -> Fraction | None:
+        """Return the score of KEP-690, 0 to 100, for containers with so many GPUs each; None where they do not fit.
+
+        It is that of all GPUs which are published: which of them are in use, the scheduler does not tell.
+        """
+        return self._scores[word, sizes]
+
+    def _score(self, key: tuple[str, tuple[int, ...]]) -> Fraction | None:
+        word, sizes = key
+        found = self._links[word]
+        if found.matrix is None or sum(sizes) > found.gpus:
+            return None
+        return node_score(found.matrix, sizes).exact
+
+
+def _read(word: str) -> PublishedLinks:
+    try:
+        return PublishedLinks(read_annotation(word))
+    except LinkError as error:
+        return PublishedLinks(None, str(error))
