@@ -11,13 +11,13 @@ from itertools import combinations, product
 
 import pytest
 
-from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy
 from policies.base import Allocations, Grant, Placed, Request
 from policies.builder import build_policy
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing, type_of
+from policies.costs.model import CostListing, type_of
 from policies.costs.table import compile_costs
 from policies.policy import Policy
 from policies.topology_aware.device_choice.choice import DeviceChoice, choose_devices
@@ -25,44 +25,16 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from tests.fakes.random_devices import random_amounts, random_inventory, random_listing, random_topology
 from tests.property.random_requests import random_request
 from tests.unit.policies.build import context_of, request, tree_of
 
-KINDS = ("example.com/gpu", "example.com/nic", "example.com/quiet")
 STEPS = 40
 
 
 def random_machine(rng: random.Random) -> Machine:
     shape = {"packages": rng.choice((1, 2)), "nodes": rng.choice((1, 2)), "cores": rng.choice((2, 3)), "threads": 2}
     return describe(shape | {"memory": "8Gi"})
-
-
-def random_listing(rng: random.Random, machine: Machine) -> CostListing:
-    """Up to six devices of each type; some say what a node's CPUs or other devices cost them, some nothing."""
-    names = [f"{kind}/{i}" for kind in KINDS for i in range(rng.randint(1, 6))]
-    lines = []
-    for name in names:
-        if name.startswith(KINDS[2]) or rng.random() < 0.15:
-            continue
-        for node in machine.nodes:
-            if rng.random() < 0.8:
-                targets = tuple(f"cpu/cpu{cpu}" for cpu in node.cpus)
-                cost = rng.choice((0, 5, 20, 60))
-                lines.append(
-                    CostLine((name,), cost, targets) if rng.random() < 0.8 else CostLine(targets, cost, (name,))
-                )
-        others = [other for other in names if other != name and rng.random() < 0.3]
-        lines += [CostLine((name,), rng.randint(0, 40), (other,)) for other in others]
-    return CostListing(tuple(lines), tuple(names))
-
-
-def inventory(rng: random.Random, machine: Machine) -> Inventory:
-    return Inventory(compile_costs(random_listing(rng, machine)), rng.choice(tuple(Missing)))
-
-
-def amounts(rng: random.Random, most: int = 3) -> tuple[DeviceAmount, ...]:
-    kinds = sorted(rng.sample(KINDS, rng.randint(1, 2)))
-    return tuple(DeviceAmount(kind, rng.randint(1, most)) for kind in kinds)
 
 
 def policy_on(machine: Machine, found: Inventory, rules: TopologyOptions) -> Policy:
@@ -76,10 +48,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.machine = random_machine(self.rng)
-        self.inventory = inventory(self.rng, self.machine)
-        flag = self.rng.random() < 0.3
-        policies, scopes = tuple(TopologyPolicy), tuple(TopologyScope)
-        self.rules = TopologyOptions(self.rng.choice(policies), self.rng.choice(scopes), prefers_chosen_sets=flag)
+        self.inventory = random_inventory(self.rng, self.machine)
+        self.rules = random_topology(self.rng)
         self.policy = policy_on(self.machine, self.inventory, self.rules)
         self.held = Allocations()
         self.given: dict[object, tuple[str, ...]] = {}
@@ -99,7 +69,7 @@ class World:
 
     def create(self, number: int) -> None:
         wanted = random_request(self.machine, self.rng, number)
-        wanted = replace(wanted, hints=(), preferences=replace(wanted.preferences, devices=amounts(self.rng)))
+        wanted = replace(wanted, hints=(), preferences=replace(wanted.preferences, devices=random_amounts(self.rng)))
         decision = self.policy.decide(self.held, wanted)
         again = policy_on(self.machine, self.inventory, self.rules).decide(self.held, wanted)
         assert repr(decision) == repr(again)
@@ -146,7 +116,7 @@ class World:
 
     def restart(self) -> None:
         """Other cost files: nothing that runs changes, and what is asked from now on is of the new ones."""
-        self.inventory = inventory(self.rng, self.machine)
+        self.inventory = random_inventory(self.rng, self.machine)
         policy = policy_on(self.machine, self.inventory, self.rules)
         found = policy.reinstate(self.held)
         assert (found.allocations, found.replaced, found.unplaced) == (self.held, (), ())
@@ -220,7 +190,7 @@ def test_a_set_that_is_proved_is_the_cheapest_of_all(seed: int) -> None:
     listing, missing = random_listing(rng, machine), rng.choice(tuple(Missing))
     catalog = DeviceCatalog(machine, Inventory(compile_costs(listing), missing))
     present = Counter(map(type_of, listing.present))
-    some = tuple(DeviceAmount(a.kind, min(a.count, present[a.kind])) for a in amounts(rng))
+    some = tuple(DeviceAmount(a.kind, min(a.count, present[a.kind])) for a in random_amounts(rng))
     count = rng.randint(1, 3)
     wanted = request("a/c", 1000 * count, devices=some)
     context = replace(context_of(tree_of(machine), wanted), catalog=catalog)
