@@ -2,7 +2,8 @@
 
 A kubelet, the interceptor, the coordinator and the embedded runtime with its kernel; what happens is everything that
 happens to a node: pods come and go, exit, restart and are resized; the proxy and the runtime restart; updates are
-refused or end without an answer; options change, CPUs and memory come and go; somebody rewrites a cpuset.
+refused or end without an answer; options and cost files change, CPUs and memory come and go; somebody rewrites a
+cpuset. Some pods ask for devices; half of the nodes merge topology hints.
 """
 
 import asyncio
@@ -15,13 +16,17 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.reconfigure import reconfigure
+from cri_proxy.node.reconfigure import reconfigure, use_inventory
+from policies.alignment import TopologyOptions
 from policies.builder import build_policy
+from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
+from tests.fakes.device_checks import DeviceCheck, told
 from tests.fakes.machines import unplugged
 from tests.fakes.node_checks import MoveCheck, check_moment, check_settled, running, sent_again
+from tests.fakes.random_devices import asking, random_inventory, random_topology
 from tests.fakes.random_pods import random_pod
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
@@ -29,6 +34,8 @@ from tests.property.policy_history import random_available, random_gone, random_
 
 UNKNOWN, DEADLINE_EXCEEDED = 2, 4
 UPDATE = "UpdateContainerResources"
+ASKING = 0.5  # of the pods ask for devices
+MOST_MERGED = 8  # NUMA nodes, as in the kubelet: on 16 of them a decision takes a tenth of a second
 # Drift that comes back so often is left to whoever makes it: a life puts each container back less often.
 TAMPERS = 2
 
@@ -52,10 +59,11 @@ class World(Site):
             on_policy_error="reject" if seed % 3 else "passthrough",
             on_shortage="refuse" if seed % 2 else "admit",  # what is let in all the same hides what was lost
         )
-        super().__init__(build_policy("topology-aware", machine, options), rules=rules, modern=seed % 2 == 0)
         self.whole = machine
-        self.options = options
         self.random = Random(seed)
+        self.options = options = replace(options, topology=self._topology(machine))
+        self.inventory = random_inventory(self.random, machine)
+        super().__init__(self._policy(machine, options), rules=rules, modern=seed % 2 == 0)
         self.pods: dict[str, LivePod] = {}
         self.refused = 0
         self.steps = 0
@@ -63,6 +71,7 @@ class World(Site):
         self._names = 0
         self._allowed = options.available & machine.online
         self._moves = MoveCheck(self.runtime)
+        self.devices = DeviceCheck(self.runtime)
         self._tampered: dict[str, int] = {}
 
     def check(self) -> None:
@@ -70,6 +79,11 @@ class World(Site):
         if self.options.pin_cpu:
             check_moment(self.runtime, self.node.context.ledger, self._allowed)
         self._moves.look()
+        self.devices.look(self.node.context.ledger)
+
+    def listed(self) -> frozenset[str]:
+        """The devices of the cost files as they are now."""
+        return frozenset(name for names in self.inventory.devices.values() for name in names)
 
     async def step(self) -> None:
         """One random thing that happens to a node."""
@@ -79,18 +93,24 @@ class World(Site):
         await move()
         await self.node.settle()
         self.check()
-        check_settled(self.runtime, self.node.context.ledger, self.options)
-        assert not self.log.errors, self.log.errors
+        self.check_settled()
         self.steps += 1
+
+    def check_settled(self) -> None:
+        """What must hold where nothing is under way."""
+        check_settled(self.runtime, self.node.context.ledger, self.options)
+        self.devices.look_settled(self.node.context.ledger)
+        assert not self.log.errors, self.log.errors
 
     def _chances(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
         often = [(self.run_pod, 12), (self.remove_pod, 9), (self.restart_container, 6), (self.exit_container, 6)]
-        changes = [(self.resize, 5), (self.burst, 3), (self.reconfigure, 3), (self.hotplug, 2), (self.slow_check, 2)]
+        changes = [(self.resize, 5), (self.burst, 3), (self.reconfigure, 3), (self.hotplug, 2), (self.change_costs, 3)]
         restarts = [
             (self.restart_proxy, 2),
             (self.restart_runtime, 1),
             (self.restart_both, 1),
             (self.lose_the_store, 1),
+            (self.slow_check, 2),
         ]
         faults = [(self.fail_a_create, 2), (self.refuse_updates, 2), (self.lose_answers, 2), (self.tamper, 2)]
         return [*often, *changes, *restarts, *faults]
@@ -99,17 +119,18 @@ class World(Site):
 
     async def run_pod(self) -> None:
         self._names += 1
-        spec = random_pod(self.random, f"p{self._names}")
+        spec = self._perhaps_asking(random_pod(self.random, f"p{self._names}"))
         pod = LivePod(spec, await self.kubelet.run_sandbox(spec))
         self.pods[spec.name] = pod
         for container in spec.containers:
             await self._create_and_start(pod, container)
 
     async def burst(self) -> None:
-        """Several pods come and one goes at the same time."""
+        """Several pods come and one goes at the same time, and now and then cost files change."""
         leaving = self.pods.pop(self.random.choice(sorted(self.pods))) if self.pods else None
         removal = self.kubelet.remove_pod(leaving.sandbox_id if leaving is not None else "none")
-        await asyncio.gather(self.run_pod(), self.run_pod(), removal, self.run_pod())
+        changed = [self.change_costs()] if self.random.random() < 0.3 else []
+        await asyncio.gather(self.run_pod(), self.run_pod(), removal, *changed, self.run_pod())
 
     async def remove_pod(self) -> None:
         if self.pods:
@@ -217,6 +238,7 @@ class World(Site):
         """Other options; refused as a whole where somebody would lose what he has."""
         machine = self.policy.machine
         options = random_options(machine, self.random, random_available(machine, self.random))
+        options = replace(options, topology=self._topology(machine))
         rules = replace(
             self.node.coordinator.rules,
             lift_quota=self.random.random() < 0.5,
@@ -224,6 +246,12 @@ class World(Site):
             resource_files=self.random.choice(("auto", "always", "never")),
         )
         await self._change(machine, options, rules, must_fit=True)
+
+    async def change_costs(self) -> None:
+        """Devices come and go, and cost something else. Those that are held stay with their holders."""
+        self.inventory = random_inventory(self.random, self.whole)
+        use_inventory(self.node, self.inventory)
+        self.policy = self.node.context.ledger.policy
 
     async def hotplug(self) -> None:
         """CPUs and memory come and go: the kernel acts at once, we are told afterwards."""
@@ -241,13 +269,23 @@ class World(Site):
         before, allowed = self.options, options.available & machine.online
         self._allowed = self._allowed | allowed
         self.options = options if options.pin_cpu else before
-        policy = build_policy("topology-aware", machine, options)
+        policy = self._policy(machine, options)
         self.options = replace(options, pin_cpu=options.pin_cpu and before.pin_cpu)
         if await reconfigure(self.node, policy, rules, must_fit=must_fit):
             self.options, self._allowed = before, before.available & self.policy.machine.online
             return
         await self.node.settle()
         self.policy, self.options, self.rules, self._allowed = policy, options, rules, allowed
+
+    def _topology(self, machine: Machine) -> TopologyOptions:
+        merges = self.random.random() < 0.5 and len(machine.nodes) <= MOST_MERGED
+        return random_topology(self.random) if merges else TopologyOptions()
+
+    def _perhaps_asking(self, spec: PodSpec) -> PodSpec:
+        return asking(self.random, spec) if self.random.random() < ASKING else spec
+
+    def _policy(self, machine: Machine, options: TopologyAwareOptions) -> Policy:
+        return build_policy("topology-aware", machine, options, self.inventory)
 
     def _pick(self) -> tuple[LivePod | None, str]:
         choices = [(pod, name) for _, pod in sorted(self.pods.items()) for name in sorted(pod.ids)]
@@ -257,11 +295,14 @@ class World(Site):
         pod.ids.pop(container.name, None)
         attempt = pod.attempts.get(container.name, -1) + 1
         pod.attempts[container.name] = attempt
+        listed = self.listed()
         try:
             new = await self.kubelet.create(pod.spec, container, pod.sandbox_id, attempt=attempt)
         except CallFailed:
             self.refused += 1
             return
+        given = told(self.runtime.node.containers[new])
+        assert {*given} <= listed | self.listed(), f"{given} are not in the cost files"
         try:
             await self.kubelet.start(new)
         except CallFailed:

@@ -1,8 +1,9 @@
 """A new daemon on what a death has left: it takes over, finishes what the kubelet wants, and everything goes again.
 
 Checked at every moment, by what the kernel lets containers use: nobody is on CPUs that another has alone, those of the
-dead daemon's time included; no container is on CPUs that the new daemon does not know of. Checked once it has taken
-over: who lived keeps what it owned, nothing is held for nobody, bystanders are where they were, ``explain`` answers.
+dead daemon's time included; no container is on CPUs that the new daemon does not know of; nobody gets a device that
+another has. Checked once it has taken over: who lived keeps what it owned, its devices too, nothing is held for nobody,
+bystanders are where they were, ``explain`` answers.
 Checked at the end: nothing is left, in memory or on the disk.
 """
 
@@ -23,11 +24,11 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
 from policies.base import Allocations, Grant
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.histories import LivePod
 from tests.fakes.lone_loop import run_alone
 from tests.fakes.node_checks import (
     MoveCheck,
-    check_settled,
     has_online_cpus,
     parsed,
     pinned,
@@ -50,10 +51,11 @@ RESTLESS = frozenset({"reconfigure", "hotplug", "slow_check", "let_time_pass", "
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What is left to chance in an afterlife."""
+    """What is left to chance in an afterlife. Cost files that change meanwhile change nothing of those who live."""
 
     fate: Fate
     configuration: Configuration
+    has_other_costs: bool
     seed: int
 
 
@@ -61,8 +63,8 @@ def chances(death: Death) -> tuple[Chance, ...]:
     """All that can come of a death."""
     fates = FATES if death.in_flight else FATES[:1]
     return tuple(
-        Chance(fate, configuration, number)
-        for number, (fate, configuration) in enumerate(itertools.product(fates, death.configurations))
+        Chance(*chance, seed=number)
+        for number, chance in enumerate(itertools.product(fates, death.configurations, (False, True)))
     )
 
 
@@ -96,11 +98,15 @@ class Afterlife(Living):
         self.random = Random(chance.seed)
         self.death = death
         self.chance = chance
-        self.policy, self.rules = configuration.policy, configuration.rules
+        self.policy, self.options, self.rules = configuration.policy, configuration.options, configuration.rules
+        if chance.has_other_costs:
+            self.policy = self.policy.with_inventory(self.inventory)
+        self.inventory = self.policy.inventory
         self.clock._now = death.now_seconds
         self.runtime = _revived(death, configuration)
         self._moves = MoveCheck(self.runtime)
         self._moves.look()
+        self.devices = DeviceCheck(self.runtime)
         self._allowed = death.allowed | configuration.options.available & self.policy.machine.online
         self.pods = {pod.spec.name: replace(pod, ids=dict(pod.ids), attempts=dict(pod.attempts)) for pod in death.pods}
         self._names = 1000  # names that nobody has yet
@@ -241,7 +247,7 @@ class Afterlife(Living):
         ledger = self.node.context.ledger
         self._allowed = self.options.available & self.policy.machine.online
         self.check()
-        check_settled(self.runtime, ledger, self.options)
+        self.check_settled()
         for container in self.live():
             row = pinned_row(self.runtime, ledger, container)
             if row is not None and row.acknowledged is not None:

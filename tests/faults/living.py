@@ -25,7 +25,6 @@ from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
 from policies.base import ContainerKey, Grant, Labels
-from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -34,7 +33,6 @@ from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
-from tests.fakes.node_checks import check_settled
 from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
 
@@ -165,7 +163,7 @@ class Living(World):
         """The whole history: every kind of move, in random order, after a few pods are there."""
         moves = [self.burst, self.burst, self.rush, self.rush, self.resize, self.resize, self.restart_container]
         moves += [self.stop_container, self.exit_container, self.update_sandbox, self.remove_pod, self.run_pod]
-        moves += [self.tamper, self.tamper, self.reconfigure, self.reconfigure, self.hotplug]
+        moves += [self.tamper, self.tamper, self.reconfigure, self.reconfigure, self.hotplug, self.change_costs]
         moves += [self.restart_proxy, self.run_cold, self.slow_check, self.lose_a_create]
         self.random.shuffle(moves)
         # A daemon that starts with a container in the runtime that the kubelet got no id of, and does not stop.
@@ -182,8 +180,7 @@ class Living(World):
         await self.node.settle()
         self._is_acting = False
         self.check()
-        check_settled(self.runtime, self.node.context.ledger, self.options)
-        assert not self.log.errors, self.log.errors
+        self.check_settled()
         self._settle_up()
         self._next = None
         self.point("nothing under way")
@@ -202,7 +199,7 @@ class Living(World):
         """A pod whose container gets a CPU of its own, where there is room."""
         self._names += 1
         container = guaranteed("c0", 1000, memory_bytes=32 << 20)
-        spec = PodSpec(f"p{self._names}", (container,), annotations=annotations)
+        spec = self._perhaps_asking(PodSpec(f"p{self._names}", (container,), annotations=annotations))
         pod = LivePod(spec, await self.kubelet.run_sandbox(spec))
         self.pods[spec.name] = pod
         await self._create_and_start(pod, container)
@@ -241,7 +238,7 @@ class Living(World):
     ) -> None:
         """The operator has written the new options already, and the machine is what it is. All is always pinned."""
         options = replace(options, pin_cpu=True, pin_memory=True)
-        policy = self.parts.policy(build_policy("topology-aware", machine, options))
+        policy = self.parts.policy(self._policy(machine, options))
         self._next = Configuration(policy, options, rules, is_same=False)
         await super()._change(machine, options, rules, must_fit=must_fit)
 

@@ -1,0 +1,87 @@
+"""What docs/costs.md promises of devices, at any moment and once all is settled.
+
+A container is told its devices when it is created, in its environment and in the annotation with its grant; neither
+changes afterwards. What it was told is compared with what the ledger says that it has.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.grant_text import grant_parts_from_text
+from cri_proxy.cri.write import DEVICES_VARIABLE
+from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.runtime.embedded.state import Container
+from policies.alignment import DeviceAmount
+from policies.costs.model import type_of
+from tests.fakes.scripted_runtime import ScriptedRuntime
+
+
+def told(container: Container) -> tuple[str, ...]:
+    """The devices in a container's environment, which are those in its annotation."""
+    values = [env.value.decode() for env in container.config.envs if env.key == DEVICES_VARIABLE]
+    assert len(values) <= 1, f"{container.name} is told twice what it has: {values}"
+    devices = tuple(values[0].split(",")) if values else ()
+    text = container.config.annotations.get(GRANT_KEY, "")
+    granted = grant_parts_from_text(text).devices if text else ()
+    assert devices == granted, f"{container.name} is told {devices}, and its annotation says {granted}"
+    return devices
+
+
+def amounts_of(devices: Sequence[str]) -> tuple[DeviceAmount, ...]:
+    """How many of each type these are."""
+    counts = Counter(map(type_of, devices))
+    return tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
+
+
+class DeviceCheck:
+    """What each container of a runtime was told; ``given`` has all that there ever were, as far as it looked."""
+
+    def __init__(self, runtime: ScriptedRuntime) -> None:
+        self._runtime = runtime
+        self._told: dict[str, tuple[str, ...]] = {}
+        self.given: dict[tuple[str, str, int], tuple[str, ...]] = {}  # by pod uid, container, attempt
+
+    def look(self, ledger: Ledger) -> None:
+        """No device has two holders, and whoever was told of some holds these and no others."""
+        holders: dict[str, tuple[str, str]] = {}
+        for container in self._live():
+            devices = self._of(container)
+            row = ledger.holder(container.id)
+            assert row is None or row.grant.devices == devices, f"{row.key} has {row.grant.devices}, not {devices}"
+            attempts = (container.sandbox_id, container.config.metadata.name)  # one has those of the one before it
+            for device in devices:
+                assert holders.setdefault(device, attempts) == attempts, (
+                    f"{device} is {holders[device]}'s, {attempts}'s"
+                )
+        granted = Counter(device for row in ledger.active() for device in row.grant.devices)
+        assert not [device for device, count in granted.items() if count > 1], f"granted twice: {granted}"
+
+    def look_settled(self, ledger: Ledger) -> None:
+        """Nobody has devices that are not granted to it, nor other ones than it asks for."""
+        self.look(ledger)
+        for row in ledger.active():
+            if row.grant.devices:
+                assert amounts_of(row.grant.devices) == row.grant.request.preferences.devices, row.key
+        live = self._live()
+        newest = {(c.sandbox_id, c.config.metadata.name): c.id for c in live}
+        for container in live:
+            is_newest = newest[container.sandbox_id, container.config.metadata.name] == container.id
+            granted = ledger.holder(container.id) is not None
+            assert granted or not is_newest or not self._of(container), f"{container.name}: {self._of(container)}"
+
+    def held(self) -> frozenset[str]:
+        """The devices of those that are there."""
+        return frozenset(device for container in self._live() for device in self._of(container))
+
+    def _live(self) -> list[Container]:
+        return [c for c in self._runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"]
+
+    def _of(self, container: Container) -> tuple[str, ...]:
+        devices = self._told.get(container.id)
+        if devices is None:
+            devices = self._told[container.id] = told(container)
+            uid = self._runtime.node.sandboxes[container.sandbox_id].config.metadata.uid
+            metadata = container.config.metadata
+            self.given[uid, metadata.name, metadata.attempt] = devices
+        return devices
