@@ -1,6 +1,7 @@
 """Devices against enumeration on small machines, and histories of containers that come and go."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,6 +16,8 @@ from policies.hints.model import Hint
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, nic, question
 
 BOTH = ("gpu", "rdma")
+ALL = {"allocateStrategy": "ApplyForAll"}
+EVERYTHING = (question({GPUS: 1}, hints={"gpu": ALL}), question({NICS: 100}, hints={"rdma": ALL}))
 
 
 @st.composite
@@ -164,23 +167,47 @@ def test_no_history_gives_an_instance_twice_or_breaks_an_exclusive_policy(
     assume(machine.devices)
     allocator = DeviceAllocator(machine)
     containers: dict[int, DeviceAllocation] = {}
-    first: dict[str, object] = {}
     for number in range(12):
-        held = [grant for allocation in containers.values() for grant in allocation.grants]
         is_end = data.draw(st.booleans())
         if containers and is_end:
             containers.pop(data.draw(st.sampled_from(sorted(containers))))
             continue
-        asked = data.draw(questions(machine))
-        answer = allocator.allocate(asked, held)
-        if not held:
-            assert first.setdefault(repr(asked), answer) == answer  # nothing is left of those that are gone
+        answer = allocator.allocate(data.draw(questions(machine)), grants_of(containers))
         if isinstance(answer, DeviceAllocation):
             containers[number] = answer
         check(machine, containers)
-    for number in sorted(containers):
-        containers.pop(number)
-        check(machine, containers)
+
+
+def grants_of(containers: Mapping[int, DeviceAllocation]) -> list[DeviceGrant]:
+    return [grant for allocation in containers.values() for grant in allocation.grants]
+
+
+@settings(max_examples=100, deadline=None)
+@given(machines(), st.data())
+def test_what_is_released_is_as_if_it_had_never_been_given(machine: DeviceInventory, data: st.DataObject) -> None:
+    """In whatever order they leave: those who ask next are told what one is told who was never asked before."""
+    assume(machine.devices)
+    allocator = DeviceAllocator(machine)
+    probes = [*data.draw(st.lists(questions(machine), min_size=1, max_size=3)), *EVERYTHING]
+    at_first = [allocator.allocate(probe) for probe in probes]
+    containers: dict[int, DeviceAllocation] = {}
+    for number, asked in enumerate(data.draw(st.lists(questions(machine), min_size=1, max_size=6))):
+        answer = allocator.allocate(asked, grants_of(containers))
+        if isinstance(answer, DeviceAllocation):
+            containers[number] = answer
+    for number in data.draw(st.permutations(sorted(containers))):
+        del containers[number]
+        left = grants_of(containers)
+        told = [allocator.allocate(probe, left[::-1]) for probe in probes]
+        assert told == [DeviceAllocator(machine).allocate(probe, left) for probe in probes]
+    assert [allocator.allocate(probe) for probe in probes] == at_first
+    assert [len(found.grants) for found in at_first[-2:] if isinstance(found, DeviceAllocation)] == in_all(machine)
+
+
+def in_all(machine: DeviceInventory) -> list[int]:
+    """How many devices of each type there are, of those of which there is one."""
+    counts = Counter(device.kind for device in machine.devices)
+    return [counts[kind] for kind in BOTH if counts[kind]]
 
 
 def check(machine: DeviceInventory, containers: dict[int, DeviceAllocation]) -> None:
