@@ -32,6 +32,8 @@ NOT_ADOPTED: Final = "not_adopted"
 RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
 DEVICES_MISSING: Final = "devices_missing"  # CDI files did not answer: created without the device nodes of its devices
+RUNTIME_CDI: Final = "runtime_cdi"  # how containers get CDI devices with this runtime: at start, and when it changes
+CDI_IGNORED: Final = "cdi_ignored"  # the kubelet asks for CDI devices, and the runtime adds none
 HINT_MISSING: Final = "hint_missing"  # files of the pod's did not answer: placed without their locality
 RECORD_IGNORED: Final = "record_ignored"  # a saved decision cannot be read: explain does not show it
 

@@ -222,6 +222,15 @@ class Config:
         bool,
         Option("podResources", "Ask the kubelet which devices a container has, and where they are"),
     ] = True
+    cdi: Annotated[
+        Literal["auto", "runtime", "resolve"],
+        Option(
+            "cdi",
+            "How containers get the CDI devices that are granted to them. runtime: by name, from the runtime; resolve: "
+            "as the device nodes, mounts and variables that their specification names; auto: as the runtime's version "
+            "and configuration allow",
+        ),
+    ] = "auto"
     resource_files: Annotated[
         Literal["auto", "always", "never"],
         Option(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.cdi.conversion import Given
+from cri_proxy.cri.cdi.write import write_given
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.texts import DeviceTexts, set_variables, write_texts
 from cri_proxy.cri.kubelet_numbers import shares_of
@@ -18,6 +20,7 @@ from policies.base import CpuKind, Grant, Pinning
 
 RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
 DEVICES_VARIABLE: Final = "CRI_PROXY_DEVICES"
+CDI_ANNOTATION: Final = "cdi.k8s.io/cri-proxy_devices"
 UNLIMITED_QUOTA = -1
 
 
@@ -36,7 +39,8 @@ class Created:
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
     ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the cost
     files, ``cdi_devices`` the CDI names of those that the runtime can add, and of the inventory's; one that it gets
-    already is left out. ``texts`` say which of the latter it has.
+    already is left out. They stand in CRI's field, or in an annotation for runtimes that do not read it. ``texts`` say
+    which of the inventory's it has. ``resolved`` is what it gets for devices that the runtime cannot add.
     """
 
     grant_text: str | None = None
@@ -46,6 +50,8 @@ class Created:
     devices: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     texts: DeviceTexts = DeviceTexts()  # noqa: RUF009 - frozen
+    is_cdi_annotation: bool = False
+    resolved: Given = Given()  # noqa: RUF009 - frozen
 
 
 def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
@@ -88,17 +94,28 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())
     write_texts(request.config, created.texts)
+    write_given(request.config, created.resolved)
     if created.devices:
         _name_devices(request.config, created.devices)
     if created.cdi_devices:
-        known = frozenset(cdi_names(request.config))
-        request.config.CDI_devices.extend(pb.CDIDevice(name=name) for name in created.cdi_devices if name not in known)
+        _ask_for(request.config, created.cdi_devices, is_annotation=created.is_cdi_annotation)
     return request.SerializeToString()
 
 
 def _name_devices(config: pb.ContainerConfig, devices: tuple[str, ...]) -> None:
     """Name the devices in the environment, where no value of the pod's own may stand."""
     set_variables(config, ((DEVICES_VARIABLE, ",".join(devices)),))
+
+
+def _ask_for(config: pb.ContainerConfig, cdi_devices: tuple[str, ...], *, is_annotation: bool) -> None:
+    """Name CDI devices to the runtime."""
+    known = frozenset(cdi_names(config))
+    missing = [name for name in cdi_devices if name not in known]
+    if is_annotation and missing:
+        earlier = config.annotations.get(CDI_ANNOTATION, "")
+        config.annotations[CDI_ANNOTATION] = ",".join([*filter(None, [earlier]), *missing])
+    elif missing:
+        config.CDI_devices.extend(pb.CDIDevice(name=name) for name in missing)
 
 
 def brings_own_mount(mounts: Iterable[pb.Mount]) -> bool:

@@ -41,7 +41,7 @@ from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
-from cri_proxy.node.status.model import ConfigurationView, CostFilesView, HealthPart
+from cri_proxy.node.status.model import CdiView, ConfigurationView, CostFilesView, HealthPart
 from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
@@ -218,7 +218,17 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
     config = built.config
     topology = topology_options(config.topology_manager)
     restricted = config.restricted_annotations
-    return Reader(memory_bytes, config.annotation_domains, hints.of, asked, restricted, cache, topology, hints.declared)
+    return Reader(
+        memory_bytes,
+        config.annotation_domains,
+        hints.of,
+        asked,
+        restricted,
+        cache,
+        topology,
+        declared_of=hints.declared,
+        resolved_of=hints.resolved,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +320,11 @@ class LiveDaemonStatus(DaemonStatus):
     def costs(self) -> CostFilesView:
         """Return the state of the cost files."""
         return self.cost_files.view()
+
+    def cdi(self) -> CdiView:
+        """Return how containers get CDI devices."""
+        known = self.node.runtime_cdi
+        return CdiView(known.way.value, self.node.coordinator.rules.cdi, known.text(), known.problems())
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""

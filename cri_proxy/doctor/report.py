@@ -71,6 +71,8 @@ def _seen(facts: HostFacts) -> Iterator[Seen]:
     yield Seen("cri-proxy", f"{own.listen}, {running}, {ready}")
     if runtime.socket:
         yield Seen("runtime", ", ".join(filter(None, (runtime.socket, runtime.runc and f"runc {runtime.runc}"))))
+    if own.cdi:
+        yield Seen("CDI devices", own.cdi)
     if facts.cgroups.version:
         yield Seen("cgroups", f"v{facts.cgroups.version}")
     if facts.cpus is not None:

@@ -29,7 +29,7 @@ def refused(refusal: Refusal) -> Answer:
     match refusal.kind:
         case "full":
             code = Code.RESOURCE_EXHAUSTED
-        case "strict":
+        case "strict" | "cdi":
             code = Code.FAILED_PRECONDITION
         case "annotation":
             code = Code.INVALID_ARGUMENT

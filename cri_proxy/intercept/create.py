@@ -9,10 +9,9 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
-from cri_proxy.file_workers import FilesFailed
-from cri_proxy.foreign_text import admit
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
+from cri_proxy.intercept.cdi import CdiDevices, CdiGift
 from cri_proxy.intercept.gate import CREATE
 from cri_proxy.intercept.inventory_devices import InventoryDevices
 from cri_proxy.intercept.reader import Reader, id_in, message_of
@@ -32,6 +31,7 @@ class CreateCalls:
         self._context = node.context
         self._coordinator = node.coordinator
         self._inventory = InventoryDevices(node.context)
+        self._cdi = CdiDevices(node)
 
     async def answer(self, message: bytes, reader: Reader) -> Answer:
         """Place the container that this request asks for. A fault after that rolls the reservation back."""
@@ -47,30 +47,20 @@ class CreateCalls:
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
-            devices = await self._cdi_devices(reader, reservation)
-            devices += await self._inventory.cdi_names(reservation, reader.declared_of)
-            rewritten = await self._rewritten(message, request, reservation, devices)
+            names = list(map(cdi_name, reservation.decision.grant.devices))
+            names += await self._inventory.cdi_names(reservation, reader.declared_of)
+            gift = await self._cdi.give(reader, reservation, names, request.config)
+            if isinstance(gift, Refusal):
+                self._coordinator.roll_back(reservation, gift.text, code="cdi")
+                return refused(gift)
+            rewritten = await self._rewritten(message, request, reservation, gift)
         except BaseException as error:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
 
-    async def _cdi_devices(self, reader: Reader, reservation: Reservation) -> tuple[str, ...]:
-        """Return the CDI names of those of its devices that the runtime can add, and note which these are."""
-        devices = reservation.decision.grant.devices
-        names, problem = tuple(map(cdi_name, devices)), ""
-        declared: tuple[str, ...] = ()
-        if not names:
-            return ()
-        try:
-            declared = await reader.declared_of(names)
-        except FilesFailed as error:  # as without specifications: it knows from its variable what it has
-            problem = admit(str(error))
-        self._context.journal.devices_given(reservation.row, declared, problem)
-        return declared
-
     async def _rewritten(
-        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, cdi_devices: tuple[str, ...]
+        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, gift: CdiGift
     ) -> bytes:
         grant, pinning, rules = reservation.decision.grant, reservation.decision.pinning, self._coordinator.rules
         directory = ""
@@ -80,8 +70,17 @@ class CreateCalls:
             directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
         cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
         variables = self._variables(request, reservation)
-        texts = self._inventory.texts(reservation)
-        created = Created(grant_to_text(grant), cpu_time, directory, variables, grant.devices, cdi_devices, texts)
+        created = Created(
+            grant_to_text(grant),
+            cpu_time,
+            directory,
+            variables,
+            grant.devices,
+            gift.names,
+            self._inventory.texts(reservation),
+            is_cdi_annotation=gift.is_annotation,
+            resolved=gift.resolved,
+        )
         return write_create(message, pinning, created)
 
     def _variables(self, request: pb.CreateContainerRequest, reservation: Reservation) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from cri_proxy.cri.cdi.resolve import ResolvedDevices, resolve_devices
 from cri_proxy.cri.device_locality import (
     Numbers,
     declared_devices,
@@ -74,6 +75,10 @@ class DeviceHints:
     async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
         return await self._files.run(CDI_FILES, declared_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
+
+    async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
+        """Return what a container with these CDI devices gets by their specifications. Raises FilesFailed."""
+        return await self._files.run(CDI_FILES, resolve_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.

@@ -32,7 +32,7 @@ class InventoryDevices:
         return replace(found, request=request, problems=(*found.problems, *problems))
 
     async def cdi_names(self, reservation: Reservation, declared_of: DeclaredOf) -> tuple[str, ...]:
-        """Return the CDI names of the devices that were allocated to it, as far as they are declared, and note them.
+        """Return the CDI names of the devices that were allocated to it, as far as they are declared; note the others.
 
         Those that others chose for it are named already. Where the specifications do not answer, it knows what it has
         from its variables alone.
@@ -51,7 +51,8 @@ class InventoryDevices:
         names = [next((name for name in names if name in declared), "") for names in candidates]
         untold = [str(grant) for grant, name in zip(allocated, names, strict=True) if not name]
         found = tuple(dict.fromkeys(filter(None, names)))
-        self._context.journal.allocation_named(reservation.row, found, untold, problem)
+        if untold:
+            self._context.journal.allocation_unnamed(reservation.row, untold, problem)
         return found
 
     def texts(self, reservation: Reservation) -> DeviceTexts:

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError, Message
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import is_usable_id
@@ -20,6 +21,7 @@ from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
 DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
+ResolvedOf = Callable[[Sequence[str]], Awaitable[ResolvedDevices]]
 M = TypeVar("M", bound=Message)
 
 
@@ -55,6 +57,11 @@ async def none_declared(_: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
+async def none_resolved(_: Sequence[str]) -> ResolvedDevices:
+    """Return that no CDI specification declares any device: for a node without files."""
+    return ResolvedDevices(())
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads requests on one node.
@@ -62,7 +69,8 @@ class Reader:
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
     ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
-    ``declared_of`` returns those of CDI names that a specification file declares; raises FilesFailed.
+    ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
+    them gets; both raise FilesFailed.
     """
 
     memory_bytes: int
@@ -73,6 +81,7 @@ class Reader:
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
     declared_of: DeclaredOf = none_declared
+    resolved_of: ResolvedOf = none_resolved
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""

@@ -16,7 +16,7 @@ REFUSED_CODES: Final[Values] = (
     *("strict-memory", "strict-hugepages"),
     *("annotation", "store"),
 )
-ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "caller-left", "fault", "not-found")
+ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "cdi", "caller-left", "fault", "not-found")
 _OUTCOME = Label("outcome", ("placed", "resized", "replaced", "refused", "rolled_back", "passthrough"))
 _REASON = Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_CODES, OTHER))
 _UPDATE = Label("outcome", ("confirmed", "refused"))

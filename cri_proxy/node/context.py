@@ -11,6 +11,7 @@ from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
+from cri_proxy.runtime.cdi_support import Choice
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row
@@ -33,6 +34,7 @@ class NodeRules:
     thread_counts: ThreadCountOptions = ThreadCountOptions()  # noqa: RUF009 - frozen
     annotations: AnnotationRules = AnnotationRules()  # noqa: RUF009 - frozen
     drift_check_seconds: float = 60.0  # 0 = never
+    cdi: Choice = "auto"
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -50,6 +52,7 @@ class NodeRules:
             thread_counts=config.thread_counts,
             annotations=AnnotationRules(config.annotation_domains, config.restricted_annotations),
             drift_check_seconds=config.drift_check_seconds,
+            cdi=config.cdi,
         )
 
 

@@ -20,7 +20,7 @@ from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, P
 from sysfs.cpuset import CpuSet
 
 CALLER_LEFT = "the caller left before the runtime was asked"
-RefusalKind = Literal["full", "strict", "annotation", "store", "update", "not-ready"]
+RefusalKind = Literal["full", "strict", "annotation", "cdi", "store", "update", "not-ready"]
 
 
 @dataclass(frozen=True, slots=True)

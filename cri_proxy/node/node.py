@@ -24,6 +24,7 @@ from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.rebalance import ColdStarts, Rebalance
 from cri_proxy.node.refusals import Refusals, refusal_of
 from cri_proxy.node.resource_files.updates import ResourceFiles
+from cri_proxy.node.runtime_cdi import RuntimeCdi
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -72,6 +73,7 @@ class Node:
     cold_starts: ColdStarts
     drift: Drift
     managers: ManagerWatch
+    runtime_cdi: RuntimeCdi
     refusals: Refusals
     store: GrantStore
     background: Tasks = field(repr=False)
@@ -93,6 +95,7 @@ class Node:
     def start_watching(self) -> None:
         """Handle exits, failed updates and unknown outcomes from now on; each task restarts after an error."""
         self.context.tasks.start(self.managers.look(), name="kubelet managers")
+        self.context.tasks.start(self.runtime_cdi.look(), name="runtime and CDI")
         self.keep_doing(self._poll, "poll")
         self.keep_doing(self.resync.watch, "events")
         self.keep_doing(self.drift.watch, "drift")
@@ -115,15 +118,16 @@ class Node:
             await self.slow_check()
 
     async def slow_check(self) -> None:
-        """Check what the runtime's list does not show: kubelet managers, cold starts, better placements."""
+        """Check what the runtime's list does not show: kubelet managers, its version, cold starts, placements."""
         await self.managers.look()
+        await self.runtime_cdi.look()
         self.cold_starts.look()
         await self.rebalance.improve_all()
         await self.rebalance.come_home()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know of the kubelet's managers and of drift, a sentence each."""
-        return (*self.managers.warnings(), *self.drift.warnings())
+        """Return what an operator should know of the kubelet's managers, of drift and of CDI, a sentence each."""
+        return (*self.managers.warnings(), *self.drift.warnings(), *self.runtime_cdi.problems())
 
     async def _restart_on_error(
         self,
@@ -261,19 +265,19 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
     probes = DriftProbes(
         environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds, environment.writes
     )
-    resync = Resync(context, effects, coordinator, adoption)
     return Node(
         context=context,
         coordinator=coordinator,
         effects=effects,
         barrier=barrier,
-        resync=resync,
+        resync=Resync(context, effects, coordinator, adoption),
         adoption=adoption,
         resource_files=ResourceFiles(context, environment.files_root, environment.files),
         rebalance=Rebalance(context, effects, coordinator),
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, probes),
         managers=managers,
+        runtime_cdi=RuntimeCdi(context, lambda: coordinator.rules),
         refusals=Refusals(ledger),
         store=environment.store,
         background=Tasks(lambda error: environment.journal.failed_open("background", error)),

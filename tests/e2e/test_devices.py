@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from tests.e2e.stage import Stage, TwoCpus, refusal
@@ -73,16 +72,9 @@ async def device_nodes(stage: Stage, container_id: str) -> list[str]:
     return (await stage.direct.execute(container_id, "/bin/sh", "-c", f"{tests}; true")).split()
 
 
-async def adds_cdi_devices(stage: Stage) -> bool:
-    """Whether this containerd knows the CRI field for CDI devices: 1.7 is the first."""
-    version = await stage.direct.call("Version", pb.VersionRequest(), pb.VersionResponse)
-    major, minor = version.runtime_version.removeprefix("v").split(".")[:2]
-    return (int(major), int(minor)) >= (1, 7)
-
-
 async def has(stage: Stage, container_id: str, devices: tuple[str, ...]) -> bool:
-    """Whether the container is told exactly these devices, and sees those that CDI declares if its runtime can that."""
-    declared = [device for device in devices if device in GPUS[:3]] if await adds_cdi_devices(stage) else []
+    """Whether the container is told exactly these devices, and sees those that CDI declares."""
+    declared = [device for device in devices if device in GPUS[:3]]
     return await variable(stage, container_id) == [*devices] and await device_nodes(stage, container_id) == declared
 
 

@@ -7,6 +7,7 @@ from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
 from cri_proxy.node.status.model import (
+    CdiView,
     ConfigurationView,
     ContainerView,
     CostFilesView,
@@ -150,6 +151,7 @@ class FixedDaemon:
         self.is_ready = True
         self.configuration: ConfigurationView | None = None
         self.costs: CostFilesView | None = None
+        self.cdi: CdiView | None = None
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
@@ -161,7 +163,7 @@ class FixedDaemon:
     def status_steps(self) -> Steps[StatusView]:
         yield
         view = replace(status_view(), is_ready=self.is_ready)
-        return replace(view, configuration=self.configuration, costs=self.costs)
+        return replace(view, configuration=self.configuration, costs=self.costs, cdi=self.cdi)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         view = explanation()

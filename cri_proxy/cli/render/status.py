@@ -157,8 +157,8 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
 
 
 def _head(view: StatusView, colours: bool, width: int) -> list[str]:
-    """Return the lines below the title: the active file, the cost files, and the topology policy where there is one."""
-    texts = [*_configuration(view), *_cost_files(view.costs), *_topology(view.topology)]
+    """Return the lines below the title: the active file, cost files, CDI, the topology policy where there is one."""
+    texts = [*_configuration(view), *_cost_files(view.costs), *_cdi(view), *_topology(view.topology)]
     lines = [line for text in texts for line in paragraph(text, "  ", first="", width=width)]
     return [paint(line, "dim", colours=colours) for line in lines]
 
@@ -192,6 +192,11 @@ def _cost_files(view: CostFilesView | None) -> list[str]:
     odd = [f"{states[state]} {word}" for state, word in _ODD_FILES if states[state]]
     files = _count(len(view.files), "file") + (f" ({', '.join(odd)})" if odd else "")
     return [f"cost files: {view.directory}, {files}, {_count(view.device_count, 'device')}"]
+
+
+def _cdi(view: StatusView) -> list[str]:
+    """Return how containers get their devices by CDI; nothing on a node without devices."""
+    return [f"CDI devices: {view.cdi.text}"] if view.cdi is not None and view.devices else []
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:

@@ -73,8 +73,9 @@ class ProxyFacts:
 
     ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
     commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
-    it is not ready, ``cost_problems`` of its cost files. ``node_name``: '' when unknown. ``is_enabled``: a boot starts
-    it; None where systemd has no such unit.
+    it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices; ``cdi`` is how containers get
+    these, '' when unknown. ``node_name``: '' when unknown. ``is_enabled``: a boot starts it; None where systemd has no
+    such unit.
     """
 
     listen: str
@@ -88,6 +89,8 @@ class ProxyFacts:
     is_enabled: bool | None = None
     unusable: str = ""
     cost_problems: tuple[str, ...] = ()
+    cdi: str = ""
+    cdi_problems: tuple[str, ...] = ()
 
     @property
     def endpoint(self) -> str:

@@ -82,6 +82,8 @@ def look_at_node(places: Places) -> HostFacts:
         unusable=answers.unusable,
         problems=answers.problems,
         cost_problems=answers.cost_problems,
+        cdi=answers.cdi,
+        cdi_problems=answers.cdi_problems,
         node_name=answers.node_name or config.node_name,
         processes=daemons,
         holders=_holders(connections, root / listen.lstrip("/")),

@@ -33,7 +33,8 @@ _SECONDS: Final = 5.0
 class DaemonAnswers:
     """What the daemon says of itself; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
 
-    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files.
+    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files, ``cdi_problems`` about CDI
+    devices; ``cdi`` is how containers get these, '' = unknown.
     """
 
     is_running: bool
@@ -44,6 +45,8 @@ class DaemonAnswers:
     cost_problems: tuple[str, ...] = ()
     unusable: str = ""
     unreachable: str = ""
+    cdi: str = ""
+    cdi_problems: tuple[str, ...] = ()
 
 
 def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
@@ -56,7 +59,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
     except (DaemonUnreachable, ConfigError) as error:
         return replace(_from_file(root, config), unreachable=str(error))
     configuration = _at(status, "configuration")
-    problems = _at(ready, "problems")
+    problems, cdi = _at(ready, "problems"), _at(status, "cdi")
     return DaemonAnswers(
         True,
         in_force,
@@ -64,6 +67,8 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         str(_at(status, "node") or ""),
         tuple(map(str, problems)) if isinstance(problems, list) else (),
         tuple(_cost_problems(_at(status, "costs"))),
+        cdi=str(_at(cdi, "text") or ""),
+        cdi_problems=tuple(map(str, found)) if isinstance(found := _at(cdi, "problems"), list) else (),
     )
 
 

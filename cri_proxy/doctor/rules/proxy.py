@@ -104,6 +104,13 @@ def cost_files(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
+def cdi_devices(facts: HostFacts) -> Iterator[Finding]:
+    """What asks the runtime for CDI devices must get them."""
+    for problem in facts.proxy.cdi_problems:
+        what, _, remedy = problem.rpartition("; ")
+        yield finding(catalog.CDI, what or remedy, remedy if what else "")
+
+
 def access(facts: HostFacts) -> Iterator[Finding]:
     """Sockets, state and configuration must be root's."""
     for each in facts.access:
@@ -112,4 +119,4 @@ def access(facts: HostFacts) -> Iterator[Finding]:
             yield finding(catalog.OPEN_ACCESS, f"{each.path} {what}", remedy)
 
 
-RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, cost_files, access)
+RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, cost_files, cdi_devices, access)

@@ -37,6 +37,7 @@ _ROUTINE: Final = frozenset(
         events.NOTIFIED,
         events.POD_RESOURCES_AWAY,
         events.RECOVERED,
+        events.RUNTIME_CDI,
         events.STEPPED_ASIDE,
     }
 )
@@ -79,6 +80,20 @@ class _Faults:
     began_seconds: float
     count: int = 0
     unlogged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGift:
+    """How a container gets ``count`` devices: those of ``names`` by CDI, which are ``is_resolved`` or the runtime's.
+
+    ``problem`` is why it gets none so, '' = no specification declares the others. ``notes`` are what it lacks.
+    """
+
+    count: int
+    names: tuple[str, ...] = ()
+    is_resolved: bool = False
+    problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class Journal:
@@ -227,24 +242,30 @@ class Journal:
         named = ", ".join(f"{name}={value}" for name, value in variables)
         self.records.happened(row, "environment", f"{named} set; a resize does not change them")
 
-    def devices_given(self, row: Row, declared: Sequence[str], problem: str) -> None:
-        """Keep which of a container's devices the runtime adds to it; log and keep why none can be, if that is so."""
+    def devices_given(self, row: Row, gift: DeviceGift) -> None:
+        """Keep how a container gets its devices; log and keep why it gets none by CDI, if that is so."""
+        names, problem = gift.names, gift.problem
         if problem:
             self.noted_of(row, events.DEVICES_MISSING, devices=",".join(row.grant.devices), reason=problem)
-        others = len(row.grant.devices) - len(declared)
-        parts = [f"added by CDI: {', '.join(declared)}"] if declared else []
+        others = gift.count - len(names)
+        how = "resolved from CDI by cri-proxy" if gift.is_resolved else "added by CDI"
+        parts = [f"{how}: {', '.join(names)}"] if names else []
         parts += [f"{others} in no CDI specification: named in its environment alone"] if others and not problem else []
         parts += [f"not added by CDI: {problem}"] if problem else []
+        parts += gift.notes
         self.records.happened(row, "devices", "; ".join(parts))
 
-    def allocation_named(self, row: Row, names: Sequence[str], unnamed: Sequence[str], problem: str) -> None:
-        """Keep which of a container's devices of the inventory CDI names to the runtime; log why none can be."""
+    def allocation_unnamed(self, row: Row, unnamed: Sequence[str], problem: str) -> None:
+        """Keep which of a container's devices of the inventory have no CDI name; log why none can have one."""
         if problem:
             self.noted_of(row, events.DEVICES_MISSING, devices=", ".join(unnamed), reason=problem)
-        parts = [f"named to CDI: {', '.join(names)}"] if names else []
-        parts += [f"in no CDI specification: {', '.join(unnamed)}"] if unnamed and not problem else []
-        parts += [f"not named to CDI: {problem}"] if problem else []
-        self.records.happened(row, "devices", "; ".join(parts))
+        said = f"not named to CDI: {problem}" if problem else f"in no CDI specification: {', '.join(unnamed)}"
+        self.records.happened(row, "devices", said)
+
+    def cdi_ignored(self, row: Row, names: str, why: str) -> None:
+        """Log and keep that the runtime adds none of the CDI devices that the kubelet asks for."""
+        self.noted_of(row, events.CDI_IGNORED, devices=names, reason=why)
+        self.records.happened(row, "devices", f"{names} of the kubelet not added: {why}")
 
     def misread(self, row: Row, text: str) -> None:
         """Count and keep that systemd wrote a cpuset with reversed bytes: the log gets one line about all of them."""

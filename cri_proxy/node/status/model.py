@@ -229,6 +229,19 @@ class CostFilesView:
 
 
 @dataclass(frozen=True, slots=True)
+class CdiView:
+    """How containers get the CDI devices granted to them. ``way`` is a ``CdiWay`` value, ``choice`` the option's.
+
+    ``text`` says it with the reason, ``problems`` are sentences about what should be mended.
+    """
+
+    way: str
+    choice: str
+    text: str
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StatusView:
     """The node at one moment: ``pools`` parents before children, ``containers`` by namespace, pod and name.
 
@@ -251,6 +264,7 @@ class StatusView:
     topology: TopologyOptions | None = None
     devices: tuple[DeviceUseView, ...] = ()
     costs: CostFilesView | None = None
+    cdi: CdiView | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from cri_proxy.node.status.explain import (
 )
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
 from cri_proxy.node.status.model import (
+    CdiView,
     ConfigurationView,
     ContainerView,
     CostFilesView,
@@ -86,6 +87,10 @@ class DaemonStatus:
 
     def costs(self) -> CostFilesView | None:
         """Return where the cost files stand; None where none are watched."""
+        return None
+
+    def cdi(self) -> CdiView | None:
+        """Return how containers get CDI devices; None without a runtime that runs containers."""
         return None
 
     def warnings(self) -> tuple[str, ...]:
@@ -150,6 +155,7 @@ class NodeView:
             configuration=self._daemon.configuration(),
             topology=topology_options(self._in_force.config.topology_manager),
             costs=self._daemon.costs(),
+            cdi=self._daemon.cdi(),
         )
         yield
         moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)

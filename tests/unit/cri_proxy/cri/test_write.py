@@ -3,8 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.cdi.conversion import Given, GivenNode
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import (
+    CDI_ANNOTATION,
     CpuTime,
     Created,
     brings_own_mount,
@@ -188,3 +190,20 @@ def test_without_devices_nothing_is_said_of_them() -> None:
     own = pb.CreateContainerRequest(config=pb.ContainerConfig(envs=[pb.KeyValue(key="CRI_PROXY_DEVICES", value=b"x")]))
     message = own.SerializeToString()
     assert write_create(message, NOTHING) == message
+
+
+def test_names_stand_in_an_annotation_for_runtimes_that_do_not_read_the_field() -> None:
+    before = pb.ContainerConfig(annotations={CDI_ANNOTATION: "a.com/b=0"})
+    created = Created(cdi_devices=("a.com/b=0", "a.com/b=1"), is_cdi_annotation=True)
+    message = write_create(pb.CreateContainerRequest(config=before).SerializeToString(), NOTHING, created)
+    config = pb.CreateContainerRequest.FromString(message).config
+    assert (config.annotations[CDI_ANNOTATION], list(config.CDI_devices)) == ("a.com/b=0,a.com/b=1", [])
+
+
+def test_what_devices_resolve_to_is_written_and_cannot_say_which_they_are() -> None:
+    given = Given((("A", "1"), ("CRI_PROXY_DEVICES", "all")), (GivenNode("/dev/a", "/dev/zero", "r"),))
+    message = write_create(b"", NOTHING, Created(devices=GPUS, resolved=given))
+    config = pb.CreateContainerRequest.FromString(message).config
+    variables = [(env.key, env.value) for env in config.envs]
+    assert variables == [("A", b"1"), ("CRI_PROXY_DEVICES", ",".join(GPUS).encode())]
+    assert [device.container_path for device in config.devices] == ["/dev/a"]

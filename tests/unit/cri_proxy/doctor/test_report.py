@@ -82,3 +82,8 @@ def test_a_removal_asks_for_the_kubelet_alone() -> None:
 )
 def test_the_kubelets_state_is_said_in_a_few_words(change: dict[str, object], state: str) -> None:
     assert examine(healthy(kubelet=kubelet(**change))).seen[0] == Seen("kubelet", state)
+
+
+def test_how_containers_get_cdi_devices_is_shown_where_it_is_known() -> None:
+    report = examine(healthy(proxy=proxy(cdi="resolved by cri-proxy (containerd 1.6.20 ignores CDI names)")))
+    assert Seen("CDI devices", "resolved by cri-proxy (containerd 1.6.20 ignores CDI names)") in report.seen

@@ -16,6 +16,7 @@ RESOURCE_EXHAUSTED, FAILED_PRECONDITION, INVALID_ARGUMENT, UNAVAILABLE = 8, 9, 3
         ("full", RESOURCE_EXHAUSTED),
         ("strict", FAILED_PRECONDITION),
         ("annotation", INVALID_ARGUMENT),
+        ("cdi", FAILED_PRECONDITION),
         ("store", UNAVAILABLE),
         ("update", UNAVAILABLE),
         ("not-ready", UNAVAILABLE),

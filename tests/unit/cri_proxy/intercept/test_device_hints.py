@@ -172,3 +172,11 @@ async def test_too_many_names_are_told_as_missing_hints(tmp_path: Path) -> None:
     (missing,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
     assert isinstance(missing, MissingHints)
     assert "PCIDEVICE_X" in missing.problem
+
+
+async def test_devices_are_resolved_by_their_specification(tmp_path: Path) -> None:
+    names = ["example.com/nic=d", "example.com/nic=e"]
+    found = await DeviceHints(a_root(tmp_path), Hanging("sysfs")).resolved(names)
+    assert found.problem.startswith("example.com/nic=d (/etc/cdi/nic.json) has cdiVersion None")
+    with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
+        await DeviceHints(tmp_path, Hanging("CDI specifications")).resolved(names)

@@ -90,7 +90,7 @@ async def test_the_first_declared_cdi_name_of_each_is_named_to_the_runtime() -> 
         pod = await site.run("a", OWNS, **ASKS)
         names = [device.name for device in config(site, pod).CDI_devices]
         assert names == ["cri-proxy.io/gpu=0", "cri-proxy.io/vf=0000:10:00.1"]
-        assert said(site, pod) == ["named to CDI: cri-proxy.io/gpu=0, cri-proxy.io/vf=0000:10:00.1"]
+        assert said(site, pod) == ["added by CDI: cri-proxy.io/gpu=0, cri-proxy.io/vf=0000:10:00.1"]
 
 
 async def test_without_specifications_it_knows_from_its_variables() -> None:

@@ -15,6 +15,7 @@ topologyAware: {LiftQuota: true, FractionShares: true}
 threadCounts: {from: owned}
 annotationDomains: [example.com]
 driftCheckSeconds: 0
+cdi: resolve
 """
 
 

@@ -17,7 +17,7 @@ from cri_proxy.doctor.facts.proxy import (
     refusal_of,
     silence_of,
 )
-from cri_proxy.node.status.model import CostFilesView, CostFileView
+from cri_proxy.node.status.model import CdiView, CostFilesView, CostFileView
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.serving import served
@@ -49,6 +49,16 @@ def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path)
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
     assert found.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")
+
+
+def test_a_running_daemon_says_how_containers_get_cdi_devices(tmp_path: Path) -> None:
+    daemon = FixedDaemon(parse_config("{}"))
+    with served(tmp_path / "a.sock", daemon):
+        unknown = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
+        daemon.cdi = CdiView("resolve", "auto", "resolved by cri-proxy (why)", ("a; b",))
+        found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
+    assert (unknown.cdi, unknown.cdi_problems) == ("", ())
+    assert (found.cdi, found.cdi_problems) == ("resolved by cri-proxy (why)", ("a; b",))
 
 
 def test_without_one_its_file_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ import pytest
 from cri_proxy.doctor.facts.model import Access, ProcessFacts, RuntimeFacts
 from cri_proxy.doctor.rules.proxy import (
     access,
+    cdi_devices,
     cost_files,
     daemon_is_alone,
     daemon_runs,
@@ -85,3 +86,10 @@ def test_a_cost_file_that_cannot_be_used_is_found() -> None:
     (found,) = cost_files(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
     assert (found.code, found.text) == ("cost-file", "a cost file cannot be used: /d/a.yaml:3: not YAML")
     assert codes(cost_files, healthy(proxy=proxy())) == []
+
+
+def test_cdi_devices_that_nobody_adds_are_found_with_the_remedy() -> None:
+    found = only(cdi_devices, healthy(proxy=proxy(cdi_problems=("cdi is runtime, and so; update it",))))
+    assert (found.code, found.text, found.remedy) == ("cdi", "cdi is runtime, and so", "update it")
+    assert only(cdi_devices, healthy(proxy=proxy(cdi_problems=("so it is",)))).text == "so it is"
+    assert codes(cdi_devices, healthy()) == []

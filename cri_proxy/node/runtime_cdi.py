@@ -1,0 +1,125 @@
+"""How containers of this node get CDI devices: asks the runtime at start and after each of its restarts.
+
+The operator may choose otherwise (option ``cdi``). Also watches what the runtime does not add: CDI devices that the
+kubelet asks for pass unchanged, since they are between the two.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from cri_proxy import events
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.foreign_text import admit
+from cri_proxy.node.context import Context, NodeRules
+from cri_proxy.runtime.cdi_support import CdiSupport, CdiWay, support_of, way_of
+from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.state.decisions import name_of
+from cri_proxy.state.rows import Row
+
+ASK_SECONDS: Final = 2.0  # for each of two calls; a container waits for them
+PAUSE_SECONDS: Final = 10.0  # after a call without an answer: no other container waits meanwhile
+_SERVICE: Final = "/runtime.v1.RuntimeService/"
+_UNKNOWN: Final = CdiSupport(CdiWay.RESOLVE, "the runtime has not been asked yet")
+_NAME_BYTES: Final = 200
+_BY: Final = {CdiWay.FIELD: "CRI's field", CdiWay.ANNOTATION: "an annotation"}
+
+
+class RuntimeCdi:
+    """What is known of the runtime and CDI."""
+
+    def __init__(self, context: Context, rules: Callable[[], NodeRules]) -> None:
+        """``rules`` returns those in force. Nothing is asked yet."""
+        self._context = context
+        self._rules = rules
+        self._asking = asyncio.Lock()
+        self._losses = -1  # of connections, when it was asked: one more, and it may be another version
+        self._not_before_seconds = 0.0
+        self._ignored: tuple[str, str] | None = None  # the container that asked last, and its devices
+        self.support = _UNKNOWN
+
+    @property
+    def way(self) -> CdiWay:
+        """How containers get CDI devices, by what is known now."""
+        return way_of(self._rules().cdi, self.support)
+
+    @property
+    def adds_devices(self) -> bool:
+        """Whether the runtime is known to add the CDI devices that a request names."""
+        return self.support.way is not CdiWay.RESOLVE
+
+    async def known_way(self) -> CdiWay:
+        """Return the way after asking the runtime, if that is due and it answers."""
+        await self.look()
+        return self.way
+
+    async def look(self) -> None:
+        """Ask the runtime unless it was asked over the present connection; without an answer what was known stays."""
+        async with self._asking:
+            losses, now_seconds = self._context.channel.losses(), self._context.clock.monotonic_seconds()
+            if losses == self._losses or now_seconds < self._not_before_seconds:
+                return
+            try:
+                support = await ask(self._context.channel)
+            except (CallFailed, RuntimeUnavailable) as error:
+                self._not_before_seconds = self._context.clock.monotonic_seconds() + PAUSE_SECONDS
+                if self._losses < 0:
+                    self.support = CdiSupport(CdiWay.RESOLVE, admit(f"the runtime did not answer: {error}"))
+                return
+            if support != self.support:
+                self.support, self._ignored = support, None
+                self._context.journal.noted(events.RUNTIME_CDI, way=self.way.value, reason=support.why)
+            self._losses = losses
+
+    def note_asked(self, row: Row, names: Sequence[str]) -> None:
+        """Warn where a container is to get these CDI devices by the kubelet's request, and the runtime adds none."""
+        if not names or self.adds_devices or self._losses < 0:
+            return
+        shown = admit(", ".join(names), _NAME_BYTES)
+        self._ignored = (str(name_of(row.grant.request)), shown)
+        self._context.journal.cdi_ignored(row, shown, self.support.why)
+
+    def text(self) -> str:
+        """Return how containers get CDI devices, and why so."""
+        choice = self._rules().cdi
+        done = "resolved by cri-proxy" if self.way is CdiWay.RESOLVE else f"added by the runtime, by {_BY[self.way]}"
+        return f"{done} ({'' if choice == 'auto' else f'cdi is {choice}; '}{self.support.why})"
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what an operator should mend, a sentence each, with the remedy."""
+        found: list[str] = []
+        support, remedy = self.support, f"; {self.support.remedy}" if self.support.remedy else ""
+        if self._ignored is not None:
+            who, names = self._ignored
+            found.append(f"{who} was created without the CDI devices {names} of the kubelet: {support.why}{remedy}")
+        if self._rules().cdi == "runtime" and not self.adds_devices:
+            found.append(f"cdi is runtime, and {support.why}{remedy}")
+        if support.other_directories and self.way is not CdiWay.RESOLVE:
+            there = admit(", ".join(support.other_directories), _NAME_BYTES)
+            found.append(
+                f"the runtime reads CDI specifications in {there}, and cri-proxy in /etc/cdi and /var/run/cdi; set "
+                "cdi_spec_dirs of the runtime to these"
+            )
+        return tuple(found)
+
+
+async def ask(channel: RuntimeChannel) -> CdiSupport:
+    """Ask the runtime for its version and configuration. Raises CallFailed and RuntimeUnavailable."""
+    version = pb.VersionResponse()
+    status = pb.StatusResponse()
+    asked = pb.VersionRequest().SerializeToString(), pb.StatusRequest(verbose=True).SerializeToString()
+    try:
+        version.ParseFromString(await channel.unary(f"{_SERVICE}Version", asked[0], timeout_seconds=ASK_SECONDS))
+        status.ParseFromString(await channel.unary(f"{_SERVICE}Status", asked[1], timeout_seconds=ASK_SECONDS))
+    except DecodeError as error:
+        raise RuntimeUnavailable("Version", f"its answer cannot be read: {error}") from error
+    return support_of(
+        admit(version.runtime_name, _NAME_BYTES), admit(version.runtime_version, _NAME_BYTES), _config(status)
+    )
+
+
+def _config(status: pb.StatusResponse) -> str:
+    return status.info.get("config", "")
