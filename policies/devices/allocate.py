@@ -3,16 +3,24 @@
 Source: Koordinator, "Device Allocate Hint API". What it leaves open is settled in docs/devices.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.annotations import DeviceAnnotations, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
-from policies.devices.joint import CandidateSet, Chosen, JointPart, JointSearch, sets_by_group, sets_by_node
-from policies.devices.link_choice import best_linked, counts_links
+from policies.devices.joint import (
+    CandidateSet,
+    Closeness,
+    JointChoice,
+    JointPart,
+    JointSearch,
+    sets_by_group,
+    sets_by_node,
+)
+from policies.devices.link_choice import best_linked, counts_links, link_score
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -34,10 +42,32 @@ class DeviceQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class TogetherChoice:
+    """How good the choice of types is that were chosen together; ``choice_rank`` compares choices for one request.
+
+    ``partition`` are the GPUs of the partition that was chosen, empty where partitions do not matter or none was free.
+    ``link_score`` is that of the GPUs among each other, None where it does not count.
+    """
+
+    kinds: tuple[str, ...]
+    closeness: Closeness
+    partition: tuple[int, ...] = ()
+    by_score: int = 0
+    by_rest: int = 0
+    link_score: int | None = None
+
+    @property
+    def choice_rank(self) -> tuple[bool, int, int, int]:
+        """What makes one choice better than another, wherever its devices are: lower is better."""
+        return not self.partition, self.by_score, int(self.closeness), -(self.link_score or 0)
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceAllocation:
-    """The devices for a container, by type and minor."""
+    """The devices for a container, by type and minor, and how they were chosen: a choice for types that go together."""
 
     grants: tuple[DeviceGrant, ...]
+    choices: tuple[TogetherChoice, ...] = ()
 
     def of(self, kind: str) -> tuple[DeviceGrant, ...]:
         """Return the grants of a type by minor."""
@@ -58,17 +88,24 @@ class DeviceAllocator:
         """Group the devices by PCIe."""
         self.inventory = inventory
         self.groups = pcie_groups(inventory.devices)
+        self.group_of = {device.key: number for number, group in enumerate(self.groups) for device in group.devices}
+        self.node_of = {key: self.groups[number].numa for key, number in self.group_of.items()}
 
     def demands(self, question: DeviceQuestion) -> tuple[DeviceDemand, ...]:
         """Return what is asked of each type. Raises DemandError."""
         return read_demands(question.requests, self.inventory, question.annotations)
 
     def allocate(
-        self, question: DeviceQuestion, held: Sequence[DeviceGrant] = (), within: int | None = None
+        self,
+        question: DeviceQuestion,
+        held: Sequence[DeviceGrant] = (),
+        within: int | None = None,
+        own: Sequence[DeviceGrant] = (),
     ) -> DeviceAllocation | CannotAllocate:
         """Return the devices for a container beside what others hold. Raises DemandError.
 
-        ``within`` is a mask of NUMA nodes that all devices have to be on, if theirs is known.
+        ``within`` is a mask of NUMA nodes that all devices have to be on, if theirs is known. ``own`` is what the
+        container has already.
 
         >>> from policies.devices.model import InventoryDevice
         >>> gpus = DeviceInventory(tuple(InventoryDevice("gpu", minor, numa=minor) for minor in (0, 1)))
@@ -76,14 +113,25 @@ class DeviceAllocator:
         >>> answer.grants[0].minor
         1
         """
-        return DeviceAttempt(self, question, usage_of(held, self.inventory, self.groups), within).run()
+        return DeviceAttempt(self, question, self.usage(held, own), within).run()
+
+    def usage(self, held: Iterable[DeviceGrant], own: Iterable[DeviceGrant] = ()) -> Usage:
+        """Return what others hold, and the container itself."""
+        return usage_of(held, self.inventory, self.groups, own)
 
 
 class DeviceAttempt:
     """The answer to one question."""
 
-    def __init__(self, allocator: DeviceAllocator, question: DeviceQuestion, usage: Usage, within: int | None) -> None:
-        """Find what can serve. Raises DemandError."""
+    def __init__(
+        self,
+        allocator: DeviceAllocator,
+        question: DeviceQuestion,
+        usage: Usage,
+        within: int | None = None,
+        only: Mapping[DeviceKey, str] | None = None,
+    ) -> None:
+        """Find what can serve, of ``only`` these devices, each with a VF or ''. Raises DemandError."""
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
         self._links = allocator.inventory.links
@@ -91,7 +139,7 @@ class DeviceAttempt:
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
         for demand in allocator.demands(question):
-            found = find_candidates(demand, self._groups, usage, within)
+            found = find_candidates(demand, self._groups, usage, within, only)
             self._demands[demand.kind] = as_counted(demand, found.matching)
             self._candidates[demand.kind] = found
         labels = {**allocator.inventory.node_labels, **question.node_labels}
@@ -119,38 +167,56 @@ class DeviceAttempt:
         together = tuple(kind for kind in joint.types if kind in self._demands) if joint else ()
         alone = [(kind,) for kind in self._demands if kind not in together]
         grants: list[DeviceGrant] = []
+        choices = []
         for kinds in ([together] if together else []) + alone:
             chosen = self._choose(kinds)
             if isinstance(chosen, CannotAllocate):
                 return chosen
-            grants += (c.grant(self._demands[kind]) for kind, found in chosen.items() for c in found)
-        return DeviceAllocation(tuple(sorted(grants, key=lambda g: (DEVICE_TYPES.index(g.kind), g.minor))))
+            choice, is_partitioned = chosen
+            grants += (c.grant(self._demands[kind]) for kind, found in choice.devices.items() for c in found)
+            choices.append(self._described(choice, is_partitioned=is_partitioned))
+        in_order = sorted(grants, key=lambda g: (DEVICE_TYPES.index(g.kind), g.minor))
+        return DeviceAllocation(tuple(in_order), tuple(choices))
 
-    def _choose(self, kinds: Sequence[str]) -> Chosen | CannotAllocate:
+    def _described(self, choice: JointChoice, *, is_partitioned: bool) -> TogetherChoice:
+        kinds, gpus = tuple(choice.devices), choice.devices.get(GPU, ())
+        minors = tuple(sorted(candidate.device.minor for candidate in gpus))
+        is_linked = self._links is not None and not is_partitioned and self._is_by_links(kinds)
+        score = link_score(self._links, minors) if self._links is not None and is_linked else None
+        partition = minors if is_partitioned else ()
+        return TogetherChoice(kinds, choice.closeness, partition, choice.by_score, choice.by_rest, score)
+
+    def _choose(self, kinds: Sequence[str]) -> tuple[JointChoice, bool] | CannotAllocate:
         """Return the devices of types that go together; partitions first, and without them where that may be."""
         rule = self._rule if GPU in kinds and self._is_partitioned() else None
         if rule is not None:
             chosen = self._search(kinds, rule)
-            if not isinstance(chosen, CannotAllocate) or rule.is_required:
+            if not isinstance(chosen, CannotAllocate):
+                return chosen, True
+            if rule.is_required:
                 return chosen
         chosen = self._search(kinds, None)
-        return chosen if isinstance(chosen, CannotAllocate) else self._linked(kinds, chosen)
+        return chosen if isinstance(chosen, CannotAllocate) else (self._linked(kinds, chosen), False)
 
-    def _linked(self, kinds: Sequence[str], chosen: Chosen) -> Chosen:
-        """Return GPUs that are asked for alone with the best links among them, where links are known."""
+    def _is_by_links(self, kinds: Sequence[str]) -> bool:
+        """Return whether links tell the choices apart: of GPUs that are asked for alone, wherever they are."""
         demand = self._demands[kinds[0]]
         is_anywhere = demand.hint.scope not in (RequiredScope.PCIE, RequiredScope.DEVICE)
-        if self._links is None or len(kinds) > 1 or not (is_anywhere and counts_links(demand)):
+        return len(kinds) == 1 and is_anywhere and counts_links(demand)
+
+    def _linked(self, kinds: Sequence[str], chosen: JointChoice) -> JointChoice:
+        """Return GPUs that are asked for alone with the best links among them, where links are known."""
+        if self._links is None or not self._is_by_links(kinds):
             return chosen
         usable = self._candidates[GPU].usable
-        return {GPU: best_linked(self._links, self._groups, usable, chosen[GPU])}
+        return replace(chosen, devices={GPU: best_linked(self._links, self._groups, usable, chosen.devices[GPU])})
 
     def _is_partitioned(self) -> bool:
         """Return whether partitions apply: to whole GPUs, and not where a hint asks for all of them."""
         demand = self._demands[GPU]
         return demand.is_whole and not demand.is_all
 
-    def _search(self, kinds: Sequence[str], rule: PartitionRule | None) -> Chosen | CannotAllocate:
+    def _search(self, kinds: Sequence[str], rule: PartitionRule | None) -> JointChoice | CannotAllocate:
         parts = []
         for kind in kinds:
             demand = self._demands[kind]

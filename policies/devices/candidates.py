@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
 from policies.devices.usage import DeviceUse, Usage
@@ -45,9 +45,16 @@ class FoundDevices:
 
 
 def find_candidates(
-    demand: DeviceDemand, groups: Sequence[PcieGroup], usage: Usage, within: int | None = None
+    demand: DeviceDemand,
+    groups: Sequence[PcieGroup],
+    usage: Usage,
+    within: int | None = None,
+    only: Mapping[DeviceKey, str] | None = None,
 ) -> FoundDevices:
-    """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any."""
+    """Return the candidates for a type. ``within`` is a mask of NUMA nodes; devices without a known one are in any.
+
+    ``only`` are the devices that may be taken, each with the VF to take of it, '' where it gives any or none.
+    """
     usable, matching = [], []
     reasons: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
@@ -58,17 +65,22 @@ def find_candidates(
             if not reason:
                 matching.append(device)
                 reason = _place_reason(demand, number, group, usage, within) or _lack(demand, device, usage.of(device))
+                if not reason and only is not None and device.key not in only:
+                    reason = "not one of those that it had"
             if reason:
                 reasons.setdefault(reason, []).append(device.minor)
                 continue
-            vf = free_vf(demand, device, usage.of(device))
+            vf = free_vf(demand, device, usage.of(device), only.get(device.key, "") if only is not None else "")
             usable.append(DeviceCandidate(device, number, vf.bus if vf else ""))
     return FoundDevices(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
 
 
-def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> VirtualFunction | None:
-    """Return the VF with the lowest bus address of those that match and are free; None if none is asked for or free."""
-    free = [vf for vf in _matching_vfs(demand, device) if vf.bus not in use.vfs]
+def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse, wanted: str = "") -> VirtualFunction | None:
+    """Return the VF with the lowest bus address of those that match and are free; None if none is asked for or free.
+
+    ``wanted`` is the address of the only one that will do; '': any.
+    """
+    free = [vf for vf in _matching_vfs(demand, device) if vf.bus not in use.vfs and wanted in ("", vf.bus)]
     return min(free, key=lambda vf: (natural_order(vf.bus), vf.minor), default=None)
 
 

@@ -4,21 +4,20 @@ A set of nodes is offered when the whole request, all types together, can be met
 is not known can be had with any set.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from policies.device_grants import DeviceGrant
 from policies.devices.allocate import (
     CannotAllocate,
-    DeviceAllocation,
     DeviceAllocator,
     DeviceAttempt,
     DeviceQuestion,
 )
 from policies.devices.model import PcieGroup
-from policies.devices.usage import usage_of
 from policies.hints.model import Hint
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums, unions
 from sysfs.cpuset import NodeSet
 
 
@@ -40,34 +39,67 @@ def device_hints(
         return dict.fromkeys(kinds)
     if len(nodes) > MAX_LISTED_NODES:
         return CannotAllocate(f"the devices are on {len(nodes)} NUMA nodes; hints are listed for {MAX_LISTED_NODES}")
-    attempt = DeviceAttempt(allocator, question, usage_of(held, allocator.inventory, allocator.groups), None)
-    enough = _enough(attempt, allocator.groups, nodes)
+    can_serve = serving_sets(allocator, (question,), held, [1 << node for node in nodes])
     masks = sums(1 << node for node in nodes)
-    can_serve = [False] * len(masks)
-    for index in by_size(len(nodes)):
-        # What a part of these nodes can serve, they can; the parts come first.
-        is_known = any(can_serve[index & ~(1 << node)] for node in range(len(nodes)) if index >> node & 1)
-        can_serve[index] = is_known or (
-            enough[index]
-            and (not attempt.is_constrained or _can_serve(allocator.allocate(question, held, masks[index])))
-        )
     serving = [index for index in by_size(len(nodes)) if can_serve[index]]
     size = min(index.bit_count() for index in serving)
     hints = tuple(Hint(masks[index], index.bit_count() == size) for index in serving)
     return dict.fromkeys(kinds, hints)
 
 
-def _can_serve(answer: DeviceAllocation | CannotAllocate) -> bool:
-    return isinstance(answer, DeviceAllocation)
+def serving_sets(
+    allocator: DeviceAllocator,
+    questions: Sequence[DeviceQuestion],
+    held: Sequence[DeviceGrant],
+    places: Sequence[int],
+    own: Sequence[DeviceGrant] = (),
+) -> list[bool]:
+    """Return for every subset of the places, masks of NUMA nodes, whether devices on it can meet these questions.
+
+    They are met one after the other. Devices on nodes that no place names belong to every subset. Raises DemandError.
+    """
+    beyond = ~reduce(or_, places, 0)
+    usage = allocator.usage(held, own)
+    attempts = [DeviceAttempt(allocator, question, usage) for question in questions]
+    enough = _enough(attempts, allocator.groups, places)
+    # Enough devices are all that it takes, unless some are counted in two places.
+    is_decided = len(attempts) == 1 and not attempts[0].is_constrained and sum(places) == reduce(or_, places, 0)
+    masks = unions(places)
+    can_serve = [False] * len(masks)
+    for index in by_size(len(places)):
+        # What a part of these nodes can serve, they can; the parts come first.
+        is_known = any(can_serve[index & ~(1 << place)] for place in range(len(places)) if index >> place & 1)
+        can_serve[index] = is_known or (
+            enough[index] and (is_decided or can_meet(allocator, questions, held, masks[index] | beyond, own))
+        )
+    return can_serve
 
 
-def _enough(attempt: DeviceAttempt, groups: Sequence[PcieGroup], nodes: Sequence[int]) -> list[bool]:
-    """Return for every subset of the nodes whether it has enough devices of each type, wherever they are on it."""
-    enough = [True] * (1 << len(nodes))
-    for count, usable in attempt.found.values():
-        on = Counter(groups[candidate.group].numa for candidate in usable)
-        totals = sums(on[node] for node in nodes)
-        enough = [is_enough and total + on[None] >= count for is_enough, total in zip(enough, totals, strict=True)]
+def can_meet(
+    allocator: DeviceAllocator,
+    questions: Sequence[DeviceQuestion],
+    held: Sequence[DeviceGrant],
+    within: int | None,
+    own: Sequence[DeviceGrant] = (),
+) -> bool:
+    """Return whether devices on these nodes can meet the questions, one after the other. Raises DemandError."""
+    for question in questions:
+        found = allocator.allocate(question, held, within, own)
+        if isinstance(found, CannotAllocate):
+            return False
+        held, own = (*held, *own, *found.grants), ()
+    return True
+
+
+def _enough(attempts: Sequence[DeviceAttempt], groups: Sequence[PcieGroup], places: Sequence[int]) -> list[bool]:
+    """Return for every subset of the places whether each attempt has enough devices on it, wherever they are there."""
+    enough = [True] * (1 << len(places))
+    for count, usable in (found for attempt in attempts for found in attempt.found.values()):
+        on = [groups[candidate.group].numa for candidate in usable]
+        here = [sum(numa is not None and place >> numa & 1 for numa in on) for place in places]
+        anywhere = sum(numa is None or not any(place >> numa & 1 for place in places) for numa in on)
+        totals = sums(here)
+        enough = [is_enough and total + anywhere >= count for is_enough, total in zip(enough, totals, strict=True)]
     return enough
 
 

@@ -56,6 +56,18 @@ class _PlacedSet:
 
 
 Chosen = Mapping[str, tuple[DeviceCandidate, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class JointChoice:
+    """The devices of each type, how close they are, and how good their partitions are: lower is better."""
+
+    devices: Chosen
+    closeness: Closeness = Closeness.SAME_PCIE
+    by_score: int = 0
+    by_rest: int = 0
+
+
 _Rank = tuple[int, int, int, int]
 
 
@@ -88,8 +100,8 @@ class JointSearch:
             nodes[self._nodes[group]] += count
         return _PlacedSet(found, groups, nodes)
 
-    def choose(self) -> Chosen | None:
-        """Return the best choice by type; None where there is none."""
+    def choose(self) -> JointChoice | None:
+        """Return the best choice; None where there is none."""
         best: tuple[_Rank, tuple[_PlacedSet, ...], GroupCounts] | None = None
         for sets in product(*self._sets):
             score, rest = sum(placed.found.by_score for placed in sets), sum(placed.found.by_rest for placed in sets)
@@ -103,7 +115,10 @@ class JointSearch:
                 if best is None or rank < best[0]:
                     best = (rank, sets, spread)
                 break
-        return None if best is None else self._devices([placed.found for placed in best[1]], best[2])
+        if best is None:
+            return None
+        (score, close, rest, _), sets, spread = best
+        return JointChoice(self._devices([placed.found for placed in sets], spread), Closeness(close), score, rest)
 
     def _spread(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> GroupCounts | None:
         """Return the cheapest groups for the primary devices with the others this close."""

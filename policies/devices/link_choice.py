@@ -24,6 +24,12 @@ def counts_links(demand: DeviceDemand) -> bool:
     return demand.kind == GPU and demand.is_whole and demand.count > 1 and not demand.is_all
 
 
+def link_score(matrix: LinkMatrix, minors: Sequence[int]) -> int:
+    """Return the sum over the pairs of these GPUs; 0 where the matrix lacks one of them."""
+    gpus = frozenset(minors)
+    return allocate(matrix, GpuRequest(len(gpus), gpus)).score if gpus <= matrix.indices else 0
+
+
 def best_linked(
     matrix: LinkMatrix,
     groups: Sequence[PcieGroup],

@@ -76,8 +76,16 @@ class Usage:
         return self.by_device.get(device.key, DeviceUse())
 
 
-def usage_of(held: Iterable[DeviceGrant], inventory: DeviceInventory, groups: Sequence[PcieGroup]) -> Usage:
-    """Return what grants take; one of a device that the inventory no longer has takes nothing."""
+def usage_of(
+    held: Iterable[DeviceGrant],
+    inventory: DeviceInventory,
+    groups: Sequence[PcieGroup],
+    own: Iterable[DeviceGrant] = (),
+) -> Usage:
+    """Return what grants take; one of a device that the inventory no longer has takes nothing.
+
+    ``own`` are those of the container that asks: what they take is not free, and their PCIe is none that others use.
+    """
     devices = {device.key: device for device in inventory.devices}
     group_of = {device.key: number for number, group in enumerate(groups) for device in group.devices}
     by_device: dict[DeviceKey, DeviceUse] = {}
@@ -89,4 +97,7 @@ def usage_of(held: Iterable[DeviceGrant], inventory: DeviceInventory, groups: Se
         if grant.exclusive is ExclusivePolicy.PCIE_LEVEL:
             exclusive.add((group_of[grant.key], grant.kind))
     used = {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
+    for grant in own:
+        if grant.key in devices:
+            by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
     return Usage(by_device, frozenset(used | exclusive), frozenset(exclusive))

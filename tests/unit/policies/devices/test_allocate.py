@@ -1,4 +1,7 @@
 from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceAttempt
+from policies.devices.joint import Closeness
+from policies.devices.model import GpuPartition
 from tests.unit.policies.devices.build import (
     GIB,
     GPUS,
@@ -122,3 +125,34 @@ def test_gpus_are_kept_together_before_low_minors_are_taken() -> None:
 
 def test_nothing_asked_for_is_nothing_given() -> None:
     assert allocated(pairs(2), question({GPUS: 0})).grants == ()
+
+
+def test_only_the_named_devices_and_vfs_may_be_taken() -> None:
+    asked = question({NICS: 1}, hints={"rdma": {"vfSelector": {}}})
+    allocator = DeviceAllocator(pairs(4, vfs=3))
+    only = {("rdma", 2): "0000:02:00.3"}
+    answer = DeviceAttempt(allocator, asked, allocator.usage(()), None, only).run()
+    assert isinstance(answer, DeviceAllocation)
+    assert [(grant.minor, grant.vf) for grant in answer.grants] == [(2, "0000:02:00.3")]
+    assert isinstance(DeviceAttempt(allocator, asked, allocator.usage(()), 0b01, only).run(), CannotAllocate)
+
+
+def test_what_the_container_has_itself_is_not_free_and_no_others() -> None:
+    allocator = DeviceAllocator(inventory(gpu(0, pcie="one"), gpu(1, pcie="one")))
+    alone = question({GPUS: 1}, hints={"gpu": {"exclusivePolicy": "PCIeLevel"}})
+    own = [DeviceGrant("gpu", 0, 100)]
+    answer = allocator.allocate(alone, own=own)
+    assert isinstance(answer, DeviceAllocation)
+    assert minors(answer, "gpu") == [1]
+    assert isinstance(allocator.allocate(alone, own), CannotAllocate)
+
+
+def test_choices_say_how_good_they_are() -> None:
+    (choice,) = allocated(pairs(4), question({GPUS: 1, NICS: 1}, BOTH)).choices
+    assert (choice.kinds, choice.closeness, choice.partition) == (BOTH, Closeness.SAME_PCIE, ())
+    devices = inventory(*(gpu(i) for i in range(4)), partitions=[GpuPartition((2, 3), score=2)])
+    one, other = (
+        allocated(devices, asked).choices[0] for asked in (question({GPUS: 2}, partition={}), question({GPUS: 2}))
+    )
+    assert (one.partition, other.partition) == ((2, 3), ())
+    assert one.choice_rank < other.choice_rank

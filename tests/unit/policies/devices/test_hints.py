@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 from policies.device_grants import DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
-from policies.devices.hints import device_hints
+from policies.devices.hints import can_meet, device_hints, serving_sets
 from policies.devices.model import DeviceInventory
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question
@@ -55,3 +55,19 @@ def test_what_cannot_be_had_at_all_is_a_refusal() -> None:
 def test_more_nodes_than_are_listed_are_a_refusal() -> None:
     found = device_hints(DeviceAllocator(inventory(*(gpu(i, i) for i in range(17)))), question({GPUS: 1}))
     assert found == CannotAllocate("the devices are on 17 NUMA nodes; hints are listed for 16")
+
+
+def test_places_may_be_several_nodes_and_unnamed_ones_belong_to_every_set() -> None:
+    allocator, one = DeviceAllocator(inventory(gpu(0, 0), gpu(1, 1), gpu(2, 7))), question({GPUS: 1})
+    assert serving_sets(allocator, (one,), (), [0b01, 0b10]) == [False, True, True, True]
+    full = [DeviceGrant("gpu", 2, 100), DeviceGrant("gpu", 0, 100)]
+    assert serving_sets(allocator, (one,), full, [0b01, 0b10]) == [False, False, True, True]
+    assert serving_sets(allocator, (question({GPUS: 2}),), full[:1], [0b11, 0b10]) == [False, True, False, True]
+
+
+def test_questions_are_met_one_after_the_other() -> None:
+    allocator, half = DeviceAllocator(pairs(2)), question({"koordinator.sh/gpu": 60})
+    assert can_meet(allocator, (half, half), (), None)
+    assert not can_meet(allocator, (half, half), (), 0b01)
+    assert not can_meet(allocator, (half, half), (), None, [DeviceGrant("gpu", 0, 100)])
+    assert serving_sets(allocator, (half, half), (), [0b01, 0b10]) == [False, False, False, True]

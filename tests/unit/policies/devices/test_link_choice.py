@@ -7,7 +7,7 @@ import pytest
 from policies.devices.allocate import DeviceAllocator
 from policies.devices.demand import DeviceDemand
 from policies.devices.hints import device_hints
-from policies.devices.link_choice import counts_links
+from policies.devices.link_choice import counts_links, link_score
 from policies.devices.model import DeviceInventory
 from policies.links.matrix import LinkMatrix, matrix_of
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
@@ -69,3 +69,10 @@ def test_where_the_matrix_lacks_a_gpu_the_choice_is_as_without_links() -> None:
 def test_hints_are_those_of_the_same_devices_without_links() -> None:
     asked = question({GPUS: 2})
     assert device_hints(DeviceAllocator(node(matrix=links())), asked) == device_hints(DeviceAllocator(node()), asked)
+
+
+def test_the_score_of_gpus_is_that_of_their_links() -> None:
+    assert link_score(links(), (0, 3)) > link_score(links(), (0, 1)) > 0
+    assert link_score(links(), (0, 9)) == 0
+    (choice,) = allocated(node(matrix=links()), question({GPUS: 2})).choices
+    assert choice.link_score == link_score(links(), (0, 3))
