@@ -71,6 +71,12 @@ class HeldDevices:
 NOTHING_HELD = HeldDevices()
 
 
+def with_given(allocated: tuple[DeviceGrant, ...], given: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
+    """Return the devices of a container with those that others chose for it, unless it has them already."""
+    had = {(grant.key, grant.vf) for grant in allocated}
+    return (*allocated, *(grant for grant in given if (grant.key, grant.vf) not in had))
+
+
 def sources_of(allocated: Iterable[DeviceGrant]) -> tuple[str, ...]:
     """Return the names under which the places of these devices stand among a request's hints.
 

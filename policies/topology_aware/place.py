@@ -27,6 +27,7 @@ from policies.topology_aware.cleared_domain import (
 )
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
+from policies.topology_aware.device_choice.allocation import allocation_refused, near_given
 from policies.topology_aware.device_choice.choice import refused
 from policies.topology_aware.device_choice.place import place_with_devices
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
@@ -46,9 +47,10 @@ def place(context: PlacementContext) -> Decision:
     """Decide where this container goes. The result has no pinning and no updates yet."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
-    lacking = refused(context)
+    lacking = refused(context) or allocation_refused(context)
     if lacking is not None:
         return lacking
+    context = near_given(context)
     match context.demand.kind:
         case CpuKind.PRESERVE:
             return place_with_devices(context, _place_preserved)
@@ -71,7 +73,7 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     # Its earlier place would be preferred to a wide one; its devices stay.
     previous = context.request.previous
     devices = previous.of_devices if previous is not None else None
-    unbooked = replace(context, demand=demand, request=replace(context.request, previous=devices))
+    unbooked = near_given(replace(context, demand=demand, request=replace(context.request, previous=devices)))
     placement = place_aligned(unbooked, _search_near_devices)
     if isinstance(placement, Rejected):
         return placement

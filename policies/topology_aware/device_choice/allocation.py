@@ -1,24 +1,25 @@
 """Allocate the devices of the inventory that a container asks for, by their place to each other. Pure.
 
-What goes together is decided by ``policies.devices``; here: what others hold, what the container had, and on which NUMA
-nodes its CPUs can be.
+What goes together is decided by ``policies.devices``; here: what others hold, what the container had or was given, and
+the NUMA nodes that it is kept within (``allocation_search`` finds those with room for its CPUs and memory).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from policies.base import DeviceLocality, Reason, Rejected
-from policies.device_grants import DeviceAsk, DeviceGrant, DeviceKey, sources_of
+from policies.device_grants import DeviceAsk, DeviceGrant, sources_of, with_given
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import read_annotations
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
-from policies.devices.model import PcieGroup
-from policies.topology_aware.device_choice import reasons
+from policies.topology_aware.device_choice import allocation_reasons as reasons
+from policies.topology_aware.device_choice.allocation_conflict import claims_of, rivals
+from policies.topology_aware.device_choice.allocation_places import places_on
+from policies.topology_aware.device_choice.allocation_search import AllocationSearch, FoundAllocation
 from policies.topology_aware.device_choice.inventory import fixed_devices
-from policies.topology_aware.supply.context import PlacementContext, localities_of
-from sysfs.cpuset import NodeSet
+from policies.topology_aware.supply.context import PlacementContext, localities_of, near
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,53 +50,104 @@ def earlier_allocated(context: PlacementContext) -> tuple[DeviceGrant, ...]:
     return () if previous is None else previous.allocated
 
 
+def allocation_refused(context: PlacementContext) -> Rejected | None:
+    """Return why the container cannot have the devices that it asks for, wherever it is placed."""
+    asked, allocator = context.request.preferences.allocation, context.allocator
+    if asked is None or allocator is None or fixed_devices(context) is not None:
+        return None
+    try:
+        question = question_of(asked)
+        found = allocator.allocate(question, held_by_others(context), own=context.request.given)
+    except (AnnotationError, DemandError) as error:
+        return Rejected(reasons.refused(str(error)))
+    return _refused(context, allocator, question, found.problem) if isinstance(found, CannotAllocate) else None
+
+
+def near_given(context: PlacementContext) -> PlacementContext:
+    """Return the context with the places of the devices that others chose, which count wherever hints do."""
+    if not context.request.given:
+        return context
+    return replace(context, request=near(context.request, _localities(context, context.request.given)))
+
+
 def allocate(context: PlacementContext) -> Allocation | Rejected:
     """Return the devices of the container, on the NUMA nodes that it is kept within, beside those that it was given."""
     fixed = fixed_devices(context)
     if fixed is not None:
-        return _unchanged(context, fixed.allocated, runs=True)
+        return _unchanged(context, with_given(fixed.allocated, context.request.given))
     asked, allocator = context.request.preferences.allocation, context.allocator
     if asked is None or allocator is None:
-        return Allocation(context.request.given, _localities(context, context.request.given))
-    alignment = context.request.alignment
-    within = alignment.nodes.mask if alignment is not None and alignment.is_strict else None
+        return _settled(context, (), ())
     try:
-        found = allocator.allocate(question_of(asked), held_by_others(context), within)
+        question = question_of(asked)
+        return _chosen(context, allocator, question)
     except (AnnotationError, DemandError) as error:
-        return Rejected(reasons.allocation_refused(str(error)))
+        return Rejected(reasons.refused(str(error)))
+
+
+def _chosen(context: PlacementContext, allocator: DeviceAllocator, question: DeviceQuestion) -> Allocation | Rejected:
+    """Return the devices on the container's nodes, else where its topology policy allows it anywhere. May raise."""
+    search = AllocationSearch(context, allocator, question, held_by_others(context))
+    earlier = tuple(grant for grant in earlier_allocated(context) if not grant.is_given)
+    alignment = context.request.alignment
+    found = search.find(alignment.nodes.mask if alignment is not None else None, earlier)
+    why = [reasons.read(question.annotations.warnings)] if question.annotations.warnings else []
+    if isinstance(found, CannotAllocate) and alignment is not None:
+        if alignment.is_strict:
+            return Rejected(reasons.outside(found.problem, alignment))
+        why.append(reasons.beyond(alignment, found.problem))
+        found = search.find(None, earlier)
     if isinstance(found, CannotAllocate):
-        return Rejected(reasons.allocation_refused(found.problem))
-    allocated = (*found.grants, *context.request.given)
-    return Allocation(allocated, _localities(context, allocated), (reasons.allocated(found.grants),))
+        return _refused(context, allocator, question, found.problem)
+    return _settled(context, found.answer.grants, (*_why(allocator, found, earlier), *why))
 
 
-def _unchanged(context: PlacementContext, allocated: tuple[DeviceGrant, ...], *, runs: bool) -> Allocation:
-    """Return the devices that it has or had, and where they were when they were chosen."""
+def _why(allocator: DeviceAllocator, found: FoundAllocation, earlier: Sequence[DeviceGrant]) -> list[Reason]:
+    answer = found.answer
+    if found.is_earlier:
+        return [reasons.kept(answer.grants, runs=False)]
+    why = [reasons.lost(earlier)] if earlier else []
+    if answer.grants:
+        why.append(reasons.allocated(allocator, answer.grants, answer.choices, found.passed_over))
+    return why
+
+
+def _refused(context: PlacementContext, allocator: DeviceAllocator, question: DeviceQuestion, problem: str) -> Rejected:
+    kinds = [demand.kind for demand in allocator.demands(question)]
+    return Rejected(reasons.refused(problem, kinds, claims_of(context.others)))
+
+
+def _settled(context: PlacementContext, chosen: tuple[DeviceGrant, ...], why: tuple[Reason, ...]) -> Allocation:
+    """Return chosen devices with those that others chose, which are granted whatever holds against them."""
+    allocated = with_given(chosen, context.request.given)
+    given = allocated[len(chosen) :]
+    if given:
+        why = (*why, reasons.given(given), *_overlaps(context, given))
+    return Allocation(allocated, _localities(context, allocated), why)
+
+
+def _overlaps(context: PlacementContext, given: Sequence[DeviceGrant]) -> list[Reason]:
+    if context.allocator is None:
+        return []
+    claims = claims_of(context.others)
+    found = [(device, tuple(rivals(context.allocator, device, claims))) for device in given]
+    return [reasons.overlap(device, others) for device, others in found if others]
+
+
+def _unchanged(context: PlacementContext, allocated: tuple[DeviceGrant, ...]) -> Allocation:
+    """Return the devices that it has, and where they were when they were chosen."""
     if not allocated:
         return Allocation()
     sources = sources_of(allocated)
     saved = localities_of(context.request, sources)
     if not saved and context.own is not None:
         saved = localities_of(context.own.request, sources)
-    return Allocation(
-        allocated, saved or _localities(context, allocated), (reasons.allocation_kept(allocated, runs=runs),)
-    )
+    names = {place.source for place in saved}
+    found = tuple(place for place in _localities(context, allocated) if place.source not in names)
+    return Allocation(allocated, (*saved, *found), (reasons.kept(allocated, runs=True),))
 
 
 def _localities(context: PlacementContext, allocated: tuple[DeviceGrant, ...]) -> tuple[DeviceLocality, ...]:
-    """Return the NUMA node of each device of which it is known, once."""
     if context.allocator is None or not allocated:
         return ()
-    nodes = _nodes_of(context.allocator)
-    known = {node.id: node.cpus for node in context.tree.machine.nodes}
-    found = {}
-    for source, grant in zip(sources_of(allocated), allocated, strict=True):
-        node = nodes.get(grant.key)
-        if node is not None and node in known:
-            found[source] = DeviceLocality(source, known[node], NodeSet.of([node]))
-    return tuple(found.values())
-
-
-def _nodes_of(allocator: DeviceAllocator) -> Mapping[DeviceKey, int | None]:
-    groups: tuple[PcieGroup, ...] = allocator.groups
-    return {device.key: group.numa for group in groups for device in group.devices}
+    return places_on(context.tree.machine, context.allocator).localities(allocated)

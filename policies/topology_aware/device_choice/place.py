@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from policies.base import CpuKind, Decision, Rejected
+from policies.alignment import Alignment
+from policies.base import CpuKind, Decision, Grant, Placed, Rejected
 from policies.device_grants import sources_of
 from policies.topology_aware.device_choice.allocation import allocate, earlier_allocated
 from policies.topology_aware.device_choice.choice import choose_devices
 from policies.topology_aware.device_choice.inventory import earlier_devices, fixed_devices
-from policies.topology_aware.supply.context import PlacementContext, near
+from policies.topology_aware.supply.context import PlacementContext, aligned, near
+from sysfs.cpuset import NodeSet
 
 Place = Callable[[PlacementContext], Decision]
 
@@ -38,6 +41,25 @@ def place_with_devices(context: PlacementContext, place: Place) -> Decision:
         return decision
     grant = replace(decision.grant, devices=choice.devices, allocated=allocation.allocated)
     return replace(decision, grant=grant, reasons=(*choice.reasons, *allocation.reasons, *decision.reasons))
+
+
+def join(context: PlacementContext, fellow: Grant) -> Decision:
+    """Return the fellow's place for a container that shares it, with its own devices, on the fellow's nodes first."""
+    machine, request = context.tree.machine, context.request
+    cpus = fellow.owned.mask or context.tree.named(fellow.pool).hardware
+    at = [node.id for node in machine.nodes if node.cpus.mask & cpus]
+    alignment = fellow.request.alignment
+    if alignment is None and 0 < len(at) < sum(bool(node.cpus) for node in machine.nodes):
+        alignment = Alignment(NodeSet.of(at), fellow.mems)
+    found = place_with_devices(replace(context, request=aligned(request, alignment)), partial(_at_place_of, fellow))
+    if isinstance(found, Rejected):
+        return found
+    settled_request = aligned(found.grant.request, fellow.request.alignment)
+    return replace(found, grant=replace(found.grant, request=settled_request))
+
+
+def _at_place_of(fellow: Grant, context: PlacementContext) -> Placed:
+    return Placed(replace(fellow, request=context.request, share=None, devices=(), allocated=()))
 
 
 def _without_devices(context: PlacementContext) -> PlacementContext:

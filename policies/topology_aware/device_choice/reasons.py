@@ -10,7 +10,6 @@ from policies.alignment import Alignment
 from policies.base import Grant, Reason
 from policies.costs.model import CPU_TYPE, CostValue, type_of
 from policies.costs.select import CostTerm, Solution
-from policies.device_grants import DeviceGrant
 from policies.topology_aware.device_choice.inventory import DeviceStock
 from policies.topology_aware.reason_codes import ReasonCode
 
@@ -88,23 +87,6 @@ def beyond(devices: Sequence[str], nodes: str) -> Reason:
     return Reason(ReasonCode.DEVICES_BEYOND, f"{devices_text(devices)} not on {nodes}: too few are free there")
 
 
-def allocated(devices: Sequence[DeviceGrant]) -> Reason:
-    """The devices of the inventory that were chosen by their place to each other."""
-    return Reason(ReasonCode.ALLOCATED, f"{_grants_text(devices)}: chosen by their place to each other")
-
-
-def allocation_kept(devices: Sequence[DeviceGrant], *, runs: bool) -> Reason:
-    """The container has the devices of the inventory that it had."""
-    stay = "stays" if len(devices) == 1 else "stay"
-    how = f"{stay} with it while it runs" if runs else "as in its earlier attempt"
-    return Reason(ReasonCode.DEVICES_KEPT, f"its {_grants_text(devices)} {how}")
-
-
-def allocation_refused(problem: str) -> Reason:
-    """The devices of the inventory cannot be had; ``problem`` says what is missing, and where."""
-    return Reason(ReasonCode.ALLOCATION_REFUSED, problem)
-
-
 def unknown(kind: str, known: Iterable[str]) -> Reason:
     """No cost file has devices of this type."""
     names = sorted(known)
@@ -140,10 +122,6 @@ def taken(devices: Sequence[str], holder: Grant) -> Reason:
 def nodes_of(alignment: Alignment) -> str:
     """Return the nodes that a container is kept within, in words."""
     return f"NUMA node{'' if len(alignment.nodes) == 1 else 's'} {alignment.nodes}"
-
-
-def _grants_text(devices: Sequence[DeviceGrant]) -> str:
-    return ", ".join(map(str, devices))
 
 
 def _by_holder(stock: DeviceStock, kind: str) -> dict[str, int]:

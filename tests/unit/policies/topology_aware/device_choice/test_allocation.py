@@ -3,60 +3,126 @@
 from dataclasses import replace
 
 from policies.alignment import Alignment
-from policies.base import Rejected, Request
-from policies.costs.catalog import DeviceCatalog
-from policies.costs.inventory import NO_DEVICES
-from policies.device_grants import DeviceAsk, DeviceGrant, HeldDevices
-from policies.devices.allocate import DeviceAllocator
-from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.device_choice.allocation import Allocation, allocate
+from policies.base import Previous, Rejected
+from policies.device_grants import DeviceGrant, HeldDevices
+from policies.topology_aware.device_choice.allocation import Allocation, allocate, allocation_refused, near_given
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import context_of, four_nodes, request, tree_of
+from tests.unit.policies.allocations import PCIE, ask, asking, choosing, gpus_on, holding, names, whole
+from tests.unit.policies.build import four_nodes, request
 
 MACHINE = four_nodes()
-TREE = tree_of(MACHINE)
-CATALOG = DeviceCatalog(MACHINE, NO_DEVICES)
-GPUS = DeviceInventory(tuple(InventoryDevice("gpu", minor, numa=minor) for minor in range(4)))
+GPUS = gpus_on(0, 1, 2, 3)
+BY_OTHERS = replace(whole(1), is_given=True)
 
 
-def asking(count: int) -> Request:
-    wanted = request("new/c", 1000)
-    asked = DeviceAsk((("nvidia.com/gpu", count),))
-    return replace(wanted, preferences=replace(wanted.preferences, allocation=asked))
+def context(count: int, *held: object, **keys: object) -> PlacementContext:
+    wanted = asking("new/c", ask(gpu=count), **keys)  # type: ignore[arg-type]  # by name
+    return choosing(MACHINE, GPUS, wanted, *held)  # type: ignore[arg-type]  # grants
 
 
-def context(count: int) -> PlacementContext:
-    return replace(context_of(TREE, asking(count)), catalog=CATALOG, allocator=DeviceAllocator(GPUS))
+def within(of: PlacementContext, *nodes: int, strict: bool) -> PlacementContext:
+    alignment = Alignment(NodeSet.of(nodes), NodeSet.of(nodes), is_strict=strict)
+    return replace(of, request=replace(of.request, alignment=alignment))
 
 
-def allocated(of: PlacementContext) -> Allocation:
-    found = allocate(of)
-    assert isinstance(found, Allocation), found
-    return found
+def found(of: PlacementContext) -> Allocation:
+    answer = allocate(of)
+    assert isinstance(answer, Allocation), answer
+    return answer
+
+
+def refused(of: PlacementContext) -> str:
+    answer = allocate(of)
+    assert isinstance(answer, Rejected), answer
+    return f"{answer.reason.code}: {answer.reason.text}"
+
+
+def codes(of: Allocation) -> list[str]:
+    return [reason.code for reason in of.reasons]
+
+
+def had(*devices: DeviceGrant) -> Previous:
+    return Previous("", CpuSet(), allocated=devices)
 
 
 def test_devices_come_with_their_numa_node() -> None:
-    found = allocated(context(1))
-    assert [str(device) for device in found.allocated] == ["gpu 0"]
-    assert [(place.source, place.cpus, place.nodes) for place in found.near] == [
+    answer = found(context(1))
+    assert names(answer.allocated) == "gpu 0"
+    assert [(place.source, place.cpus, place.nodes) for place in answer.near] == [
         ("gpu/0", CpuSet.parse("0-3"), NodeSet.of([0]))
     ]
 
 
 def test_strict_nodes_bound_the_choice() -> None:
-    inside = Alignment(NodeSet.of([2]), NodeSet.of([2]), is_strict=True)
-    wanted = context(1)
-    within = replace(wanted, request=replace(wanted.request, alignment=inside))
-    assert [str(device) for device in allocated(within).allocated] == ["gpu 2"]
+    assert names(found(within(context(1), 2, strict=True)).allocated) == "gpu 2"
+    assert refused(within(context(2), 2, strict=True)) == (
+        "strict-topology: gpu: 2 asked for, 1 can be given (0-1,3: on another NUMA node);"
+        " its topology policy keeps it on NUMA node 2"
+    )
 
 
-def test_too_many_are_refused_with_the_sentence_of_the_search() -> None:
-    refused = allocate(context(5))
-    assert isinstance(refused, Rejected)
-    assert refused.reason.text == "gpu: 5 asked for, 4 can be given"
+def test_other_nodes_are_preferred_and_said_to_be_missed() -> None:
+    assert names(found(within(context(1), 2, strict=False)).allocated) == "gpu 2"
+    beyond = found(within(context(2), 2, strict=False))
+    assert len(beyond.allocated) == 2
+    assert codes(beyond) == ["allocated", "devices-beyond"]
 
 
-def test_what_runs_keeps_what_it_has() -> None:
-    has = (DeviceGrant("gpu", 3, 100),)
-    assert allocated(replace(context(1), devices=HeldDevices(allocated=has))).allocated == has
+def test_too_many_are_refused_with_the_sentence_of_the_search_and_who_holds_them() -> None:
+    text = "allocation-refused: gpu: 4 asked for, 3 can be given (1: in use); held: gpu 1 by default/a/c"
+    assert refused(context(4, holding("a/c", whole(1)))) == text
+    assert allocation_refused(context(4)) is None
+    assert allocation_refused(context(4, holding("a/c", whole(1)))) is not None
+
+
+def test_what_cannot_be_read_is_a_refusal() -> None:
+    wrong = choosing(MACHINE, GPUS, asking("new/c", ask(core=150)))
+    assert refused(wrong).startswith("allocation-refused: koordinator.sh/gpu: 150 is neither")
+    assert allocation_refused(wrong) is not None
+
+
+def test_what_is_read_otherwise_than_written_is_said() -> None:
+    joint = choosing(MACHINE, GPUS, asking("new/c", ask(("gpu",), scope="PCIe", gpu=1)))
+    assert codes(found(joint)) == ["allocated", "allocation-read"]
+
+
+def test_an_earlier_attempt_has_its_devices_again_where_they_serve() -> None:
+    again = found(context(1, previous=had(whole(3))))
+    assert (names(again.allocated), codes(again)) == ("gpu 3", ["devices-kept"])
+    taken = found(context(1, holding("a/c", whole(3)), previous=had(whole(3))))
+    assert (names(taken.allocated), codes(taken)) == ("gpu 0", ["devices-lost", "allocated"])
+
+
+def test_another_request_is_a_new_choice() -> None:
+    assert names(found(context(2, previous=had(whole(3)))).allocated) == "gpu 0, gpu 1"
+    share = DeviceGrant("gpu", 3, 50, resources=(("koordinator.sh/gpu", 50),))
+    assert names(found(context(1, previous=had(share))).allocated) == "gpu 0"
+
+
+def test_what_runs_keeps_what_it_has_and_what_it_was_given() -> None:
+    runs = replace(context(1, given=(BY_OTHERS,)), devices=HeldDevices(allocated=(whole(3),)))
+    answer = found(runs)
+    assert answer.allocated == (whole(3), BY_OTHERS)
+    assert [place.source for place in answer.near] == ["gpu/3", "gpu/1"]
+
+
+def test_devices_that_others_chose_are_granted_whoever_holds_them() -> None:
+    others = holding("a/c", replace(whole(1), exclusive=PCIE))
+    answer = found(choosing(MACHINE, GPUS, request("new/c", 1000, given=(BY_OTHERS,)), others))
+    assert answer.allocated == (BY_OTHERS,)
+    assert codes(answer) == ["allocated", "devices-overlap"]
+
+
+def test_a_device_that_it_was_given_is_not_chosen_for_it_again() -> None:
+    answer = found(context(1, given=(replace(whole(0), is_given=True),)))
+    assert names(answer.allocated) == "gpu 1, gpu 0"
+
+
+def test_the_place_of_given_devices_counts_as_a_hint() -> None:
+    (hint,) = near_given(context(1, given=(BY_OTHERS,))).request.hints
+    assert (hint.source, hint.nodes) == ("gpu/1", NodeSet.of([1]))
+
+
+def test_without_an_inventory_nothing_is_chosen() -> None:
+    assert found(replace(context(1), catalog=None, allocator=None)) == Allocation()

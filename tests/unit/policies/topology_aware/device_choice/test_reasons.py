@@ -4,7 +4,6 @@ from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.select import CostTerm, SelectMethod, Solution
-from policies.device_grants import DeviceGrant
 from policies.topology_aware.device_choice import reasons
 from policies.topology_aware.device_choice.inventory import DeviceStock, holders
 from policies.topology_aware.device_choice.reasons import Scope
@@ -96,14 +95,3 @@ def test_devices_outside_the_nodes_are_counted() -> None:
 def test_a_device_of_two_saved_grants_is_said_to_be_the_others() -> None:
     text = reasons.taken(PAIR[:1], holding("a/c")).text
     assert "also held by default/a/c" in text
-
-
-ALLOCATED = (DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 1, 1, vf="0000:51:00.1"))
-
-
-def test_devices_of_the_inventory_are_named_by_type_and_minor() -> None:
-    names = "gpu 0, rdma 1 VF 0000:51:00.1"
-    assert reasons.allocated(ALLOCATED).text == f"{names}: chosen by their place to each other"
-    assert reasons.allocation_kept(ALLOCATED[:1], runs=True).text == "its gpu 0 stays with it while it runs"
-    assert reasons.allocation_kept(ALLOCATED, runs=False).text == f"its {names} as in its earlier attempt"
-    assert reasons.allocation_refused("gpu: 2 asked for").text == "gpu: 2 asked for"
