@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.device_grants import DeviceAsk
 from sysfs.cpuset import NodeSet
 
 
@@ -53,6 +54,7 @@ class PodSums:
     cpu_mcpu: int = 0
     memory_bytes: int = 0
     devices: tuple[DeviceAmount, ...] = ()  # of the annotation, for all containers that it names
+    allocations: tuple[DeviceAsk, ...] = ()  # of the inventory, what each of them asks for
 
 
 @dataclass(frozen=True, slots=True)

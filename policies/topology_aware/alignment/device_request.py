@@ -18,6 +18,7 @@ from policies.topology_aware.alignment.offers import (
     Asked,
     ResourceHints,
     cpu_nodes,
+    device_text,
     free_text,
     nodes_text,
 )
@@ -46,11 +47,6 @@ def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
         request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
         offers = DeviceProvider(every, {resource: request}, MOST_LISTED).offers()
         yield ResourceHints(resource, offers[resource], device_text(len(places)), _devices_text(places), "hints")
-
-
-def device_text(count: int) -> str:
-    """Return a number of devices in words."""
-    return f"{count} device{'' if count == 1 else 's'}"
 
 
 def _resource_of(source: str) -> str:

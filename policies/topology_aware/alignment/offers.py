@@ -11,6 +11,7 @@ from typing import Final
 
 from policies.alignment import DeviceAmount
 from policies.base import HugePageLimit, Request
+from policies.device_grants import DeviceAsk
 from policies.hardware.pools import memory_at
 from policies.hints.model import Amount, Hint, Hints, Unlisted
 from policies.hints.node_sets import by_size, offered, sums, unions
@@ -43,6 +44,7 @@ class Asked:
     huge_pages: tuple[HugePageLimit, ...]
     is_of_pod: bool = False
     devices: tuple[DeviceAmount, ...] = ()
+    allocations: tuple[DeviceAsk, ...] = ()  # of the inventory, by container
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def asked_of(context: PlacementContext, *, is_of_pod: bool) -> Asked:
         shares = context.options.prefer_shared if prefers_shared is None else prefers_shared
         whole = whole if shares else max(whole, pod.cpu_mcpu // 1000)
         memory_bytes = max(memory_bytes, pod.memory_bytes)
-    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod, _devices(request, is_of_pod=is_of_pod))
+    devices, allocations = _devices(request, is_of_pod=is_of_pod), _allocations(request, is_of_pod=is_of_pod)
+    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod, devices, allocations)
 
 
 def _devices(request: Request, *, is_of_pod: bool) -> tuple[DeviceAmount, ...]:
@@ -78,6 +81,13 @@ def _devices(request: Request, *, is_of_pod: bool) -> tuple[DeviceAmount, ...]:
     for amount in request.pod_sums.devices if is_of_pod and request.pod_sums is not None else ():
         counts[amount.kind] = max(amount.count, counts.get(amount.kind, 0))
     return tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
+
+
+def _allocations(request: Request, *, is_of_pod: bool) -> tuple[DeviceAsk, ...]:
+    """Return what is asked of the inventory: by the container, or by each one of its pod that annotations name."""
+    own = request.preferences.allocation
+    pod = request.pod_sums.allocations if is_of_pod and request.pod_sums is not None else ()
+    return pod if own is None or own in pod else (own, *pod)
 
 
 def cpu_nodes(machine: Machine) -> tuple[NumaNode, ...]:
@@ -266,6 +276,11 @@ def _amount(ids: Sequence[int], per_node: _PerNode) -> Amount:
     has, wanted = per_node
     by_id = dict(zip(ids, has, strict=True))
     return Amount(tuple(max(0, by_id.get(i, 0)) for i in range(max(ids) + 1)), wanted)
+
+
+def device_text(count: int) -> str:
+    """Return a number of devices in words."""
+    return f"{count} device{'' if count == 1 else 's'}"
 
 
 def free_text(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:

@@ -16,6 +16,7 @@ from policies.hints.model import Merged, MergeOptions, Nodes
 from policies.hints.reach import TooManyHintsError
 from policies.hints.search import SearchTooLongError
 from policies.topology_aware.alignment import reasons
+from policies.topology_aware.alignment.allocation_hints import allocation_hints
 from policies.topology_aware.alignment.device_request import device_hints, requested_hints
 from policies.topology_aware.alignment.offers import (
     Asked,
@@ -188,7 +189,8 @@ def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
         problem = f"the machine has {count} NUMA nodes"
         raise PolicyOptionsError("max-allowable-numa-nodes", str(rules.most_nodes), problem)
     asked = asked_of(context, is_of_pod=rules.scope is TopologyScope.POD)
-    others = (*memory_hints(context, asked), *device_hints(context), *requested_hints(context, asked))
+    devices = (*device_hints(context), *requested_hints(context, asked), *allocation_hints(context, asked))
+    others = (*memory_hints(context, asked), *devices)
     merges = (_merge_with(context, rules, (*cpus, *others)) for cpus in _cpus(context, asked, shares=bool(others)))
     for found in merges:
         if found.merged.preferred:
