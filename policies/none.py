@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
-from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.device_grants import NOTHING_HELD, HeldDevices, with_given
 from policies.policy import Policy
 
 _UNTOUCHED = Pinning(None, None)
@@ -17,7 +17,10 @@ class NonePolicy(Policy):
 
     def decide(self, held: Allocations, request: Request) -> Placed:
         """Place every container with an empty grant."""
-        return Placed(Grant(request, "", CpuKind.PRESERVE), _UNTOUCHED, reasons=(_NOT_MANAGED,))
+        own = held.get(request.container)
+        runs = request.previous is not None and request.previous.is_running
+        devices = own.held if own is not None and runs else NOTHING_HELD
+        return Placed(_grant(request, devices), _UNTOUCHED, reasons=(_NOT_MANAGED,))
 
     def pinnings(self, held: Allocations) -> Pinnings:
         """Return nothing to write for each container."""
@@ -40,7 +43,8 @@ def _is_managed(grant: Grant) -> bool:
 
 
 def _grant(request: Request, devices: HeldDevices) -> Grant:
-    return Grant(request, "", CpuKind.PRESERVE, devices=devices.names, allocated=devices.allocated)
+    allocated = with_given(devices.allocated, request.given)
+    return Grant(request, "", CpuKind.PRESERVE, devices=devices.names, allocated=allocated)
 
 
 def _devices(held: Allocations, request: Request) -> HeldDevices:

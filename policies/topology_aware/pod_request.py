@@ -136,7 +136,10 @@ def _has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
 
 def _wants_alike(one: Preferences, other: Preferences) -> bool:
     """Return whether two containers differ in nothing that decides about their CPUs and memory."""
-    plain, others = (replace(each, notify=(), resource_files=None, thread_counts=None) for each in (one, other))
+    plain, others = (
+        replace(each, notify=(), resource_files=None, thread_counts=None, devices=(), allocation=None)
+        for each in (one, other)
+    )
     return plain == others
 
 

@@ -1,7 +1,7 @@
 """``PodView``: one grant for each owner, where the containers of a pod with resources of its own share one. Pure.
 
-The ledger has a grant per container, and those of a pod that share are copies of one. Placement sees that one grant,
-with what is booked and promised for all of them.
+The ledger has a grant per container, and those of a pod that share are copies of one, but for their devices. Placement
+sees that one grant, with what is booked and promised for all of them, and the devices of all.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
-from policies.topology_aware.supply.context import settled
+from policies.topology_aware.supply.context import aligned, localities_of, near
 from policies.topology_aware.supply.memory_account import promised_bytes
 
 _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
@@ -40,14 +40,16 @@ class PodView:
         return tuple(grant.container for grant in members) if members is not None else (owner,)
 
     def each(self, grants: Iterable[Grant]) -> Iterator[Grant]:
-        """Yield these grants of owners as grants of their containers."""
+        """Yield these grants of owners as grants of their containers, each with its own devices."""
         for grant in grants:
             members = self.members.get(grant.container)
             if members is None:
                 yield grant
             for member in members or ():
-                request = settled(member.request, grant)
-                own = replace(grant, request=request, share=member.share)
+                held = member.held if len(members or ()) > 1 else grant.held
+                own = replace(grant, share=member.share, devices=held.names, allocated=held.allocated)
+                places = localities_of(grant.request, own.device_sources)
+                own = replace(own, request=near(aligned(member.request, grant.request.alignment), places))
                 yield member if own == member else own
 
 
@@ -101,7 +103,9 @@ def _owner(group: tuple[Grant, ...], promised: int) -> Grant:
     request = booked(group[0].request, group[0].booked_for_mcpu, promised + sum(own))
     if len(group) > 1:
         request = replace(request, huge_pages=_all_huge_pages(group))
-    return replace(group[0], request=request, share=None)
+    names = tuple(device for grant in group for device in grant.devices)
+    allocated = tuple(device for grant in group for device in grant.allocated)
+    return replace(group[0], request=request, share=None, devices=names, allocated=allocated)
 
 
 def _all_huge_pages(group: tuple[Grant, ...]) -> tuple[HugePageLimit, ...]:

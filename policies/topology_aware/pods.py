@@ -31,7 +31,7 @@ from policies.topology_aware.pod_request import Arrival, arrival_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.reinstate import claims_first
-from policies.topology_aware.supply.context import settled
+from policies.topology_aware.supply.context import aligned, settled
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -96,7 +96,10 @@ class PodSharing(Policy):
         """Return why no NUMA nodes satisfy the topology policy for this pod."""
         return self._inner.refused_pod(self._view(held).owners, request)
 
-    def _decide(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
+    def _decide(
+        self, held: Allocations, arrival: Arrival, decide: _Decide, devices: HeldDevices | None = None
+    ) -> Decision:
+        """Place a container as its pod wants it; ``devices`` are those that it runs with, None: it is new."""
         if arrival.is_plain:
             return self._alone(held, arrival, decide)
         present = {grant.container: grant for grant in held.grants}
@@ -105,18 +108,35 @@ class PodSharing(Policy):
         shared = held.with_grants(*(replace(present[key], share=share) for key, share in arrival.shares.items()))
         if arrival.joins:
             fellow = present[arrival.fellows[0].container]
-            request = settled(arrival.request, fellow)
-            shared = shared.with_grants(replace(fellow, request=request, share=arrival.share))
+            request = aligned(arrival.request, fellow.request.alignment)
+            joined = replace(fellow, request=request, share=arrival.share, devices=(), allocated=())
+            shared = shared.with_grants(joined)
         after = self._refitted(held, shared, arrival)
         if isinstance(after, Rejected):
             return after
         if arrival.joins:
-            return self._placed(held, after, arrival.request.container)
+            return self._joined(held, after, arrival, devices)
         decision = self._alone(after, arrival, decide)
         if isinstance(decision, Rejected):
             return decision
         after = after.with_grants(*decision.moved, decision.grant)
         return self._placed(held, after, arrival.request.container, decision)
+
+    def _joined(self, held: Allocations, after: Allocations, arrival: Arrival, devices: HeldDevices | None) -> Decision:
+        """Place a container on its pod's CPUs, as in ``after``, with devices of its own."""
+        request, own = arrival.request, held.get(arrival.request.container)
+        asked = request.preferences
+        has = devices or (own is not None and own.held) or request.given
+        if not (has or asked.devices or asked.allocation is not None):
+            return self._placed(held, after, request.container)
+        others = self._view(after.without(request.container)).owners
+        fellow = next(grant for grant in after.grants if grant.container == arrival.fellows[0].container)
+        decision = self._inner.joined(others, request, fellow, own, devices)
+        if isinstance(decision, Rejected):
+            return decision
+        grant = replace(decision.grant, share=arrival.share)
+        why = (*_why(after, grant), *decision.reasons)
+        return self._placed(held, after.with_grants(grant), request.container, replace(decision, reasons=why))
 
     def _alone(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
         """Place the container by itself, with what its pod shares where it is the first that does."""
@@ -139,7 +159,10 @@ class PodSharing(Policy):
         """Place a container with a grant again, and with it all that share its CPUs."""
         view = self._view(held.with_grants(own))
         owner = _owner_in(view, own.container)
-        decision = decide(view.owners, replace(owner.request, previous=own.request.previous))
+        previous = own.request.previous
+        if len(view.containers(own.container)) > 1 and owner.held:  # the devices of all of them stay
+            previous = replace(previous or Previous("", CpuSet()), is_running=True)
+        decision = decide(view.owners, replace(owner.request, previous=previous))
         if isinstance(decision, Rejected):
             return decision
         after = view.held.with_grants(*view.each((*decision.moved, decision.grant)))
@@ -281,7 +304,8 @@ class PodSharing(Policy):
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
         for request in claims_first(requests):
             had = devices.get(request.container, NOTHING_HELD) if request.previous is None else request.previous.held
-            decision = self._decide(held, arrival_of(held, request), partial(self._inner.decide_running, devices=had))
+            running = partial(self._inner.decide_running, devices=had)
+            decision = self._decide(held, arrival_of(held, request), running, had)
             if isinstance(decision, Placed):
                 held = held.with_grants(*decision.moved, decision.grant)
                 replaced[request.container] = reasons.ADDED

@@ -29,7 +29,9 @@ from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.defaults import defaults_of
+from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
 from policies.topology_aware.device_choice.inventory import holders
+from policies.topology_aware.device_choice.place import join
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
@@ -107,11 +109,26 @@ class TopologyAware(Policy):
     def decide_running(self, held: Allocations, request: Request, *, devices: HeldDevices) -> Decision:
         """Decide where a container goes that runs already: with these devices but those of others, and no more."""
         before = self._supply(held)
-        context = self._context(held, before, request)
+        context = self._running(self._context(held, before, request), devices)
+        return self._complete(context, before, place(context))
+
+    def _running(self, context: PlacementContext, devices: HeldDevices) -> PlacementContext:
+        """Return the context of a container that runs with these devices, but the cost files' of others."""
         others = holders(context.others)
         names = tuple(device for device in devices.names if device not in others)
-        context = replace(context, devices=replace(devices, names=names))
-        return self._complete(context, before, place(context))
+        allocated, _ = with_claims_counted(self._allocator, devices.allocated, claims_of(context.others))
+        return replace(context, devices=HeldDevices(names, allocated))
+
+    def joined(
+        self, held: Allocations, request: Request, fellow: Grant, own: Grant | None, devices: HeldDevices | None
+    ) -> Decision:
+        """Return the fellow's CPUs and memory for another container of its pod, with devices of its own near them.
+
+        ``held`` is without ``own``, its grant of before. ``devices``: those that it runs with, None: it is new.
+        """
+        context = self._context(held, self._supply(held), request)
+        context = replace(context, own=own)
+        return join(context if devices is None else self._running(context, devices), fellow)
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""

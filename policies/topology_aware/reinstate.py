@@ -6,13 +6,15 @@ from dataclasses import replace
 from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.device_grants import NOTHING_HELD, HeldDevices, with_given
 from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.claims import reasons as claim_reasons
 from policies.topology_aware.claims.place import available_part
+from policies.topology_aware.device_choice import allocation_reasons
 from policies.topology_aware.device_choice import reasons as device_reasons
+from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
 from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.home import LocalMemory, in_pool
@@ -165,23 +167,33 @@ class _Reinstatement:
         return replace(context, devices=devices)
 
     def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> HeldDevices:
-        """Return the devices of a running container that is placed again, without those that another one holds."""
+        """Return the devices of a running container that is placed again, as another one leaves them."""
         own = old or self._held.get(keep.container)
         if own is None:
             had = request.previous.held if request.previous is not None else NOTHING_HELD
             own = Grant(keep, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
+        own = replace(own, allocated=with_given(own.allocated, keep.given))
         return self._without_taken(own).held
 
     def _without_taken(self, grant: Grant) -> Grant:
-        """Return a grant without devices of which a kept one is the holder already, and record that."""
-        if not grant.devices:
+        """Return a grant without devices of cost files of which a kept one is the holder already, and record that.
+
+        Devices of the inventory stay counted for both: their containers run, and shares of them add up.
+        """
+        if not grant.held:
             return grant
-        held = holders(g for g in self._held.grants if g.container != grant.container)
+        others = [g for g in self._held.grants if g.container != grant.container]
+        held = holders(others)
         lost = [device for device in grant.devices if device in held]
-        if not lost:
+        if lost:
+            self._lost[grant.container] = device_reasons.taken(lost, held[lost[0]])
+            grant = replace(grant, devices=tuple(device for device in grant.devices if device not in held))
+        allocated, claims = with_claims_counted(self._allocator, grant.allocated, claims_of(others))
+        if not claims:
             return grant
-        self._lost[grant.container] = device_reasons.taken(lost, held[lost[0]])
-        return replace(grant, devices=tuple(device for device in grant.devices if device not in held))
+        twice = [was for was, now in zip(grant.allocated, allocated, strict=True) if was != now]
+        self._lost.setdefault(grant.container, allocation_reasons.claimed_twice(twice, claims))
+        return replace(grant, allocated=allocated)
 
     def _moved(self, grants: Sequence[Grant]) -> None:
         """Record why others changed: they moved to a wider pool, or got more memory nodes."""

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from policies.base import Allocations, CpuKind, Grant, Pinning
+from policies.device_grants import DeviceGrant
 from policies.none import NonePolicy
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
@@ -45,3 +46,13 @@ def test_devices_are_not_chosen_and_stay_with_containers_that_have_them() -> Non
     assert [grant.devices for grant in found.allocations.grants] == [(f"{GPU}/0",), (f"{GPU}/1",), (), ()]
     again = POLICY.reinstate(found.allocations, [request("h/c")])
     assert again.allocations.grants[0].devices == (f"{GPU}/0",)
+
+
+def test_devices_that_others_chose_are_counted_and_a_new_size_changes_none() -> None:
+    given = DeviceGrant("gpu", 0, 100, is_given=True)
+    grant = placed(POLICY.decide(Allocations(), request("a/c", given=(given,)))).grant
+    assert grant.allocated == (given,)
+    holder = Grant(request("h/c"), "", CpuKind.PRESERVE, devices=(f"{GPU}/0",), allocated=(given,))
+    held = Allocations((holder,))
+    assert placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_running))).grant.held == holder.held
+    assert not placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_previous))).grant.held

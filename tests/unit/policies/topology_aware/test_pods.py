@@ -5,12 +5,14 @@ from itertools import permutations
 
 import pytest
 
-from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Request
+from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Rejected, Request
 from policies.pod_share import PodShare, PodTotals
 from policies.policy import Policy
 from policies.topology_aware.pods import PodSharing
 from sysfs.cpuset import CpuSet
+from tests.unit.policies.allocations import ask, gpus_on, names
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, before, four_nodes, options, request
+from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_nodes
 
 MACHINE = four_nodes()
 POLICY = PodSharing(MACHINE, options(MACHINE, "0"))
@@ -214,3 +216,58 @@ def test_a_pod_counts_as_one_of_those_that_move_at_once() -> None:
 
 def test_containers_that_share_their_pods_own_cpus_do_not_move() -> None:
     assert POLICY.better_places(fill(*(member(f"p/c{i}", 3000) for i in range(3)))).grants == ()
+
+
+SITE = PodSharing(MACHINE, options(MACHINE, "0"), inventory(on_nodes(MACHINE, GPU, [0, 1])), gpus_on(0, 0, 1))
+
+
+def with_gpu(name: str, *, costs: bool = False) -> Request:
+    wanted = member(name, 3000)
+    asked_for = {"devices": amounts(gpu=1)} if costs else {"allocation": ask(gpu=1)}
+    return replace(wanted, preferences=replace(wanted.preferences, **asked_for))
+
+
+def shared(*requests: Request) -> Allocations:
+    held = Allocations()
+    for each in requests:
+        decision = SITE.decide(held, each)
+        assert isinstance(decision, Placed), decision
+        held = held.with_grants(*decision.moved, decision.grant)
+    assert len({grant.owned for grant in held.grants}) == 1
+    return held
+
+
+def test_containers_that_share_cpus_have_devices_of_their_own() -> None:
+    held = shared(with_gpu("p/a"), with_gpu("p/b"), member("p/c", 3000))
+    assert [names(grant.allocated) for grant in held.grants] == ["gpu 0", "gpu 1", ""]
+    assert [hint.source for hint in held.grants[2].request.hints] == []
+    costly = shared(with_gpu("p/a", costs=True), with_gpu("p/b", costs=True), member("p/c", 3000))
+    assert [len(set(grant.devices)) for grant in costly.grants] == [1, 1, 0]
+    assert costly.grants[0].devices != costly.grants[1].devices
+
+
+def test_devices_of_every_container_that_shares_count_for_others() -> None:
+    held = shared(with_gpu("p/a"), with_gpu("p/b"))
+    wanted = request("o/c", 1000, allocation=ask(gpu=1))
+    decision = SITE.decide(held, wanted)
+    assert isinstance(decision, Placed)
+    assert names(decision.grant.allocated) == "gpu 2"
+    assert isinstance(SITE.decide(held.with_grants(decision.grant), with_gpu("p/d")), Rejected)
+
+
+def test_a_container_that_shares_keeps_its_devices_through_sizes_and_restarts() -> None:
+    held = shared(with_gpu("p/a"), with_gpu("p/b"))
+    for own in held.grants:
+        bigger = replace(own.request, cpu_request_mcpu=4000, previous=own.as_running)
+        decision = SITE.decide(held, bigger)
+        assert isinstance(decision, Placed)
+        after = held.with_grants(*decision.moved, decision.grant)
+        assert [names(grant.allocated) for grant in after.grants] == ["gpu 0", "gpu 1"]
+    assert SITE.reinstate(held).allocations == held
+
+
+def test_a_container_that_shares_and_is_created_again_gets_its_devices_again() -> None:
+    held = shared(with_gpu("p/a"), with_gpu("p/b"))
+    again = SITE.decide(held, replace(with_gpu("p/b"), previous=held.grants[1].as_previous))
+    assert isinstance(again, Placed)
+    assert names(again.grant.allocated) == "gpu 1"
