@@ -15,12 +15,16 @@ from policies.builder import build_policy
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_checks import DeviceCheck
+from tests.fakes.device_policy import inventory
 from tests.fakes.machines import small_machine
 from tests.fakes.node_checks import check_moment, check_settled
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.site import Site
 
-SPEC = PodSpec("web", (guaranteed("c", 2000), ContainerSpec("d", cpu_request_mcpu=300)))
+GPUS = ("example.com/gpu/0", "example.com/gpu/1")
+ONE_GPU = ("device-request.cri-proxy.io/container.c", "example.com/gpu=1")
+SPEC = PodSpec("web", (guaranteed("c", 2000), ContainerSpec("d", cpu_request_mcpu=300)), annotations=(ONE_GPU,))
 
 
 class SlowRuntime(ScriptedRuntime):
@@ -47,9 +51,10 @@ class SlowStore(MemoryStore):
 
 
 class Scene(Site):
-    """A node with two pods that nothing is done to: one with CPUs of its own, one that shares.
+    """A node with two pods that nothing is done to: one with CPUs and a device of its own, one that shares.
 
-    The one that owns leaves less of its socket than the other has: the one that shares has one best place.
+    The one that owns leaves less of its socket than the other has: the one that shares has one best place. The pod of
+    the story needs the other device: where one is left with somebody who is gone, it is refused the next time.
     """
 
     def __init__(
@@ -57,14 +62,16 @@ class Scene(Site):
     ) -> None:
         machine = small_machine()
         self.options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
-        super().__init__(around(build_policy("topology-aware", machine, self.options)), rules=rules)
+        super().__init__(around(build_policy("topology-aware", machine, self.options, inventory(*GPUS))), rules=rules)
         self.runtime = SlowRuntime(machine, image_names=(IMAGE,))
         self.store: SlowStore = SlowStore()
+        self.devices = DeviceCheck(self.runtime)
         self.watches = True
 
     async def set_up(self) -> None:
         await self.open(self.look)
-        self.alone = (await self.run("alone", guaranteed("c", 2000))).container_id("c")
+        alone = PodSpec("alone", (guaranteed("c", 2000),), annotations=(ONE_GPU,))
+        self.alone = (await self.run_spec(alone)).container_id("c")
         await self.run("sharing", ContainerSpec("c", cpu_request_mcpu=500))
         await self.node.settle()
         self.before = self.recorded()
@@ -72,6 +79,7 @@ class Scene(Site):
     def look(self) -> None:
         if self.watches:
             check_moment(self.runtime, self.node.context.ledger, self.options.available)
+            self.devices.look(self.node.context.ledger)
 
     async def story(self) -> None:
         """A pod comes, is resized, restarts a container, and goes. Raises what its calls raise."""
@@ -100,6 +108,7 @@ class Scene(Site):
         await self.node.settle()
         self.look()
         check_settled(self.runtime, self.node.context.ledger, self.options)
+        self.devices.look_settled(self.node.context.ledger)
         for sandbox in list(self.runtime.node.sandboxes.values()):
             if sandbox.config.metadata.name == SPEC.name:
                 await self.kubelet.remove_pod(sandbox.id)
@@ -107,6 +116,7 @@ class Scene(Site):
         await self.node.slow_check()  # brings home those that share, which moved out of the pod's way
         await self.node.settle()
         assert self.recorded() == self.before, "leaked, or granted twice"
+        assert self.devices.held() == {GPUS[0]}
         saved = {row.container_id: row.grant for row in self.store.load().rows}
         assert saved == {row.container_id: row.grant for row in self.node.context.ledger.rows()}
         assert saved.keys() == self.before.keys()
