@@ -22,12 +22,6 @@ from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
 from cri_proxy.cri.annotations.table import TABLE
-from cri_proxy.cri.cdi.resolve import Resolver
-from cri_proxy.cri.cdi.spec_files import DIRECTORIES
-from cri_proxy.cri.cdi.specs import CdiSpecs
-from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
-from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
-from cri_proxy.cri.device_names.variables import named_in_variables
 from cri_proxy.errors import ConfigError
 from cri_proxy.extender.demand import QuestionError
 from cri_proxy.extender.messages import filter_answer, read_question
@@ -44,15 +38,6 @@ from cri_proxy.relay.splice import Splice
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices.plugin_variables import (
-    VARIABLE_PREFIX,
-    PluginVariableError,
-    allocated_variables,
-    read_allocated,
-)
-from policies.links.annotation import link_annotation, read_annotation
-from policies.links.matrix import LinkError
-from policies.links.text import read_links
 from sysfs.archives.tar import read_archive
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
@@ -63,18 +48,13 @@ from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, container, named_arguments, node, pod
 from tests.fakes.sysfs_tree import files_of, links_of, memory_tree
 from tests.fuzz.budget import Budget
+from tests.fuzz.device_targets import DEVICE_TARGETS
 from tests.fuzz.document_targets import DOCUMENT_TARGETS
 from tests.fuzz.target import CONFIGS, Target, text_of, yaml_seeds
 
 MACHINE: Final = small_machine(pci=[{"address": "10:01.0", "class": 0x060400, "node": 0}])
 FILES: Final = files_of(MACHINE)
 PATHS: Final = sorted(FILES)
-CDI_SEED: Final = (
-    b'{"cdiVersion":"1.1.0","kind":"vendor.com/class","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":'
-    b'[{"path":"/dev/gpu0"}],"env":["PCIDEVICE_A=0000:3b:02.1"],"netDevices":[{"hostInterfaceName":"eth1"}]}}],'
-    b'"containerEdits":{"mounts":[{"hostPath":"/sys/bus/pci/devices/0000:3b:02.1","containerPath":"/x"}]}}'
-)
-TOOLKIT_CHARS: Final = 64 << 10  # more of its configuration is not read
 ENCODINGS: Final = (b"", b"gzip", b"deflate", b"snappy")
 
 
@@ -119,16 +99,6 @@ def scenario(data: bytes) -> None:
         assert str(error)
 
 
-def plugin_variable(data: bytes) -> None:
-    """What is understood is written again and means the same."""
-    try:
-        devices = read_allocated({f"{VARIABLE_PREFIX}RDMA": text_of(data)})
-    except PluginVariableError as error:
-        assert error.problem
-    else:
-        assert read_allocated(allocated_variables(devices)) == devices
-
-
 def sysfs_file(data: bytes) -> None:
     """The first byte chooses a file of a machine, the others are what stands in it."""
     path = PATHS[(data[0] if data else 0) * len(PATHS) // 256]
@@ -144,27 +114,6 @@ def cpu_list(data: bytes) -> None:
         assert CpuSet.parse(str(CpuSet.parse(text))) == CpuSet.parse(text)
     except CpuSetError as error:
         assert str(error)
-
-
-def gpu_links(data: bytes) -> None:
-    """The text of nvidia-smi topo -m; what is understood has a link of each two devices, there and back."""
-    try:
-        matrix = read_links(text_of(data))
-    except LinkError as error:
-        assert error.problem
-    else:
-        devices = len(matrix.gpus) + len(matrix.nics)
-        assert len(matrix.links) == devices * (devices - 1)
-
-
-def published_links(data: bytes) -> None:
-    """The word that a node publishes; what is understood is written again, and read as the same matrix."""
-    try:
-        matrix = read_annotation(text_of(data))
-    except LinkError as error:
-        assert error.problem
-    else:
-        assert read_annotation(link_annotation(matrix)) == matrix
 
 
 def scheduler_question(data: bytes) -> None:
@@ -255,34 +204,6 @@ def grpc_message(data: bytes) -> None:
         assert error.problem
 
 
-def cdi_file(data: bytes) -> None:
-    """What is not understood has no devices."""
-    with TemporaryDirectory() as directory:
-        file = Path(directory) / DIRECTORIES[1] / "vendor.json"
-        file.parent.mkdir(parents=True)
-        file.write_bytes(data)
-        CdiSpecs(Path(directory)).named([("vendor.com/class=gpu0", "")])
-        Resolver(Path(directory)).resolve(("vendor.com/class=gpu0",))
-
-
-def device_variables(data: bytes) -> None:
-    """Variables of a container, NAME=VALUE a line; what is too much is told."""
-    pairs = (line.partition("=") for line in text_of(data).split("\n"))
-    found = named_in_variables({name: value for name, _, value in pairs})
-    assert len(found.names) <= MAX_NAMES
-    assert all(name.text and name.via for name in found.names)
-
-
-def gpu_information(data: bytes) -> None:
-    """The driver's file of a GPU, its list of parts and the toolkit's configuration; a GPU has a PCI address."""
-    text = text_of(data)
-    found = read_information(text, "0000:3b:00.0")
-    assert found is not None
-    assert pci_address(found.address) == found.address
-    gpus = NvidiaGpus((found,), parts=read_part_minors(text.splitlines()), toolkit=read_toolkit(text[:TOOLKIT_CHARS]))
-    assert len(gpus.called(text)) <= 1
-
-
 def quantity(data: bytes) -> None:
     try:
         assert min(parse_bytes(text_of(data)), parse_mcpu(text_of(data))) >= 0
@@ -315,7 +236,6 @@ TARGETS: Final = (
         annotation,
         tuple(f"{DOMAINS[0]}/{row.key}\n{example}".encode() for row in TABLE for example in row.examples),
     ),
-    Target("plugin-variable", plugin_variable, (b"0,1,2", b"1@0000:51:00.1,2:25"), grown=(b"1,", b"12@a:b.c,")),
     Target("configuration", configuration, yaml_seeds("*.yaml")),
     Target("kept-configuration", kept_configuration, tuple(map(kept_seed, sorted(CONFIGS.glob("*.yaml"))))),
     Target("scenario", scenario, yaml_seeds("scenarios/*.yaml")),
@@ -338,26 +258,6 @@ TARGETS: Final = (
         grown=(b"65535,", b"0-65535,", b"0,2,4,6,", b"1,65534,"),
     ),
     Target(
-        "cdi",
-        cdi_file,
-        (CDI_SEED,),
-        Budget(rounds=500_000),  # a directory is made, and read
-        grown=(b'{"name":"a"},', b'{"path":"/dev/a"},'),
-    ),
-    Target(
-        "gpu-links",
-        gpu_links,
-        (b"\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\tX\tPIX\t0-3\t0\nNIC0\tPIX\tX\n\n  NIC0: mlx5_0\n",),
-        grown=(b"GPU0 X PIX\n", b"NIC0: a\n"),
-    ),
-    Target(
-        "published-links",
-        published_links,
-        (b"v1.0t3a5.n0x2n1a2u.v12sx4v12uhmp", b"v1.none", b"v1.0t31.ux32.v1x496"),
-        Budget(rounds=1_000_000, memory_bytes=4 << 20),  # 32 GPUs have 496 links, read and written twice
-        grown=(b"x4", b"v1", b"0a", b"n0a1"),
-    ),
-    Target(
         "scheduler-question",
         scheduler_question,
         (
@@ -374,26 +274,6 @@ TARGETS: Final = (
         link_file,
         (b"nvlink: [[X, 2], [2, X]]\npcie: [X PIX, PIX X]\n---\npcie: [[X]]\n", b'{"text": "GPU0 GPU1\\nGPU0 X NV2"}'),
         grown=(b"- X PIX\n", b"GPU0 X PIX\n"),
-    ),
-    Target(
-        "device-variables",
-        device_variables,
-        (
-            b"NVIDIA_VISIBLE_DEVICES=0,GPU-8f6b,0:1,MIG-GPU-8f6b/1/0\nPCIDEVICE_NIC=0000:3b:02.1,mlx5_core.sf.4",
-            b'PCIDEVICE_NIC_INFO={"0000:3b:02.1":{"generic":{"deviceID":"0000:3b:02.1"}}}',
-            b"MDEV_PCI_RESOURCE_T4=83b8f4f2-509f-382f-3c1e-e6bfe0fa1001",
-        ),
-        grown=(b"0000:3b:02.1,", b'{"0000:3b:02.1":', b"PCIDEVICE_A=a\n", b"a.b.1,"),
-    ),
-    Target(
-        "gpu-information",
-        gpu_information,
-        (
-            b"Model: \t NVIDIA A100\nGPU UUID: \t GPU-8f6b\nBus Location: \t 0000:3b:00.0\nDevice Minor: \t 3\n",
-            b"config 1\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\n",
-            b"accept-nvidia-visible-devices-as-volume-mounts = true\n[nvidia-container-cli]\nroot = '/x'\n",
-        ),
-        grown=(b"gpu0/gi1/access 12\n", b"GPU UUID:", b"[a.", b"GPU-"),
     ),
     Target("quantity", quantity, (b"2Gi", b"750m", b"0.5", b"1e3", b"100n"), grown=(b"1e9", b"0.0")),
     Target(
@@ -418,5 +298,6 @@ TARGETS: Final = (
         http_request,
         (b"GET /api/v1/explain?pod=a HTTP/1.1\r\nHost: localhost:8891\r\nConnection: close\r\n\r\n",),
     ),
+    *DEVICE_TARGETS,
     *DOCUMENT_TARGETS,
 )
