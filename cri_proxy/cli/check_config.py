@@ -13,7 +13,8 @@ from cri_proxy.config.cpus import CgroupCpus
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
-from cri_proxy.config.model import Config, CostOptions, known_options
+from cri_proxy.config.model import Config, known_options
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.config.settings import host_node_name, settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError

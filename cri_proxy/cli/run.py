@@ -30,6 +30,7 @@ _HELPERS_CODE: Final = (
     "cri_proxy.costs.merge",
     "cri_proxy.costs.last_good",
     "cri_proxy.cri.cdi.resolve",
+    "cri_proxy.cri.cdi.variables",
     "cri_proxy.cri.device_locality",
     "cri_proxy.cri.device_names.nvidia_driver",
     "cri_proxy.cri.mounts",

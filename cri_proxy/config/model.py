@@ -10,16 +10,12 @@ from typing import Annotated, Final, Literal, TypeVar
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
-from cri_proxy.config.option import Known, most_numa_nodes, optional_period_seconds, options_of
-from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
+from cri_proxy.config.option import Known, optional_period_seconds, options_of
+from cri_proxy.config.option_groups import CostOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
-from policies.alignment import TopologyPolicy, TopologyScope
-from policies.costs.graph import Missing
-from policies.costs.table import Normalize
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
-from policies.thread_counts import ThreadCounts
 
 # What a value looks like, for people, and what reads it.
 _Form = tuple[str, Callable[[str], object]]
@@ -71,120 +67,6 @@ class CpuReserve:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadCountOptions:
-    """Variables with a thread count in the environment of new containers."""
-
-    source: Annotated[
-        ThreadCounts,
-        Option(
-            "from",
-            "Set thread counts in the environment of new containers, unless an annotation says. owned: to the number "
-            "of exclusive CPUs, where there are any; request: to the CPU request, rounded up; none: set none",
-        ),
-    ] = ThreadCounts.NONE
-    variables: Annotated[
-        tuple[str, ...],
-        Option(
-            "variables",
-            "The variables to set. One that the pod sets itself stays; one of the image is replaced",
-            values=f"a list of at most {MAX_VARIABLES} names",
-            read=variable_name,
-        ),
-    ] = VARIABLES
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """What is logged, and in which form."""
-
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Option("level", "The least that is logged; debug: every decision as a whole"),
-    ] = "info"
-    format: Annotated[
-        Literal["auto", "json", "console"],
-        Option("format", "auto: coloured lines on a terminal, else a JSON object per line"),
-    ] = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyManager:
-    """Merging of topology hints, as the kubelet's Topology Manager does it."""
-
-    policy: Annotated[
-        TopologyPolicy,
-        Option(
-            "policy",
-            "Keep the CPUs, memory and devices of a container on the same NUMA nodes, unless an annotation says. "
-            "best-effort: on the best there are; restricted: refuse it unless every resource prefers them; "
-            "single-numa-node: refuse it unless one node has everything; none: merge no hints",
-        ),
-    ] = TopologyPolicy.NONE
-    scope: Annotated[
-        TopologyScope,
-        Option(
-            "scope",
-            "What topology hints are merged for, unless an annotation says: each container, or the pod as a whole",
-        ),
-    ] = TopologyScope.CONTAINER
-    prefers_closest: Annotated[
-        bool,
-        Option(
-            "prefer-closest-numa-nodes",
-            "Of sets of as many NUMA nodes, take those with the smallest distances between them",
-        ),
-    ] = False
-    most_nodes: Annotated[
-        int,
-        Option(
-            "max-allowable-numa-nodes",
-            "On a machine of more NUMA nodes a configuration with a topology policy is not valid, as in the kubelet. "
-            "0: no limit",
-            values="`0`, or a number from `8`",
-            unit="NUMA nodes",
-            read=most_numa_nodes,
-        ),
-    ] = 0
-    prefers_chosen_sets: Annotated[
-        bool,
-        Option(
-            "preferred-allocation-hints",
-            "Of the devices that annotations ask for, hints prefer the NUMA nodes of the cheapest set, not the fewest",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class CostOptions:
-    """Cost files, and how they are read together."""
-
-    directory: Annotated[
-        str,
-        Option(
-            "dir",
-            "The directory of the cost files, which list devices that containers can ask for; '' for none",
-            values="a directory, or `''`",
-            read=addresses.optional_directory,
-        ),
-    ] = "/etc/cri-proxy/costs.d"
-    missing: Annotated[
-        Missing,
-        Option(
-            "missing",
-            "A cost that no cost file says. zero: counts as 0; mirror: as that of the other direction, if known",
-        ),
-    ] = Missing.ZERO
-    normalize: Annotated[
-        Normalize,
-        Option(
-            "normalize",
-            "Make costs of different origin comparable. per-type-max: the largest cost that devices of a type report "
-            "becomes 100; global: the largest of all does; none: the numbers that were written",
-        ),
-    ] = Normalize.PER_TYPE_MAX
-
-
 # The policies that have a group of options in the configuration.
 _WITH_OPTIONS: Final = tuple(policy for policy in POLICIES if policy.options is not PolicyOptions)
 OptionsT = TypeVar("OptionsT", bound=PolicyOptions)
@@ -206,8 +88,8 @@ class Config:
     available: Annotated[CpuBudget, Option("availableResources", "")] = CpuBudget()
     reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
     policy_options: tuple[PolicyOptions, ...] = tuple(policy.options() for policy in _WITH_OPTIONS)
-    topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()
-    costs: Annotated[CostOptions, Option("costs", "")] = CostOptions()
+    topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()  # noqa: RUF009 - frozen
+    costs: Annotated[CostOptions, Option("costs", "")] = CostOptions()  # noqa: RUF009 - frozen
     memory_kinds: Annotated[
         tuple[NodeMemory, ...],
         Option(
@@ -231,6 +113,15 @@ class Config:
             "and configuration allow",
         ),
     ] = "auto"
+    claims: Annotated[
+        Literal["honour", "ignore"],
+        Option(
+            "claims",
+            "CPUs that another allocator has chosen for a container: a CPU DRA driver (`DRA_CPUSET_*` of its CDI "
+            "devices) or Koordinator's scheduler (`resource-status`). honour: the container gets exactly these, alone, "
+            "or is refused; ignore: it is placed as if nothing was chosen. Counts for new containers",
+        ),
+    ] = "honour"
     resource_files: Annotated[
         Literal["auto", "always", "never"],
         Option(
@@ -240,7 +131,7 @@ class Config:
             was=("tellContainers",),
         ),
     ] = "auto"
-    thread_counts: Annotated[ThreadCountOptions, Option("threadCounts", "")] = ThreadCountOptions()
+    thread_counts: Annotated[ThreadCountOptions, Option("threadCounts", "")] = ThreadCountOptions()  # noqa: RUF009 - frozen
     drift_check_seconds: Annotated[
         float,
         Option(
@@ -295,7 +186,7 @@ class Config:
             item_fields=annotation_rules.ITEM_FIELDS,
         ),
     ] = ()
-    log: Annotated[LogOptions, Option("log", "")] = LogOptions()
+    log: Annotated[LogOptions, Option("log", "")] = LogOptions()  # noqa: RUF009 - frozen
     relay: Annotated[
         Literal["splice", "grpc"],
         Option("relay", "How calls are relayed: frame by frame, or with grpc.aio", flag="--relay", is_reloadable=False),

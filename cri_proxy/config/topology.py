@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cri_proxy.config.model import TopologyManager
+from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.hints.merge import CLOSEST_POLICIES

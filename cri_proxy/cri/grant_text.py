@@ -2,16 +2,19 @@
 
 import json
 from dataclasses import dataclass, fields
+from typing import Final
 
 from cri_proxy.codec import decode, encode, encode_fields
 from cri_proxy.errors import CriProxyError
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
+from policies.claims import CpuClaim
 from policies.device_grants import DeviceGrant, HeldDevices
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 
 VERSION = 1
+_OF_REQUEST: Final = ("alignment", "claim")
 
 
 @dataclass(eq=False)
@@ -41,7 +44,8 @@ class GrantParts:
     spill: NodeSet = NodeSet()
     devices: tuple[str, ...] = ()
     allocated: tuple[DeviceGrant, ...] = ()
-    alignment: Alignment | None = None  # of the request, which the annotation does not have
+    alignment: Alignment | None = None  # of the request, which the annotation does not have, as is the next
+    claim: CpuClaim | None = None
 
     @property
     def held(self) -> HeldDevices:
@@ -51,10 +55,10 @@ class GrantParts:
 
 def grant_to_text(grant: Grant) -> str:
     """Return the grant's parts as compact JSON with a version; sets in the kernel's list format."""
-    own = {field.name: getattr(grant, field.name) for field in fields(GrantParts) if field.name != "alignment"}
-    parts = encode_fields(GrantParts(**own, alignment=grant.request.alignment))
+    own = {field.name: getattr(grant, field.name) for field in fields(GrantParts) if field.name not in _OF_REQUEST}
+    parts = encode_fields(GrantParts(**own, **{name: getattr(grant.request, name) for name in _OF_REQUEST}))
     parts["allocated"] = encode(grant.allocated, sparse=True)
-    for optional in ("added", "share", "spill", "devices", "allocated", "alignment"):
+    for optional in ("added", "share", "spill", "devices", "allocated", *_OF_REQUEST):
         if not parts[optional]:
             del parts[optional]
     return json.dumps({"v": VERSION, **parts}, separators=(",", ":"))

@@ -8,7 +8,7 @@ from typing import Final
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.inotify import Lookups
-from cri_proxy.config.model import CostOptions
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.directory import CostDirectory, cost_lookups, read_directory
 from cri_proxy.costs.last_good import KeptCosts, find_costs
 from cri_proxy.costs.merge import FileState, MergedCosts, merge, texts_in_force

@@ -228,6 +228,8 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
         topology,
         declared_of=hints.declared,
         resolved_of=hints.resolved,
+        variables_of=hints.claim_variables,
+        honours_claims=config.claims == "honour",
     )
 
 

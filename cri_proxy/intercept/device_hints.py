@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.cri.cdi.resolve import ResolvedDevices, resolve_devices
+from cri_proxy.cri.cdi.variables import Variables, device_variables
+from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.device_locality import (
     Numbers,
     declared_devices,
@@ -79,6 +81,12 @@ class DeviceHints:
     async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
         """Return what a container with these CDI devices gets by their specifications. Raises FilesFailed."""
         return await self._files.run(CDI_FILES, resolve_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
+
+    async def claim_variables(self, names: Sequence[str]) -> Variables:
+        """Return what these CDI devices say of CPUs that were chosen for the container. Raises FilesFailed."""
+        return await self._files.run(
+            CDI_FILES, device_variables, self._root, tuple(names), VARIABLE_PREFIX, within_seconds=LOOK_SECONDS
+        )
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.

@@ -10,16 +10,21 @@ from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
+from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
+from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
+from cri_proxy.file_workers import FilesFailed
+from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.device_hints import Found, MissingHints
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
+VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
 DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
 ResolvedOf = Callable[[Sequence[str]], Awaitable[ResolvedDevices]]
 M = TypeVar("M", bound=Message)
@@ -62,6 +67,11 @@ async def none_resolved(_: Sequence[str]) -> ResolvedDevices:
     return ResolvedDevices(())
 
 
+async def no_variables(_: Sequence[str]) -> Sequence[tuple[str, str]]:
+    """Return that no CDI device adds a variable: for a node without files."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads requests on one node.
@@ -70,7 +80,8 @@ class Reader:
     locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
     ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
     ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
-    them gets; both raise FilesFailed.
+    them gets, ``variables_of`` what these say of CPUs that were chosen for it; all raise FilesFailed.
+    ``honours_claims``: such CPUs are its own.
     """
 
     memory_bytes: int
@@ -82,6 +93,8 @@ class Reader:
     topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
     declared_of: DeclaredOf = none_declared
     resolved_of: ResolvedOf = none_resolved
+    variables_of: VariablesOf = no_variables
+    honours_claims: bool = True
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
@@ -106,7 +119,22 @@ class Reader:
             node_memory_bytes=self.memory_bytes,
             topology=self.topology,
         )
-        return replace(read, missing=tuple(each.problem for each in found if isinstance(each, MissingHints)))
+        missing = tuple(each.problem for each in found if isinstance(each, MissingHints))
+        return await self._with_claim(replace(read, missing=missing), message.config, sandbox)
+
+    async def _with_claim(
+        self, read: read_request.ReadRequest, config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig
+    ) -> read_request.ReadRequest:
+        """Return the request with the CPUs that were chosen for the container, if any were and are to count."""
+        if not self.honours_claims:
+            return read
+        names = cdi_names(config)
+        try:
+            variables = await self.variables_of(names) if names else ()
+        except FilesFailed as error:
+            problem = admit(f"it is not known whether CPUs were chosen for it: {error}")
+            return replace(read, missing=(*read.missing, problem))
+        return with_claim(read, variables, sandbox, self._annotations.rules)
 
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
         """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.model import Config, ThreadCountOptions
+from cri_proxy.config.model import Config
+from cri_proxy.config.option_groups import ThreadCountOptions
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.node.decision_log.journal import Journal

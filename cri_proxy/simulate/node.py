@@ -291,6 +291,7 @@ class SimulatedNode:
             restricted=config.restricted_annotations,
             cache=self.node.context.annotations,
             topology=topology_options(config.topology_manager),
+            honours_claims=config.claims == "honour",
         )
 
     async def _stop(self, *, loses_state: bool = False) -> None:

@@ -12,6 +12,9 @@ from policies.glob import is_like
 OPTION: Final = "restrictedAnnotations"
 ITEM_FIELDS: Final = ("keys", "namespaces")
 MAX_NAMESPACES: Final = 256  # of one entry: each is matched when a container is created
+RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
+"""An annotation of another project that is read as well, and can be restricted like those of the table."""
+
 _NEAR: Final = 0.6
 _SHOWN: Final = 8  # namespaces in a sentence
 
@@ -62,7 +65,7 @@ def _known_key(key: str) -> str:
     """Return the key of the table that this one stands for. Raises ValueError."""
     from cri_proxy.cri.annotations.table import TABLE  # loaded only where keys are restricted
 
-    stands_for = {name: row.stands_for for row in TABLE for name in row.keys}
+    stands_for = {name: row.stands_for for row in TABLE for name in row.keys} | {RESOURCE_STATUS: RESOURCE_STATUS}
     if key not in stands_for:
         from difflib import get_close_matches
 

@@ -36,7 +36,7 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
         parts = None
     if parts is None:
         return Rebuilt(_with_devices(found.request, NOTHING_HELD))
-    request = _with_devices(found.request, parts.held)
+    request = replace(_with_devices(found.request, parts.held), claim=parts.claim or found.request.claim)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
 
@@ -115,7 +115,12 @@ def _is_on_all_of(cpus: CpuSet | None, grant: Grant) -> bool:
 
 
 def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) -> CpuSet | None:
-    """Return what a container that shares nothing owns: its CPUs and hidden siblings; None when nothing fits."""
+    """Return what a container that shares nothing owns: its CPUs and hidden siblings; None when nothing fits.
+
+    CPUs that another allocator has chosen are not others after a resize.
+    """
+    if request.claim is not None:
+        return owned if cpus == owned else None
     if cpus == owned or _hides_siblings(owned, cpus, machine):
         return owned
     is_resized = owned <= cpus or cpus <= owned

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from cri_proxy.config.model import CostOptions
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
 from cri_proxy.costs.merge import merge
 from cri_proxy.simulate.errors import ScenarioError

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text, grant_to_text
 from policies.alignment import Alignment, TopologyScope
 from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
+from policies.claims import CpuClaim
 from sysfs.cpuset import CpuSet, NodeSet
 
 REQUEST = Request(ContainerKey("u", "c"), Pod("u", "p", "n", QosClass.GUARANTEED), 2500)
@@ -70,3 +71,10 @@ def test_garbage_is_refused_in_our_words(text: str) -> None:
 def test_its_devices_read_back() -> None:
     devices = ("example.com/gpu/gpu0", "example.com/nic/eth1")
     assert grant_parts_from_text(grant_to_text(replace(GRANT, devices=devices))).devices == devices
+
+
+def test_the_claim_behind_it_reads_back() -> None:
+    claim = CpuClaim(CpuSet.parse("0-1"), "DRA_CPUSET_a", NodeSet.parse("1"))
+    claimed = replace(GRANT, request=replace(GRANT.request, claim=claim))
+    assert grant_parts_from_text(grant_to_text(claimed)).claim == claim
+    assert "claim" not in grant_to_text(GRANT)

@@ -8,7 +8,8 @@ from cri_proxy import events
 from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config, CostOptions
+from cri_proxy.config.model import Config
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.costs.directory import CostDirectory, CostFile
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed

@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy import events
 from cri_proxy.config.files.inotify import ANY
-from cri_proxy.config.model import CostOptions
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.directory import CostDirectory
 from cri_proxy.costs.last_good import KeptCosts, save_costs
 from cri_proxy.daemon.cost_files import CostFiles, CostPlace, NoCostFiles

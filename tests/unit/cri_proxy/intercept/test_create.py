@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
-from cri_proxy.config.model import ThreadCountOptions
+from cri_proxy.config.option_groups import ThreadCountOptions
 from cri_proxy.config.thread_variables import VARIABLES
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

@@ -180,3 +180,13 @@ async def test_devices_are_resolved_by_their_specification(tmp_path: Path) -> No
     assert found.problem.startswith("example.com/nic=d (/etc/cdi/nic.json) has cdiVersion None")
     with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
         await DeviceHints(tmp_path, Hanging("CDI specifications")).resolved(names)
+
+
+async def test_the_cpus_chosen_for_a_container_come_from_its_cdi_devices(tmp_path: Path) -> None:
+    (tmp_path / "etc/cdi").mkdir(parents=True)
+    device = {"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=0-3", "OTHER=1"]}}
+    (tmp_path / "etc/cdi/cpu.json").write_text(json.dumps({"kind": "dra.k8s.io/cpu", "devices": [device]}))
+    names = ("dra.k8s.io/cpu=a", "example.com/nic=d")
+    assert await DeviceHints(tmp_path, Hanging()).claim_variables(names) == (("DRA_CPUSET_a", "0-3"),)
+    with pytest.raises(FilesFailed):
+        await DeviceHints(tmp_path, Hanging("CDI specifications")).claim_variables(names)

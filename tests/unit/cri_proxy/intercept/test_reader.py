@@ -9,6 +9,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest, pod_of
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.errors import UnreadableRequest
+from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
@@ -95,3 +96,38 @@ def test_bytes_that_are_none_are_named_with_the_method(data: bytes) -> None:
         message_of(pb.StopContainerRequest, data)
     assert caught.value.method == "StopContainer"
     assert caught.value.problem
+
+
+async def chosen(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+    return tuple((f"DRA_CPUSET_{name.partition('=')[2]}", "0-1") for name in names)
+
+
+async def hanging(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+    raise FilesFailed("CDI specifications", "has not answered for 1 s")
+
+
+def with_device() -> pb.CreateContainerRequest:
+    request = message()
+    request.config.CDI_devices.add(name="dra.k8s.io/cpu=a")
+    return request
+
+
+async def test_cpus_that_were_chosen_for_a_container_are_its_claim() -> None:
+    found = (await read(replace(READER, variables_of=chosen), with_device())).request.claim
+    assert found is not None
+    assert (str(found.cpus), found.source) == ("0-1", "DRA_CPUSET_a")
+
+
+async def test_the_operator_may_ignore_what_was_chosen() -> None:
+    reader = replace(READER, variables_of=chosen, honours_claims=False)
+    assert (await read(reader, with_device())).request.claim is None
+
+
+async def test_a_container_without_cdi_devices_waits_for_no_file() -> None:
+    assert (await read(replace(READER, variables_of=hanging), message())).missing == ()
+
+
+async def test_where_the_specifications_hang_it_is_said_that_the_choice_is_not_known() -> None:
+    found = await read(replace(READER, variables_of=hanging), with_device())
+    assert found.request.claim is None
+    assert found.missing[0].startswith("it is not known whether CPUs were chosen for it: CDI specifications")

@@ -3,7 +3,7 @@ import pytest
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.pod import parse_pod, select
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction, parse_restriction
+from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules, Restriction, parse_restriction
 from cri_proxy.cri.annotations.table import TABLE
 
 FORMS = ("{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c0")
@@ -94,3 +94,9 @@ def test_what_is_no_entry_is_refused_with_the_reason(text: str, problem: str) ->
 def test_a_long_list_of_namespaces_is_cut_in_the_problem() -> None:
     rules = AnnotationRules(restricted=(Restriction(("cpu.preserve",), tuple(f"n{i}" for i in range(99))),))
     assert "n7 and 91 more only" in rules.refused_in("shop")["cpu.preserve"]
+
+
+def test_the_annotation_of_another_allocator_is_restricted_by_its_full_key() -> None:
+    entry = parse_restriction(f"keys={RESOURCE_STATUS} namespaces=koord-*")
+    refused = AnnotationRules(restricted=(entry,)).refused_in("shop")
+    assert "in koord-* only" in refused[RESOURCE_STATUS]

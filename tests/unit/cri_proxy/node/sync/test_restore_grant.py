@@ -8,6 +8,7 @@ from cri_proxy.cri.read_status import Existing
 from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild
 from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, QosClass
+from policies.claims import CpuClaim
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -202,3 +203,16 @@ def test_what_was_created_without_devices_gets_none_while_it_runs(is_ours: bool)
     asks = replace(OWNER, request=replace(OWNER.request, preferences=Preferences(devices=ASKED)))
     rebuilt = live(asks, "2-3") if is_ours else rebuild(replace(existing(asks, "2-3"), grant_text=""), MACHINE)
     assert rebuilt.request.preferences.devices == ()
+
+
+def test_a_claim_comes_back_with_the_cpus_that_were_chosen() -> None:
+    claim = CpuClaim(CpuSet.parse("2-3"), "DRA_CPUSET_a")
+    created = replace(OWNER, request=replace(OWNER.request, claim=claim))
+    unread = replace(existing(created, "2-3"), request=OWNER.request)  # what the runtime knows tells of no claim
+    assert rebuild(unread, MACHINE).grant == created
+
+
+def test_claimed_cpus_that_are_not_those_of_the_annotation_are_asked_for_again() -> None:
+    claim = CpuClaim(CpuSet.parse("2-3"), "DRA_CPUSET_a")
+    rebuilt = live(replace(OWNER, request=replace(OWNER.request, claim=claim)), "2", 1000)
+    assert (rebuilt.grant, rebuilt.request.claim) == (None, claim)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.model import CostOptions
+from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.costs import inventory_of, read_cost_text
 from cri_proxy.simulate.scenario.fields import documents

@@ -1,0 +1,78 @@
+"""Find the environment variables that CDI devices add to a container, by their names. Reads specification files.
+
+Source: the CDI specification (cncf-tags/container-device-interface, SPEC.md): ``containerEdits.env`` of a device and of
+the whole file, NAME=VALUE each. Only root may write these files, so what they say is no wish of a pod.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.cri.cdi.spec_files import SpecFiles
+
+# Of one container: a driver writes one for each ResourceClaim.
+MAX_VARIABLES: Final = 64
+_NAME_CHARACTERS: Final = 256
+
+Variables = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _SpecVariables:
+    """Variables in one file: of each device by its name, and those that every device has as well."""
+
+    devices: Mapping[str, Variables]
+    common: Variables = ()
+
+
+class SpecsWithVariables:
+    """The variables with this prefix in the specification files below a root. Reads files: not on the loop."""
+
+    def __init__(self, root: Path, prefix: str) -> None:
+        """``root`` is the directory that holds ``etc/`` and ``var/``."""
+        self._prefix = prefix
+        self._files = SpecFiles(root, self._read)
+
+    def of(self, names: Sequence[str]) -> Variables:
+        """Return the variables that these devices add, sorted, a later device's in place of an earlier one's.
+
+        A device counts in the first file that declares it. At most ``MAX_VARIABLES`` are returned.
+        """
+        specs = [spec for _, spec in self._files if spec.devices]
+        found: dict[str, str] = {}
+        for name in names:
+            spec = next((spec for spec in specs if name in spec.devices), None)
+            if spec is not None:
+                found.update((*spec.common, *spec.devices[name]))
+        return tuple(sorted(found.items())[:MAX_VARIABLES])
+
+    def _read(self, content: object) -> _SpecVariables:
+        fields = content if isinstance(content, dict) else {}
+        kind, devices = fields.get("kind"), fields.get("devices")
+        if not isinstance(kind, str) or not isinstance(devices, list):
+            return _SpecVariables({})
+        named = (d for d in devices if isinstance(d, dict) and isinstance(d.get("name"), str | int))
+        # A device without one is left out: it declares nothing that is looked for.
+        by_name = {f"{kind}={device['name']}": tuple(self._variables(device)) for device in named}
+        common = tuple(self._variables(fields))
+        return _SpecVariables({name: each for name, each in by_name.items() if each or common}, common)
+
+    def _variables(self, holder: Mapping[object, object]) -> Iterator[tuple[str, str]]:
+        """Yield those in the ``containerEdits`` of a device or of the whole file."""
+        edits = holder.get("containerEdits")
+        listed = edits.get("env") if isinstance(edits, dict) else None
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, str) and each.startswith(self._prefix):
+                name, _, value = each.partition("=")
+                if len(name) <= _NAME_CHARACTERS:
+                    yield name, value
+
+
+_specs = cache(SpecsWithVariables)  # per process: specification files are parsed again only when they change
+
+
+def device_variables(root: Path, names: Sequence[str], prefix: str) -> Variables:
+    """Return the variables with this prefix that these CDI devices add to a container."""
+    return _specs(root, prefix).of(names)

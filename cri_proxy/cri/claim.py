@@ -1,0 +1,158 @@
+"""Read the CPUs that another allocator has chosen for a container: from its CDI devices, or an annotation. Pure.
+
+Sources: kubernetes-sigs/dra-driver-cpu (docs/user/how-it-works.md): its CDI device adds ``DRA_CPUSET_<claim uid>=<CPU
+list>``, one for each ResourceClaim of the container. Koordinator's ``ResourceStatus`` (apis/extension/numa_aware.go):
+its scheduler writes the CPUs of an LSR or LSE pod, and NUMA nodes, into an annotation, as JSON.
+
+A variable in the pod's own environment says nothing: its author writes it. So may he write the annotation; what it
+names counts where it is no more than the pod requests (docs/adr/0015-claims.md).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Final
+
+from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
+from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules
+from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import ReadRequest
+from cri_proxy.foreign_text import admit
+from policies.base import Request
+from policies.claims import CpuClaim
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+
+VARIABLE_PREFIX: Final = "DRA_CPUSET_"
+MAX_ANNOTATION_CHARACTERS: Final = 1 << 16
+MAX_NODES: Final = 1024  # MAX_NUMNODES of the kernel's largest configuration
+_SOURCE_BYTES: Final = 256
+_NAMED: Final = 3  # variables in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimProblem(AnnotationProblem):
+    """A variable of a CDI device that does not say which CPUs it is about, as ``AnnotationProblem``."""
+
+    def __str__(self) -> str:
+        return admit(f"variable {self.key} of a CDI device: {self.value!r}: {self.problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClaim:
+    """A claim, None without one, and what was not understood: nothing of the same kind counts then."""
+
+    claim: CpuClaim | None = None
+    problems: tuple[AnnotationProblem, ...] = ()
+
+
+def with_claim(
+    read: ReadRequest, variables: Sequence[tuple[str, str]], sandbox: pb.PodSandboxConfig, rules: AnnotationRules
+) -> ReadRequest:
+    """Return the request with its claim: that of the ``variables`` of its CDI devices, else that of the annotation."""
+    request = read.request
+    found = of_variables(variables)
+    if not variables:
+        text = sandbox.annotations.get(RESOURCE_STATUS, "")
+        refused = rules.refused_in(request.pod.namespace).get(RESOURCE_STATUS, "") if text else ""
+        found = of_annotation(text, requested_mcpu(request, sandbox.linux.resources), refused)
+    problems = (*read.problems, *found.problems)
+    if found.claim is None:
+        return replace(read, problems=problems) if found.problems else read
+    origins = (*request.origins, ("claim", found.claim.source))
+    return replace(read, request=replace(request, claim=found.claim, origins=origins), problems=problems)
+
+
+def of_variables(variables: Sequence[tuple[str, str]]) -> ReadClaim:
+    """Return the union of what these variables name; no claim where one of them cannot be read.
+
+    >>> str(of_variables([("DRA_CPUSET_a", "0-1"), ("DRA_CPUSET_b", "4")]).claim.cpus)
+    '0-1,4'
+    """
+    sets: list[CpuSet] = []
+    problems: list[AnnotationProblem] = []
+    for name, value in variables:
+        cpus, problem = _cpus(value)
+        sets.append(cpus)
+        if problem:
+            problems.append(ClaimProblem(name, cut(value), f"{problem}; the container is placed without its claim"))
+    if problems or not sets:
+        return ReadClaim(None, tuple(problems))
+    names = [name for name, _ in variables]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    source = admit(", ".join(names[:_NAMED]), _SOURCE_BYTES) + more
+    return ReadClaim(CpuClaim(CpuSet(reduce(or_, (cpus.mask for cpus in sets))), source))
+
+
+def of_annotation(text: str, requested: int, refused: str = "") -> ReadClaim:
+    """Return what Koordinator's annotation names, where it is no more than the ``requested`` mCPU of the pod.
+
+    ``refused`` says why the annotation does not count in the pod's namespace, '' = it does. A status without a cpuset
+    is that of a pod that shares CPUs.
+    """
+    if not text:
+        return ReadClaim()
+    try:
+        cpus, mems = _status(text)
+    except ValueError as error:
+        return _unread(text, str(error))
+    if not cpus:
+        return ReadClaim()
+    if refused:
+        return _unread(text, refused)
+    if len(cpus) > -(-requested // 1000):
+        problem = f"it names {len(cpus)} CPUs, more than the {requested}m that the pod requests"
+        return _unread(text, f"{problem}: the author of a pod can write it")
+    return ReadClaim(CpuClaim(cpus, RESOURCE_STATUS, mems))
+
+
+def _unread(text: str, problem: str) -> ReadClaim:
+    return ReadClaim(problems=(AnnotationProblem(RESOURCE_STATUS, cut(text), problem),))
+
+
+def requested_mcpu(request: Request, pod: pb.LinuxContainerResources) -> int:
+    """Return the CPU request of the pod as its sandbox has it, or of its container, where that is all that is known."""
+    of_pod = mcpu_of_quota(pod.cpu_quota, pod.cpu_period) or (mcpu_of_shares(pod.cpu_shares) if pod.cpu_shares else 0)
+    return max(of_pod, request.cpu_request_mcpu)
+
+
+def _status(text: str) -> tuple[CpuSet, NodeSet]:
+    """Return the CPUs and memory nodes of a ``ResourceStatus``. Raises ValueError."""
+    if len(text) > MAX_ANNOTATION_CHARACTERS:
+        raise ValueError(f"longer than {MAX_ANNOTATION_CHARACTERS} characters")
+    try:
+        status = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    fields = _fields(status, "the status")
+    listed = fields.get("cpuset") or ""
+    if not isinstance(listed, str):
+        raise ValueError(f"expected a CPU list as cpuset, got {listed!r:.40}")
+    nodes = fields.get("numaNodeResources") or []
+    if not isinstance(nodes, list):
+        raise ValueError("expected a list as numaNodeResources")
+    return CpuSet.parse(listed), NodeSet.of(_node(entry) for entry in nodes)
+
+
+def _node(entry: object) -> int:
+    node = _fields(entry, "an entry of numaNodeResources").get("node", 0)  # Go leaves a zero out
+    if isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < MAX_NODES:
+        raise ValueError(f"expected the number of a NUMA node, got {node!r:.40}")
+    return node
+
+
+def _fields(value: object, what: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a map as {what}, got {value!r:.40}")
+    return value
+
+
+def _cpus(text: str) -> tuple[CpuSet, str]:
+    """Return a CPU list of a variable, and what is wrong with it."""
+    try:
+        cpus = CpuSet.parse(text)
+    except CpuSetError as error:
+        return CpuSet(), str(error)
+    return cpus, "" if cpus else "it names no CPU"

@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cri_proxy.cri.cdi.variables import MAX_VARIABLES, SpecsWithVariables, device_variables
+
+PREFIX = "DRA_CPUSET_"
+KIND = "dra.k8s.io/cpu"
+
+
+def device(name: str, *env: str) -> dict[str, object]:
+    return {"name": name, "containerEdits": {"env": list(env)}}
+
+
+def spec(*devices: object, env: tuple[str, ...] = ()) -> str:
+    tree = {"cdiVersion": "0.8.0", "kind": KIND, "devices": list(devices)}
+    return json.dumps(tree | ({"containerEdits": {"env": list(env)}} if env else {}))
+
+
+def specs(root: Path, text: str, name: str = "var/run/cdi/cpu.json") -> SpecsWithVariables:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    return SpecsWithVariables(root, PREFIX)
+
+
+def test_a_device_gives_its_variables_and_those_of_the_whole_file(tmp_path: Path) -> None:
+    found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0-3", "PATH=/x"), env=("DRA_CPUSET_all=9",)))
+    assert found.of([f"{KIND}=a"]) == (("DRA_CPUSET_a", "0-3"), ("DRA_CPUSET_all", "9"))
+
+
+def test_several_devices_give_all_of_theirs_and_unknown_ones_none(tmp_path: Path) -> None:
+    found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0"), device("b", "DRA_CPUSET_b=1")))
+    assert dict(found.of([f"{KIND}=b", f"{KIND}=a", f"{KIND}=c", "other.com/cpu=a"])) == {
+        "DRA_CPUSET_a": "0",
+        "DRA_CPUSET_b": "1",
+    }
+
+
+def test_var_run_comes_before_etc(tmp_path: Path) -> None:
+    specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")), "etc/cdi/cpu.json")
+    found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=5")))
+    assert found.of([f"{KIND}=a"]) == (("DRA_CPUSET_a", "5"),)
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")))
+    found.of([f"{KIND}=a"])
+    specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0-15")))
+    assert found.of([f"{KIND}=a"]) == (("DRA_CPUSET_a", "0-15"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"kind": 3, "devices": []}', '{"kind": "dra.k8s.io/cpu", "devices": [3, {"name": {}}]}',
+     spec({"name": "a", "containerEdits": []}), spec({"name": "a", "containerEdits": {"env": "DRA_CPUSET_a=0"}}),
+     spec({"name": "a", "containerEdits": {"env": [3, None, "DRA_CPUSET" ]}})],
+)  # fmt: skip
+def test_garbage_gives_none(tmp_path: Path, text: str) -> None:
+    assert specs(tmp_path, text).of([f"{KIND}=a"]) == ()
+
+
+def test_a_variable_without_a_value_is_an_empty_one(tmp_path: Path) -> None:
+    assert specs(tmp_path, spec(device("a", "DRA_CPUSET_a"))).of([f"{KIND}=a"]) == (("DRA_CPUSET_a", ""),)
+
+
+def test_a_container_gets_a_bounded_number(tmp_path: Path) -> None:
+    many = (f"DRA_CPUSET_{n}=0" for n in range(2 * MAX_VARIABLES))
+    assert len(specs(tmp_path, spec(device("a", *many))).of([f"{KIND}=a"])) == MAX_VARIABLES
+
+
+def test_helpers_find_them_below_a_root(tmp_path: Path) -> None:
+    specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")))
+    assert device_variables(tmp_path, (f"{KIND}=a",), PREFIX) == (("DRA_CPUSET_a", "0"),)

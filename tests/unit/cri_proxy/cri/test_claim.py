@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules, Restriction
+from cri_proxy.cri.claim import MAX_ANNOTATION_CHARACTERS, of_annotation, of_variables, requested_mcpu, with_claim
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import ReadRequest
+from policies.claims import CpuClaim
+from sysfs.cpuset import CpuSet, NodeSet
+from tests.unit.policies.build import request
+
+READ = ReadRequest(request("web/main", 2000))
+
+
+def sandbox(status: object = None, shares: int = 4096) -> pb.PodSandboxConfig:
+    annotations = {} if status is None else {RESOURCE_STATUS: json.dumps(status)}
+    config = pb.PodSandboxConfig(annotations=annotations)
+    config.linux.resources.cpu_shares = shares
+    return config
+
+
+def claim_of(read: ReadRequest) -> str:
+    return "" if read.request.claim is None else f"{read.request.claim.cpus} by {read.request.claim.source}"
+
+
+def test_several_claims_are_one_set_that_names_all_of_them() -> None:
+    found = of_variables((("DRA_CPUSET_a", "0-1"), ("DRA_CPUSET_b", "4,6")))
+    assert found.claim == CpuClaim(CpuSet.parse("0-1,4,6"), "DRA_CPUSET_a, DRA_CPUSET_b")
+
+
+def test_of_many_claims_the_first_are_named() -> None:
+    found = of_variables(tuple((f"DRA_CPUSET_{n}", str(n)) for n in range(5)))
+    assert found.claim is not None
+    assert found.claim.source == "DRA_CPUSET_0, DRA_CPUSET_1, DRA_CPUSET_2 and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("0-", "'' is not a number"),
+        ("dynamic", "expected a list"),
+        ("", "it names no CPU"),
+        ("99999999", "larger than"),
+    ],
+)
+def test_a_variable_that_names_no_cpus_is_a_problem_and_none_of_them_counts(value: str, words: str) -> None:
+    found = of_variables((("DRA_CPUSET_a", "0-1"), ("DRA_CPUSET_b", value)))
+    assert found.claim is None
+    assert str(found.problems[0]).startswith(f"variable DRA_CPUSET_b of a CDI device: {value!r}:")
+    assert words in str(found.problems[0])
+
+
+def test_koordinators_status_names_cpus_and_nodes() -> None:
+    status = {"cpuset": "4-7", "numaNodeResources": [{"node": 1, "resources": {"cpu": "4"}}, {"resources": {}}]}
+    found = of_annotation(json.dumps(status), 4000)
+    assert found.claim == CpuClaim(CpuSet.parse("4-7"), RESOURCE_STATUS, NodeSet.parse("0-1"))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"numaNodeResources": [{"node": 1}]}', '{"cpuset": ""}'])
+def test_a_status_without_a_cpuset_claims_nothing(text: str) -> None:
+    found = of_annotation(text, 4000)
+    assert (found.claim, found.problems) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected a map as the status"),
+        ('{"cpuset": 3}', "expected a CPU list as cpuset, got 3"),
+        ('{"cpuset": "0-"}', "expected a list"),
+        ('{"cpuset": "0", "numaNodeResources": {"a": 1}}', "expected a list as numaNodeResources"),
+        ('{"cpuset": "0", "numaNodeResources": [1]}', "expected a map as an entry of numaNodeResources"),
+        ('{"cpuset": "0", "numaNodeResources": [{"node": -1}]}', "the number of a NUMA node, got -1"),
+        ('{"cpuset": "0", "numaNodeResources": [{"node": true}]}', "the number of a NUMA node, got True"),
+        ("[" * 100_000, "characters"),
+        (" " * (MAX_ANNOTATION_CHARACTERS + 1), "characters"),
+    ],
+)
+def test_a_status_that_cannot_be_read_is_a_problem_that_names_the_annotation(text: str, words: str) -> None:
+    found = of_annotation(text, 4000)
+    assert found.claim is None
+    assert words in str(found.problems[0]) and RESOURCE_STATUS in str(found.problems[0])
+
+
+@pytest.mark.parametrize(("requested", "counts"), [(3001, True), (4000, True), (3000, False), (0, False)])
+def test_a_status_counts_up_to_what_the_pod_requests(requested: int, *, counts: bool) -> None:
+    found = of_annotation('{"cpuset": "0-3"}', requested)
+    assert (found.claim is not None, bool(found.problems)) == (counts, not counts)
+
+
+def test_the_pods_request_is_that_of_its_sandbox_or_of_a_container_that_has_more() -> None:
+    asked = request("web/main", 2000)
+    quota = pb.LinuxContainerResources(cpu_shares=1024, cpu_quota=300_000, cpu_period=100_000)
+    assert [requested_mcpu(asked, pod) for pod in (quota, sandbox().linux.resources, pb.LinuxContainerResources())] == [
+        3000, 4000, 2000,
+    ]  # fmt: skip
+
+
+def test_devices_come_before_the_annotation() -> None:
+    read = with_claim(READ, (("DRA_CPUSET_a", "8-9"),), sandbox({"cpuset": "0-1"}), AnnotationRules())
+    assert claim_of(read) == "8-9 by DRA_CPUSET_a"
+    assert ("claim", "DRA_CPUSET_a") in read.request.origins
+
+
+def test_without_devices_the_annotation_counts() -> None:
+    read = with_claim(READ, (), sandbox({"cpuset": "0-1"}), AnnotationRules())
+    assert claim_of(read) == f"0-1 by {RESOURCE_STATUS}"
+
+
+def test_where_it_is_restricted_the_annotation_is_a_problem_that_names_the_option() -> None:
+    rules = AnnotationRules(restricted=(Restriction((RESOURCE_STATUS,), ("koord-*",)),))
+    read = with_claim(READ, (), sandbox({"cpuset": "0-1"}), rules)
+    assert claim_of(read) == ""
+    assert "restrictedAnnotations lets it count in koord-* only" in str(read.problems[0])
+
+
+def test_a_container_for_which_nobody_chose_is_read_as_before() -> None:
+    assert with_claim(READ, (), sandbox(), AnnotationRules()) is READ
