@@ -12,7 +12,7 @@ from itertools import combinations, groupby
 from typing import Final
 
 from policies.links.matrix import UNKNOWN, Link, LinkError, LinkMatrix, MatrixGpu
-from sysfs.cpuset import CpuSetError, NodeSet
+from sysfs.cpuset import NodeSet
 
 ANNOTATION: Final = "cri-proxy.io/gpu-links"
 """The annotation of a node that has the word."""
@@ -32,6 +32,7 @@ _TIMES: Final = r"(?:x([1-9]\d{0,3}))?"
 _PLACES: Final = re.compile(rf"(u|n\d{{1,4}}(?:a\d{{1,4}})*){_TIMES}")
 _LINKS: Final = re.compile(rf"(v[1-9]\d{{0,2}}|[{''.join(_WORDS)}]){_TIMES}")
 _RUN: Final = re.compile(r"(0|[1-9]\d{0,3})(?:t([1-9]\d{0,3}))?")
+_GPUS: Final = "expected numbers of GPUs, ascending, like 0t7, or 0t3a5 for 0 to 3 and 5"
 _PAIRS: Final = MAX_PUBLISHED_GPUS * (MAX_PUBLISHED_GPUS - 1) // 2
 # The longest token, v999, for each pair, and room for GPUs and nodes.
 _MAX_CHARACTERS: Final = 4 * _PAIRS + 4096
@@ -123,10 +124,7 @@ def _link(token: str) -> Link:
 
 
 def _nodes(place: str) -> NodeSet:
-    try:
-        return NodeSet.parse(place.removeprefix("n").replace("a", ",")) if place != "u" else NodeSet()
-    except CpuSetError:
-        raise _wrong(place, "expected NUMA nodes like n0, or n0a1 for two") from None
+    return NodeSet() if place == "u" else NodeSet.of(map(int, place[1:].split("a")))
 
 
 def _runs(tokens: Sequence[str]) -> str:
@@ -168,9 +166,11 @@ def _gpus(text: str) -> list[int]:
     indices: list[int] = []
     for part in text.split("a"):
         run = _RUN.fullmatch(part)
-        first, last = (int(run[1]), int(run[2] or run[1])) if run else (0, -1)
+        if run is None:
+            raise _wrong(part, _GPUS)
+        first, last = int(run[1]), int(run[2] or run[1])
         if last < first or (indices and first <= indices[-1]):
-            raise _wrong(part, "expected numbers of GPUs, ascending, like 0t7, or 0t3a5 for 0 to 3 and 5")
+            raise _wrong(part, _GPUS)
         if len(indices) + last - first >= MAX_PUBLISHED_GPUS:
             raise _wrong(part, f"more than {MAX_PUBLISHED_GPUS} GPUs; at most {MAX_PUBLISHED_GPUS} are read")
         indices += range(first, last + 1)

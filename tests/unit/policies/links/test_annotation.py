@@ -117,13 +117,33 @@ def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
         ("v1.0t1.n0x2.v0", "'v0': expected links at character 1"),
         ("v1.0t1.n0x2.sx0", "'x0': expected links at character 2"),
         ("v1.0.n1a.", "'a': expected NUMA nodes at character 3"),
+        ("v1.q.u", "'q': expected numbers of GPUs"),
+        ("v1." + "s" * 6077, "'v1.sssssssssssssssss': 1 parts behind the version"),
+        ("v1." + "s" * 6078, "6081 characters; 32 GPUs need at most 6080"),
         ("v1." + "s" * 70_000, "70003 characters; 32 GPUs need at most 6080"),
     ],
 )
 def test_anything_else_is_an_error_with_what_was_expected(word: str, problem: str) -> None:
     with pytest.raises(LinkError) as raised:
         read_annotation(word)
-    assert problem in str(raised.value)
+    assert problem in raised.value.sentence
+    assert (raised.value.line, raised.value.column) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("word", "lengths"),
+    [
+        ("a" * 63, [63]),
+        ("a" * 64, [63, 1]),
+        ("a" * 62 + ".aa", [61, 4]),
+        ("a" * 63 + ".aa", [62, 4]),
+        ("a" * 61 + ".aa", [63, 1]),
+        ("a" * 130, [63, 63, 4]),
+    ],
+)
+def test_a_word_is_cut_as_late_as_may_be_and_not_beside_a_dot(word: str, lengths: list[int]) -> None:
+    assert [len(piece) for piece in label_pieces(word)] == lengths
+    assert "".join(label_pieces(word)) == word
 
 
 def test_a_piece_that_is_missing_ends_the_word() -> None:
