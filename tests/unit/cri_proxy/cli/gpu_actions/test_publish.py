@@ -1,10 +1,15 @@
+import configparser
 import json
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cri_proxy.cli.main import run_command
+from cri_proxy.feature_file import FEATURE_DIRECTORY
+from cri_proxy.testbed.daemon import program
 from policies.links.annotation import joined_labels
 
 CONFIGS = Path(__file__).parents[5] / "configs" / "links"
@@ -67,3 +72,33 @@ def test_a_matrix_that_cannot_be_read_leaves_the_feature_file(
     assert run_command(["gpu", "publish", str(text), "--feature-file", str(file)]) == 1
     assert "GPU1: the matrix has a column and no row of this name" in capsys.readouterr().err
     assert file.read_text() == before
+
+
+def with_tools(directory: Path, topology: str) -> dict[str, str]:
+    """An environment in which nvidia-smi prints this, and cri-proxy is ours."""
+    (directory / "topo.txt").write_text(topology)
+    (directory / "nvidia-smi").write_text(f'#!/bin/sh\n[ "$*" = "topo -m" ] && cat {directory}/topo.txt\n')
+    (directory / "cri-proxy").write_text(f'#!/bin/sh\nexec {shlex.join(program())} "$@"\n')
+    for name in ("nvidia-smi", "cri-proxy"):
+        (directory / name).chmod(0o755)
+    return {"PATH": f"{directory}:/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize(("topology", "status"), [(Path(SERVER).read_text(), 0), ("driver not loaded\n", 1)])
+def test_the_unit_publishes_what_the_driver_tells_or_fails_to_be_tried_again(
+    tmp_path: Path, topology: str, status: int
+) -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(CONFIGS.parents[1] / "packaging" / "kubernetes" / "gpu-links.service")
+    start = unit["Service"]["ExecStart"]
+    assert start.startswith("/bin/sh -c '") and start.endswith("'")
+    assert unit["Service"]["Restart"] == "on-failure"
+    script = start.removeprefix("/bin/sh -c '").removesuffix("'").replace(str(FEATURE_DIRECTORY), str(tmp_path))
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env=with_tools(tmp_path, topology), check=False, capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stderr
+    assert (tmp_path / "gpu-links").exists() is (status == 0)
+    if status == 0:
+        assert f"gpu-links.cri-proxy.io/0={SERVER_WORD}\n" in (tmp_path / "gpu-links").read_text()
