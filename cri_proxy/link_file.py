@@ -1,10 +1,11 @@
-"""Read links between GPUs from a file: the text of ``nvidia-smi topo -m``, or YAML with matrices or such a text."""
+"""Read links between GPUs from a file: the text of ``nvidia-smi topo -m``, a published word, or YAML with matrices."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 
 from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.links.annotation import read_annotation
 from policies.links.matrix import MAX_NVLINKS, SELF, LinkError, LinkMatrix, matrix_of
 from policies.links.text import link_of, read_links
 
@@ -12,6 +13,7 @@ LINK_KEYS = ("nvlink", "pcie", "text")
 # The document that stands for a file of text has only this key, so that errors can name the file's own lines.
 _WHOLE_FILE = "the whole file"
 _YAML = re.compile(r"""(?:^|[\s{,"'])(?:nvlink|pcie|text|options)["']?\s*:""")
+_PUBLISHED = re.compile(r"v\d+\.\S*")
 # The matrix of 16 GPUs with as many NICs has 10 KiB.
 _MAX_CHARACTERS = 1 << 20
 _NUMBER = re.compile(r"0|[1-9]\d{0,2}")
@@ -48,7 +50,7 @@ def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatri
 
 def _of_file(field: YamlField) -> LinkMatrix:
     try:
-        return read_links(_bounded(field, "the file"))
+        return _read(_bounded(field, "the file"))
     except LinkError as error:
         place = f"column {error.column}: " if error.column else ""
         raise field.refuse(f"{place}{error.sentence}", error.line) from None
@@ -56,9 +58,14 @@ def _of_file(field: YamlField) -> LinkMatrix:
 
 def _of_text(field: YamlField) -> LinkMatrix:
     try:
-        return read_links(_bounded(field, "text"))
+        return _read(_bounded(field, "text"))
     except LinkError as error:
         raise field.refuse(f"text: {error}") from None
+
+
+def _read(text: str) -> LinkMatrix:
+    """Return the matrix that the tool has printed, or that ``cri-proxy gpu publish`` has. Raises LinkError."""
+    return read_annotation(text.strip()) if _PUBLISHED.fullmatch(text.strip()) else read_links(text)
 
 
 def _bounded(field: YamlField, what: str) -> str:

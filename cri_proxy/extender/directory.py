@@ -15,7 +15,6 @@ from policies.links.matrix import LinkError
 
 # The name of a node is a DNS subdomain (RFC 1123), so that it is a file name, and none with a dot in front.
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_WORD: Final = re.compile(r"v\d+\.\S*")
 _DIALECT: Final = Dialect(max_bytes=1 << 20, max_depth=20, max_nodes=100_000)
 
 
@@ -73,11 +72,9 @@ class LinkDirectory:
 
 
 def _read(path: Path) -> FileWord:
-    """Return the word of a file that has it, or of one with a matrix in a form of ``cri-proxy gpu``."""
+    """Return the word of a file with a matrix in a form of ``cri-proxy gpu``, which the word itself is too."""
     try:
         text = YamlField.read_text(str(path), _DIALECT.max_bytes)
-        if _WORD.fullmatch(text.strip()):
-            return FileWord(text.strip())
         roots = list(YamlField.documents(as_link_document(text), str(path), _DIALECT))
         if len(roots) != 1:
             return FileWord(problem=f"{path}: {len(roots)} documents; expected the one of the node")

@@ -33,9 +33,11 @@ def test_a_text_is_a_document() -> None:
         '{"options": {}, "nvlink": [["X", "2"], ["2", "X"]]}',
         "text: |\n  GPU0 GPU1\n  GPU0 X NV2\n  GPU1 NV2 X",
         '{"text": "GPU0 GPU1\\nGPU0 X NV2\\nGPU1 NV2 X"}',
+        "text: v1.0t1.ux2.v2",
+        "v1.0t1.ux2.v2\n",
     ],
 )
-def test_yaml_has_matrices_or_a_text(text: str) -> None:
+def test_a_file_has_matrices_a_text_or_a_published_word(text: str) -> None:
     (found,) = documents(text)
     assert (found.indices, found.link(0, 1)) == (frozenset({0, 1}), Link(2))
 
@@ -67,6 +69,8 @@ def test_every_gpu_of_the_story_has_six_links() -> None:
         ),
         ("GPU0 GPU1\nGPU0 X NV2\nGPU1 NV1 X", "topo:3: column 6: NV1: GPU1 to GPU0, and NV2 back; expected the same"),
         ("what: [ever", "topo:1: GPU0: no such column; expected the text that nvidia-smi topo -m prints"),
+        ("v1.0t1.ux2.q", "topo:1: 'q': expected links at character 1 of them"),
+        ("v9.0t1", "topo:1: 'v9': expected the version v1"),
         ("options: {}", "topo:1: give nvlink: and pcie: (one may be missing), or text:, and not both"),
         ("nvlink: [[X]]\ntext: a", "topo:1: give nvlink: and pcie:"),
         ("nvlinks: [[X]]\npcie: [[X]]", "topo:1: the document: unknown key 'nvlinks'; did you mean 'nvlink'?"),
