@@ -167,16 +167,17 @@ def hints(config: Config) -> tuple[str, ...]:
 
 def with_cost_files(report: ConfigReport, options: CostOptions) -> ConfigReport:
     """Return the report with what the cost files of this node list, and what is wrong with them."""
-    from cri_proxy.costs.directory import read_directory
     from cri_proxy.costs.merge import merge
-    from cri_proxy.costs.words import listed_text, silent_text, where_text
+    from cri_proxy.costs.words import listed_text, silent_text
+    from cri_proxy.node_files.directory import read_directory
+    from cri_proxy.node_files.file_state import where_text
 
     if not options.directory:
         return report
     found = read_directory(Path(options.directory))
     costs = merge(found, {}, options.normalize, options.missing)
     problems = [f"{found.path}: {found.problem}"] if found.problem else []
-    problems += [f"{where_text(found.path, file)}: {file.problem}" for file in costs.files if file.problem]
+    problems += [f"{where_text(found, file)}: {file.problem}" for file in costs.files if file.problem]
     silent = silent_text(costs.inventory)
     return replace(
         report,

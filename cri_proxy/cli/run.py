@@ -26,9 +26,10 @@ cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --
 
 _HELPERS_CODE: Final = (
     "cri_proxy.config.last_known_good",
-    "cri_proxy.costs.directory",
+    "cri_proxy.node_files.directory",
     "cri_proxy.costs.merge",
-    "cri_proxy.costs.last_good",
+    "cri_proxy.node_files.last_good",
+    "cri_proxy.inventory.merge",
     "cri_proxy.cri.cdi.resolve",
     "cri_proxy.cri.cdi.variables",
     "cri_proxy.cri.device_locality",

@@ -11,7 +11,7 @@ from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, optional_period_seconds, options_of
-from cri_proxy.config.option_groups import CostOptions, LogOptions, ThreadCountOptions, TopologyManager
+from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
 from policies.options import Option, PolicyOptions
@@ -90,6 +90,7 @@ class Config:
     policy_options: tuple[PolicyOptions, ...] = tuple(policy.options() for policy in _WITH_OPTIONS)
     topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()  # noqa: RUF009 - frozen
     costs: Annotated[CostOptions, Option("costs", "")] = CostOptions()  # noqa: RUF009 - frozen
+    devices: Annotated[DeviceOptions, Option("devices", "")] = DeviceOptions()  # noqa: RUF009 - frozen
     memory_kinds: Annotated[
         tuple[NodeMemory, ...],
         Option(

@@ -125,3 +125,22 @@ class CostOptions:
             "becomes 100; global: the largest of all does; none: the numbers that were written",
         ),
     ] = Normalize.PER_TYPE_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """The inventory of devices that containers get by their place to each other."""
+
+    inventory: Annotated[
+        str,
+        Option(
+            "inventory",
+            "The file that lists GPUs, NICs and other devices, as docs/devices.md says it; '' for none",
+            values="a file, or `''`",
+            read=addresses.optional_directory,
+        ),
+    ] = ""
+    scan: Annotated[
+        bool,
+        Option("scan", "Give out the GPUs, NICs and accelerators that are found on PCI too, beside those of the file"),
+    ] = False

@@ -6,12 +6,12 @@ A file says of its own devices what they cost to reach. Devices are those that s
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.cost_file import read_costs
-from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
+from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
+from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES, Inventory
@@ -27,25 +27,6 @@ _DIALECT: Final = Dialect(MAX_FILE_BYTES, max_depth=8, max_nodes=200_000, has_al
 _KEYS: Final = ("costs", "present")
 # Those of a file for ``cri-proxy select``, which mean nothing here.
 _QUESTION: Final = ("request", "busy", "must", "options")
-EMPTY: Final = "is empty: it is being written, or the disk is full; write {} if it lists nothing"
-
-
-class FileState(StrEnum):
-    """What counts of a file: its present content, its last good one, or nothing."""
-
-    IN_FORCE = "in_force"
-    KEPT = "kept"
-    REJECTED = "rejected"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedFile:
-    """A file, and why its present content is not in force ('' = it is), with the line (0 = unknown)."""
-
-    name: str
-    state: FileState
-    problem: str = ""
-    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +46,7 @@ class _Problem:
 
 
 def merge(
-    found: CostDirectory,
+    found: FoundFiles,
     kept: Mapping[str, str],
     normalize: Normalize = Normalize.NONE,
     missing: Missing = Missing.ZERO,
@@ -76,8 +57,8 @@ def merge(
     brought the disagreement is at fault. While the directory cannot be read, what was in force stays.
     """
     if found.problem:
-        files = tuple(CostFile(name, kept[name]) for name in sorted(kept))
-        merged = merge(CostDirectory(found.path, files), kept, normalize, missing)
+        files = tuple(TextFile(name, kept[name]) for name in sorted(kept))
+        merged = merge(FoundFiles(found.path, files), kept, normalize, missing)
         states = (replace(f, state=FileState.KEPT) if f.state is FileState.IN_FORCE else f for f in merged.files)
         return replace(merged, files=tuple(states))
     return _CostMerge(found, kept).merged(normalize, missing)
@@ -86,7 +67,7 @@ def merge(
 class _CostMerge:
     """The work of ``merge``: which content of each file counts, and why not its present one."""
 
-    def __init__(self, found: CostDirectory, kept: Mapping[str, str]) -> None:
+    def __init__(self, found: FoundFiles, kept: Mapping[str, str]) -> None:
         self._found = found
         self._kept = kept
         self._settled: dict[str, CostListing] = {}
@@ -128,21 +109,12 @@ class _CostMerge:
         if not isinstance(before, _Problem):
             self._settled[name] = before
 
-    def _judged(self, file: CostFile) -> JudgedFile:
+    def _judged(self, file: TextFile) -> JudgedFile:
         problem = self._problems.get(file.name)
         if problem is None:
             return JudgedFile(file.name, FileState.IN_FORCE)
         state = FileState.KEPT if file.name in self._settled else FileState.REJECTED
         return JudgedFile(file.name, state, problem.text, problem.line)
-
-
-def texts_in_force(found: CostDirectory, kept: Mapping[str, str], merged: MergedCosts) -> dict[str, str]:
-    """Return the text that counts of each file: what ``kept`` is to be from now on."""
-    present = {file.name: file.text for file in found.files}
-    if found.problem:
-        present = dict(kept)
-    sources = {FileState.IN_FORCE: present, FileState.KEPT: kept}
-    return {file.name: sources[file.state][file.name] for file in merged.files if file.state in sources}
 
 
 def _listing_of(name: str, text: str) -> CostListing | _Problem:

@@ -1,33 +1,17 @@
 """What is said of cost files to operators: where a problem is, what the files list, which devices say nothing. Pure."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
-from cri_proxy.costs.directory import CostDirectory
-from cri_proxy.costs.merge import FileState, JudgedFile, MergedCosts
+from cri_proxy.costs.merge import MergedCosts
+from cri_proxy.node_files.directory import FoundFiles
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 
 _SHOWN: Final = 5
 
 
-def where_text(directory: Path, file: JudgedFile) -> str:
-    """Return the path of a file, with the line of its problem where that is known.
-
-    >>> where_text(Path("/d"), JudgedFile("a.yaml", FileState.KEPT, "not YAML", 3))
-    '/d/a.yaml:3'
-    """
-    return f"{directory / file.name}:{file.line}" if file.line else str(directory / file.name)
-
-
-def problem_text(directory: Path, file: JudgedFile) -> str:
-    """Return which file cannot be used, why, and what counts of it instead."""
-    stays = "its last good content stays in force" if file.state is FileState.KEPT else "nothing of it is in force"
-    return f"{where_text(directory, file)}: {file.problem}; {stays}"
-
-
-def listed_text(found: CostDirectory, costs: MergedCosts) -> str:
+def listed_text(found: FoundFiles, costs: MergedCosts) -> str:
     """Return how many files there are, and how many devices of each type they list; '' without files."""
     if not costs.files:
         return ""

@@ -8,21 +8,26 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.model import Config
+from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.config.resolve import available_now, policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back
-from cri_proxy.costs.directory import CostDirectory
 from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
+from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
+from cri_proxy.inventory.merge import with_scanned
+from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.logs import Log
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_inventory
+from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices, use_inventory
 from cri_proxy.node.status.view import ConfigInForce
+from cri_proxy.node_files.directory import FoundFiles
 from policies.builder import build_policy
 from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
@@ -71,28 +76,45 @@ class Built:
     warnings: tuple[str, ...]
 
 
-def build(config: Config, machine: Machine, root: Path, inventory: Inventory = NO_DEVICES) -> Built:
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """What the files of a node say of its devices: those of cost files, and those of the inventory file."""
+
+    costs: Inventory = NO_DEVICES
+    listed: DeviceInventory = EMPTY_INVENTORY
+
+
+NOTHING_FOUND = NodeDevices()
+
+
+def inventory_in_force(options: DeviceOptions, machine: Machine, listed: DeviceInventory) -> DeviceInventory:
+    """Return the devices of the inventory file, and those of a scan of this machine's PCI where that is wanted."""
+    return with_scanned(listed, inventory_of(machine)) if options.scan else listed
+
+
+def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
     """Resolve it for this machine and these devices; cgroups are read below ``root``.
 
     Raises ConfigError, PolicyBaseError.
     """
     resolved = policy_options(config, machine, root)
-    policy = build_policy(config.policy, resolved.machine, resolved.options, inventory)
+    inventory = inventory_in_force(config.devices, machine, devices.listed)
+    policy = build_policy(config.policy, resolved.machine, resolved.options, devices.costs, inventory)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
-def build_anyway(config: Config, machine: Machine, root: Path, inventory: Inventory = NO_DEVICES) -> Built:
+def build_anyway(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
     """Resolve it for a machine that has changed: other CPUs replace reserved ones that went away.
 
     Raises as ``build`` does when that does not help.
     """
     try:
-        return build(config, machine, root, inventory)
+        return build(config, machine, root, devices)
     except ConfigError as error:
         reduced = _with_fewer_reserved(config, machine, root)
         if reduced is None:
             raise
-        built = build(reduced, machine, root, inventory)
+        built = build(reduced, machine, root, devices)
         note = f"{error.key}: {error.problem}; reserved instead: {reduced.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
 
@@ -148,8 +170,8 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 class Applier:
     """Apply a changed configuration, machine or inventory; ``reader_of`` makes the reader of messages for the former.
 
-    ``costs`` are the cost files. ``lock`` keeps changes apart: worked out at the same time, the later of two would undo
-    half of the earlier one.
+    ``costs`` are the cost files, ``listed`` the inventory file. ``lock`` keeps changes apart: worked out at the
+    same time, the later of two would undo half of the earlier one.
     """
 
     node: Node
@@ -157,6 +179,7 @@ class Applier:
     in_force: ConfigInForce
     reader_of: Callable[[Built], Reader]
     costs: CostFiles | NoCostFiles = field(default_factory=NoCostFiles)
+    listed: InventoryFile | NoInventoryFile = field(default_factory=NoInventoryFile)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
@@ -178,7 +201,7 @@ class Applier:
             before = self.node.context.ledger.policy.machine
             try:
                 machine = await asyncio.to_thread(host.discover)
-                devices = self.costs.inventory
+                devices = NodeDevices(self.costs.inventory, self.listed.listed)
                 built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root, devices)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
@@ -193,42 +216,53 @@ class Applier:
         against a configuration whose CPU options are unchanged.
         """
         async with self.lock:
-            read = await self.costs.read(config.costs)
-            built = await self._build(host, config, read.inventory)
+            read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
+            built = await self._build(host, config, NodeDevices(read.said.inventory, listed.said.inventory))
             if isinstance(built, str):
                 return built
             problem = await self.change(built, said, must_fit=True)
             if not problem:
                 self.costs.use(read)
+                self.listed.use(listed)
             return problem
 
-    async def take_costs(self, found: CostDirectory, is_asked: bool) -> None:
+    async def take_costs(self, found: FoundFiles, is_asked: bool) -> None:
         """Let new containers choose among the devices that these cost files list; no grant changes."""
         async with self.lock:
             options = self.in_force.config.costs
             read = await self.costs.merged(found, options) if found.path == Path(options.directory) else None
             read = read or await self.costs.read(options)  # the configuration names another directory since
-            if read.inventory != self.costs.inventory:
-                use_inventory(self.node, read.inventory)
+            if read.said.inventory != self.costs.inventory:
+                use_inventory(self.node, read.said.inventory)
             self.costs.use(read, is_asked=is_asked)
+
+    async def take_inventory(self, found: FoundFiles, is_asked: bool) -> None:
+        """Let new containers choose among the devices that this inventory file lists; no grant changes."""
+        async with self.lock:
+            options = self.in_force.config.devices
+            read = await self.listed.merged(found, options) if found.path == Path(options.inventory) else None
+            read = read or await self.listed.read(options)  # the configuration names another file since
+            machine = self.node.context.ledger.policy.machine
+            use_devices(self.node, inventory_in_force(options, machine, read.said.inventory))
+            self.listed.use(read, is_asked=is_asked)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
-            read = await self.costs.read(config.costs)
-            built = await self._build(host, config, read.inventory)
+            read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
+            built = await self._build(host, config, NodeDevices(read.said.inventory, listed.said.inventory))
             if isinstance(built, str):
                 return Planned(built, ())
             return await plan(self.node, built.policy, NodeRules.of(built.config))
 
-    async def _build(self, host: Host, config: Config, inventory: Inventory) -> Built | str:
+    async def _build(self, host: Host, config: Config, devices: NodeDevices) -> Built | str:
         """Resolve it for the machine as found last, or return why that fails."""
         old = self.in_force.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway
         try:
             machine = await asyncio.to_thread(host.machine)
-            return await asyncio.to_thread(make, config, machine, host.cgroup_root, inventory)
+            return await asyncio.to_thread(make, config, machine, host.cgroup_root, devices)
         except ConfigError as error:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:

@@ -17,8 +17,9 @@ from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.config.topology import topology_options
 from cri_proxy.cri.annotations.cache import AnnotationCache
-from cri_proxy.daemon.apply import Applier, Built, Host, build_start
+from cri_proxy.daemon.apply import Applier, Built, Host, build_start, inventory_in_force
 from cri_proxy.daemon.cost_files import CostFiles
+from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
@@ -41,6 +42,7 @@ from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
+from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import CdiView, ConfigurationView, CostFilesView, HealthPart
 from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.relay.traffic import Traffic
@@ -108,23 +110,12 @@ class Engine:
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
         closing.callback(files.close)
-        costs = CostFiles(config.costs, files.of_host, clock=self._clock, journal=self.journal)
-        store, _ = await asyncio.gather(self._open_store(closing), costs.begin(settings.state_dir))
+        store, (costs, listed) = await asyncio.gather(self._open_store(closing), self._device_files(files.of_host))
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
-        environment = Environment(
-            channel,
-            store,
-            self._clock,
-            self.journal,
-            config.annotation_domains,
-            files_root=settings.state_dir / DIRECTORY,
-            kubelet_root=Path(config.kubelet_root),
-            cpusets=Cgroups(self._host.cgroup_root),
-            writes=InotifyWrites,
-            files=files.of_host,
-        )
-        policy = self._built.policy.with_inventory(costs.inventory)
+        environment = self._environment(channel, store, files.of_host)
+        inventory = inventory_in_force(config.devices, self._built.machine, listed.listed)
+        policy = self._built.policy.with_inventory(costs.inventory).with_devices(inventory)
         node = build_node(policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
         if store.problem:
@@ -134,7 +125,7 @@ class Engine:
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
-        applier = Applier(node, interceptor, in_force, reader_of, costs)
+        applier = Applier(node, interceptor, in_force, reader_of, costs, listed)
         watchers = Watchers(settings, applier, self._host, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
         lag = LoopLag(asyncio.get_running_loop())
@@ -142,11 +133,45 @@ class Engine:
         closing.callback(lag.stop)
         reservation = self._reservation(node, files.of_host)
         around = LiveDaemonStatus(
-            node, channel, watchers, costs, reservation, http, files, lag, traffic, socket_problem, settings.relay
+            node,
+            channel,
+            watchers,
+            costs,
+            listed,
+            reservation,
+            http,
+            files,
+            lag,
+            traffic,
+            socket_problem,
+            settings.relay,
         )
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
+
+    async def _device_files(self, files: FileWorkers) -> tuple[CostFiles, InventoryFile]:
+        """Return cost files and inventory file as they are now, or were when they were last good."""
+        settings, config = self.settings, self.settings.config
+        costs = CostFiles(config.costs, files, clock=self._clock, journal=self.journal)
+        listed = InventoryFile(config.devices, files, clock=self._clock, journal=self.journal)
+        await asyncio.gather(costs.begin(settings.state_dir), listed.begin(settings.state_dir))
+        return costs, listed
+
+    def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
+        settings = self.settings
+        return Environment(
+            channel,
+            store,
+            self._clock,
+            self.journal,
+            settings.config.annotation_domains,
+            files_root=settings.state_dir / DIRECTORY,
+            kubelet_root=Path(settings.config.kubelet_root),
+            cpusets=Cgroups(self._host.cgroup_root),
+            writes=InotifyWrites,
+            files=files,
+        )
 
     async def _open_store(self, closing: AsyncExitStack) -> Store:
         path = self.settings.state_dir / _STORE
@@ -290,6 +315,7 @@ class LiveDaemonStatus(DaemonStatus):
     channel: RuntimeClient
     watchers: Watchers
     cost_files: CostFiles
+    inventory_file: InventoryFile
     reservation: ReservationWatch
     http: HttpAddress
     files: HostFiles
@@ -328,7 +354,11 @@ class LiveDaemonStatus(DaemonStatus):
         known = self.node.runtime_cdi
         return CdiView(known.way.value, self.node.coordinator.rules.cdi, known.text(), known.problems())
 
+    def inventory(self) -> InventoryFileView:
+        """Return the state of the inventory file."""
+        return self.inventory_file.view()
+
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""
-        parts = (self.lag, self.http, self.files, self.watchers, self.cost_files, self.reservation)
+        parts = (self.lag, self.http, self.files, self.watchers, self.cost_files, self.inventory_file, self.reservation)
         return tuple(warning for part in parts for warning in part.warnings())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
@@ -10,22 +11,26 @@ from cri_proxy.config.files.location import FixedSource, Source
 from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.model import Config
+from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings
-from cri_proxy.costs.directory import CostDirectory
-from cri_proxy.costs.last_good import KeptCosts, save_costs
+from cri_proxy.costs.merge import MergedCosts
 from cri_proxy.daemon.apply import Applier, Host
-from cri_proxy.daemon.cost_files import POLL_SECONDS as COST_POLL_SECONDS
-from cri_proxy.daemon.cost_files import CostFiles, CostPlace, NoCostFiles
+from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
+from cri_proxy.daemon.file_reload import FilesWatcher, WatchedPlace
+from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
 from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileCalls
+from cri_proxy.inventory.merge import ListedDevices
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
+from cri_proxy.node_files.last_good import KeptTexts, save_costs, save_inventory
 from cri_proxy.state.decisions import PinningChange, name_of
 from sysfs.discover import Fingerprint
 
+AnyFilesWatcher = FilesWatcher[CostOptions, MergedCosts] | FilesWatcher[DeviceOptions, ListedDevices]
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
 POLL_SECONDS = 5.0
 # A machine is applied once two reads so far apart agree: CPUs are taken offline one by one.
@@ -116,15 +121,7 @@ class Watchers:
         self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
         self.watch: Watch[Source] = Watch(OnThreads(place), settings.source, self.reloader.take, clock=clock)
-        self.cost_watch = _cost_watch(applier, files, clock)
-        self._last_good_costs: LastGoodWriter[KeptCosts] = LastGoodWriter(
-            settings.state_dir,
-            save_costs,
-            event=events.COST_FILES_NOT_KEPT,
-            tasks=applier.node.background,
-            journal=journal,
-            files=files,
-        )
+        self._of_files = tuple(_files_watchers(settings, applier, files, clock))
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
             lambda: applier.take_machine(host, lambda: self.reloader.file_warnings),
@@ -138,6 +135,11 @@ class Watchers:
         """The cost files that are watched."""
         return self._applier.costs
 
+    @property
+    def listed(self) -> InventoryFile | NoInventoryFile:
+        """The inventory file that is watched."""
+        return self._applier.listed
+
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator, one sentence each."""
         late = f"changes of the configuration are found by polling only: {self.watch.problem}"
@@ -148,21 +150,14 @@ class Watchers:
             *self.reloader.warnings(),
             *((late,) if self.watch.problem else ()),
             *((said,) if unsaved else ()),
-            *self._cost_warnings(),
+            *(warning for each in self._of_files for warning in each.warnings()),
         )
 
-    def _cost_warnings(self) -> Iterator[str]:
-        watch, unsaved = self.cost_watch, self._last_good_costs.problem
-        if watch is not None and watch.problem:
-            yield f"changes of the cost files are found by polling only, every minute: {watch.problem}"
-        if unsaved:
-            yield f"a start with a bad cost file would not find its last good content: {unsaved}"
-
     def reload(self) -> None:
-        """Apply configuration and cost files as they are now, changed or not."""
+        """Apply configuration, cost files and inventory as they are now, changed or not."""
         self.watch.ask()
-        if self.cost_watch is not None:
-            self.cost_watch.ask()
+        for each in self._of_files:
+            each.watch.ask()
 
     def follow(self) -> None:
         """Watch from now on, in the node's background."""
@@ -173,21 +168,8 @@ class Watchers:
         if self._settings.location is not None:
             self._last_known_good.keep(self.reloader.in_force)
             node.keep_doing(self.watch.poll, "configuration poll")
-        costs, watch = self._applier.costs, self.cost_watch
-        if isinstance(costs, CostFiles) and watch is not None:
-            costs.keep = self._last_good_costs.keep
-            costs.keep(costs.kept)
-            node.keep_doing(lambda: watch.watch(Inotify(watch.notice)), "cost files")
-            node.keep_doing(lambda: self._poll_costs(costs, watch), "cost files poll")
-
-    async def _poll_costs(self, costs: CostFiles, watch: Watch[CostDirectory]) -> None:
-        """Look at the cost files now and then, until cancelled; merge them again where that failed."""
-        while True:
-            await self._clock.sleep(COST_POLL_SECONDS)
-            if costs.is_merged:
-                watch.notice()
-            else:
-                watch.ask()
+        for each in self._of_files:
+            each.follow(node)
 
     async def plan(self, text: str, group: str) -> PlanView:
         """Return what this text in the configuration's file would change; nothing changes yet."""
@@ -203,15 +185,27 @@ class Watchers:
         problem = await self._applier.take_config(self._host, config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
-            if self.cost_watch is not None:
-                self.cost_watch.notice()  # in another directory perhaps
+            for each in self._of_files:
+                each.watch.notice()  # at another path perhaps
         return problem
 
 
-def _cost_watch(applier: Applier, files: FileCalls, clock: Clock) -> Watch[CostDirectory] | None:
-    """Return the watch of the cost files; None where none are read."""
-    costs = applier.costs
-    if not isinstance(costs, CostFiles):
-        return None
-    place = CostPlace(costs, files, lambda: applier.in_force.config.costs)
-    return Watch(place, costs.found, applier.take_costs, clock=clock)
+def _files_watchers(settings: Settings, applier: Applier, files: FileCalls, clock: Clock) -> Iterator[AnyFilesWatcher]:
+    """Yield the watchers of the cost files and of the inventory file, where these are read."""
+    node = applier.node
+
+    def saved(save: Callable[[Path, KeptTexts], None], event: str) -> LastGoodWriter[KeptTexts]:
+        journal = node.context.journal
+        return LastGoodWriter(
+            settings.state_dir, save, event=event, tasks=node.background, journal=journal, files=files
+        )
+
+    costs, listed = applier.costs, applier.listed
+    if isinstance(costs, CostFiles):
+        costs_at = WatchedPlace(costs, lambda: applier.in_force.config.costs)
+        watch = Watch(costs_at, costs.found, applier.take_costs, clock=clock)
+        yield FilesWatcher(costs, watch, saved(save_costs, costs.kind.not_kept), clock=clock)
+    if isinstance(listed, InventoryFile):
+        listed_at = WatchedPlace(listed, lambda: applier.in_force.config.devices)
+        watch = Watch(listed_at, listed.found, applier.take_inventory, clock=clock)
+        yield FilesWatcher(listed, watch, saved(save_inventory, listed.kind.not_kept), clock=clock)

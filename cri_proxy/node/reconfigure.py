@@ -18,6 +18,7 @@ from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Reinstated
 from policies.costs.inventory import Inventory
+from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.
@@ -79,6 +80,13 @@ def use_inventory(node: Node, inventory: Inventory) -> None:
     """Let new containers choose among these devices. No grant changes: what containers hold stays theirs."""
     ledger = node.context.ledger
     ledger.use_policy(ledger.policy.with_inventory(inventory), ledger.allocations)
+
+
+def use_devices(node: Node, devices: DeviceInventory) -> None:
+    """Let new containers choose in this inventory. No grant changes either."""
+    ledger = node.context.ledger
+    if devices != ledger.policy.devices:
+        ledger.use_policy(ledger.policy.with_devices(devices), ledger.allocations)
 
 
 async def _report(node: Node, before: Allocations, result: Reinstated, refused: Mapping[ContainerKey, str]) -> None:

@@ -21,7 +21,7 @@ from cri_proxy.config.topology import topology_options
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.daemon.apply import Applier, Built, build, build_anyway
+from cri_proxy.daemon.apply import Applier, Built, NodeDevices, build, build_anyway, inventory_in_force
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -29,7 +29,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
-from cri_proxy.node.reconfigure import use_inventory
+from cri_proxy.node.reconfigure import use_devices, use_inventory
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -41,6 +41,7 @@ from cri_proxy.simulate.scenario.costs import inventory_of
 from cri_proxy.simulate.scenario.devices import DeviceLocator
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.state.memory_store import MemoryStore
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
@@ -107,19 +108,21 @@ class SimulatedNode:
         *,
         offline: CpuSet = NONE,
         costs: CostText | None = None,
+        listed: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
         """Build it; ``clock`` None: a deterministic one. ``offline`` CPUs of the machine are offline at first.
 
-        ``costs`` are those of devices. Raises ConfigError and PolicyBaseError for options that are wrong on this
-        machine, ScenarioError for costs that cannot be used.
+        ``costs`` are those of devices, ``listed`` is the inventory. Raises ConfigError and PolicyBaseError for options
+        that are wrong on this machine, ScenarioError for costs that cannot be used.
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
         self.devices = DeviceLocator(self.machine)
         self._options = options
         self._costs = costs
+        self._listed = listed
         config = read_config(options)
-        self._built = build(config, self.machine, NO_ROOT, inventory_of(costs, config.costs))
+        self._built = build(config, self.machine, NO_ROOT, NodeDevices(inventory_of(costs, config.costs), listed))
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
@@ -218,7 +221,8 @@ class SimulatedNode:
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
         try:
-            built = build_anyway(self._built.config, self.machine, NO_ROOT, self._built.policy.inventory)
+            found = NodeDevices(self._built.policy.inventory, self._listed)
+            built = build_anyway(self._built.config, self.machine, NO_ROOT, found)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
         return await self._put_in_force(built, must_fit=False)
@@ -228,7 +232,9 @@ class SimulatedNode:
         options = merged(self._options, change)
         try:
             config = read_config(options)
-            built = build(config, self.machine, NO_ROOT, inventory_of(self._costs, config.costs))
+            built = build(
+                config, self.machine, NO_ROOT, NodeDevices(inventory_of(self._costs, config.costs), self._listed)
+            )
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
@@ -244,6 +250,14 @@ class SimulatedNode:
         self._built = replace(self._built, policy=self._built.policy.with_inventory(inventory))
         if self._is_serving:
             use_inventory(self.node, inventory)
+
+    def use_listed(self, listed: DeviceInventory) -> None:
+        """Let new containers choose in this inventory."""
+        self._listed = listed
+        inventory = inventory_in_force(self._built.config.devices, self.machine, listed)
+        self._built = replace(self._built, policy=self._built.policy.with_devices(inventory))
+        if self._is_serving:
+            use_devices(self.node, inventory)
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
         """Apply what was built; return '' or why not. While the proxy is stopped, its next start uses it."""

@@ -15,8 +15,9 @@ from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.costs.cost_file import read_costs
-from cri_proxy.costs.directory import CostDirectory, CostFile
-from cri_proxy.costs.merge import FileState, merge, texts_in_force
+from cri_proxy.costs.merge import merge
+from cri_proxy.node_files.directory import FoundFiles, TextFile
+from cri_proxy.node_files.file_state import FileState, texts_in_force
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError
 from policies.costs.table import CostTable, Normalize, compile_costs
@@ -69,14 +70,14 @@ def cost_listing(data: bytes) -> None:
 
 def cost_files(data: bytes) -> None:
     """A file of any content beside one that is in force: that one stays, and what it lists; nothing is raised."""
-    found = CostDirectory(Path("/d"), (CostFile("a.yaml", text_of(data)), CostFile("b.yaml", NICS)))
+    found = FoundFiles(Path("/d"), (TextFile("a.yaml", text_of(data)), TextFile("b.yaml", NICS)))
     merged = merge(found, {"b.yaml": NICS}, Normalize.PER_TYPE_MAX)
     states = {file.name: file.state for file in merged.files}
     assert states["b.yaml"] is FileState.IN_FORCE
     assert "b.com/nic/nic0" in merged.inventory.devices["b.com/nic"]
     for file in merged.files:
         assert (file.state is FileState.IN_FORCE) == (not file.problem)
-    again = merge(found, texts_in_force(found, {"b.yaml": NICS}, merged), Normalize.PER_TYPE_MAX)
+    again = merge(found, texts_in_force(found, {"b.yaml": NICS}, merged.files), Normalize.PER_TYPE_MAX)
     assert again.inventory == merged.inventory
 
 

@@ -12,11 +12,11 @@ from typing import Final, TypeVar
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.config.files.inotify import Lookups
 from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
-from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
 from cri_proxy.costs.merge import merge
 from cri_proxy.inventory.file import read_inventory_file
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.table import CostTable
 from policies.devices.model import DeviceInventory
@@ -149,7 +149,7 @@ def _links_of(path: Path) -> LinkMatrix:
 def _costs_of(path: Path) -> CostTable:
     """Return what a cost file of the node says (docs/costs.md). Raises DocumentError."""
     text = YamlField.read_text(_file_name(path), MAX_FILE_BYTES)
-    merged = merge(CostDirectory(path.parent, (CostFile(path.name, text),)), {})
+    merged = merge(FoundFiles(path.parent, (TextFile(path.name, text),)), {})
     for file in merged.files:
         if file.problem:
             raise DocumentError(str(path), file.line, file.problem)

@@ -33,6 +33,7 @@ _ROUTINE: Final = frozenset(
         events.CONFIG_RELOADED,
         events.COST_FILES_RELOADED,
         events.ESCAPED,
+        events.INVENTORY_RELOADED,
         events.MACHINE_CHANGED,
         events.NOTIFIED,
         events.POD_RESOURCES_AWAY,

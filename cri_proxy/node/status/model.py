@@ -7,6 +7,7 @@ from typing import Protocol, Self
 from cri_proxy.codec import FLAT
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
+from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView
 from cri_proxy.state.decisions import DecisionRecord, PinningChange
 from cri_proxy.steps import Steps
 from policies.alignment import TopologyOptions
@@ -248,7 +249,7 @@ class StatusView:
     ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
     containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
     configuration says of topology hints; a pod's annotations may say otherwise for its containers.
-    ``devices`` are by type.
+    ``devices`` are those of cost files by type, ``inventory`` the others one by one.
     """
 
     node: str
@@ -265,6 +266,8 @@ class StatusView:
     devices: tuple[DeviceUseView, ...] = ()
     costs: CostFilesView | None = None
     cdi: CdiView | None = None
+    inventory_file: InventoryFileView | None = None
+    inventory: tuple[InventoryDeviceView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from cri_proxy.node.status.explain import (
     resolved,
 )
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
+from cri_proxy.node.status.inventory import InventoryFileView, inventory_views
 from cri_proxy.node.status.model import (
     CdiView,
     ConfigurationView,
@@ -93,6 +94,10 @@ class DaemonStatus:
         """Return how containers get CDI devices; None without a runtime that runs containers."""
         return None
 
+    def inventory(self) -> InventoryFileView | None:
+        """Return where the inventory file stands; None where none is watched."""
+        return None
+
     def warnings(self) -> tuple[str, ...]:
         """Return what an operator should know now, one sentence each."""
         return ()
@@ -156,6 +161,7 @@ class NodeView:
             topology=topology_options(self._in_force.config.topology_manager),
             costs=self._daemon.costs(),
             cdi=self._daemon.cdi(),
+            inventory_file=self._daemon.inventory(),
         )
         yield
         moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
@@ -163,6 +169,7 @@ class NodeView:
         memory = memory_views(policy.machine, ledger.allocations.grants)
         yield
         devices = device_views(policy.inventory, ledger.allocations.grants)
+        inventory = inventory_views(policy.devices, ledger.allocations.grants)
         containers: list[ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
@@ -173,9 +180,8 @@ class NodeView:
         yield
         broken = violations(containers, escaped, kept_elsewhere)
         warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
-        return replace(
-            view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings, devices=devices
-        )
+        shown = replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
+        return replace(shown, devices=devices, inventory=inventory)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

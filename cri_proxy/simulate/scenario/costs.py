@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from cri_proxy.config.option_groups import CostOptions
-from cri_proxy.costs.directory import MAX_FILE_BYTES, CostDirectory, CostFile
 from cri_proxy.costs.merge import merge
+from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import CostText
@@ -25,7 +25,7 @@ def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
     if costs is None:
         return NO_DEVICES
     path = Path(costs.source)
-    found = CostDirectory(path.parent, (CostFile(path.name, costs.text),))
+    found = FoundFiles(path.parent, (TextFile(path.name, costs.text),))
     merged = merge(found, {}, options.normalize, options.missing)
     (file,) = merged.files
     if file.problem:

@@ -43,6 +43,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "nodeName": ("", "worker-7"),
     "nodeGroup": ("", "rt"),
     "costs.dir": ("", "/etc/costs"),
+    "devices.inventory": ("", "/etc/devices.yaml"),
 }
 
 

@@ -1,8 +1,11 @@
 """Options that stand together under one key of the configuration."""
 
+import pytest
+
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.option_groups import CostOptions, LogOptions, ThreadCountOptions, TopologyManager
+from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
+from cri_proxy.errors import ConfigError
 
 
 def test_a_group_that_is_not_named_has_its_defaults() -> None:
@@ -14,3 +17,15 @@ def test_a_group_that_is_not_named_has_its_defaults() -> None:
 def test_one_option_of_a_group_leaves_the_others_at_their_defaults() -> None:
     log = parse_config("log: {level: debug}").log
     assert (log.level, log.format) == ("debug", LogOptions().format)
+
+
+def test_no_inventory_is_read_unless_one_is_named() -> None:
+    assert parse_config("{}").devices == DeviceOptions("", scan=False)
+    assert parse_config("devices: {inventory: /etc/cri-proxy/devices.yaml, scan: true}").devices == DeviceOptions(
+        "/etc/cri-proxy/devices.yaml", scan=True
+    )
+
+
+def test_a_relative_path_is_refused_with_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"devices\.inventory"):
+        parse_config("devices: {inventory: devices.yaml}")

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.costs import merge as module
-from cri_proxy.costs.directory import CostDirectory, CostFile
-from cri_proxy.costs.merge import EMPTY, FileState, JudgedFile, MergedCosts, merge, texts_in_force
+from cri_proxy.costs.merge import MergedCosts, merge
+from cri_proxy.node_files.directory import FoundFiles, TextFile
+from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, texts_in_force
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 from policies.costs.table import Normalize
@@ -15,8 +16,8 @@ GPUS = "a.com/gpu/gpu0-1:\n  - 10:\n    - cpu/cpu0-3\n  - 30\n    - b.com/nic/ni
 NICS = "b.com/nic/nic0: {5: [cpu/cpu0-3]}\n"
 
 
-def directory(texts: Mapping[str, str]) -> CostDirectory:
-    return CostDirectory(HERE, tuple(CostFile(name, texts[name]) for name in sorted(texts)))
+def directory(texts: Mapping[str, str]) -> FoundFiles:
+    return FoundFiles(HERE, tuple(TextFile(name, texts[name]) for name in sorted(texts)))
 
 
 def states(merged: MergedCosts) -> dict[str, str]:
@@ -107,10 +108,10 @@ def test_the_braces_say_that_a_file_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [CostFile("g.yaml", "a: ["), CostFile("g.yaml", "", "is not a regular file: remove it")]
+    "found", [TextFile("g.yaml", "a: ["), TextFile("g.yaml", "", "is not a regular file: remove it")]
 )
-def test_a_bad_file_keeps_its_last_good_content(found: CostFile) -> None:
-    merged = merge(CostDirectory(HERE, (found, CostFile("n.yaml", NICS))), {"g.yaml": GPUS})
+def test_a_bad_file_keeps_its_last_good_content(found: TextFile) -> None:
+    merged = merge(FoundFiles(HERE, (found, TextFile("n.yaml", NICS))), {"g.yaml": GPUS})
     assert merged.inventory == merge(directory({"g.yaml": GPUS, "n.yaml": NICS}), {}).inventory
     assert states(merged) == {"g.yaml": "kept", "n.yaml": "in_force"}
 
@@ -123,7 +124,7 @@ def test_a_removed_file_lists_nothing_more() -> None:
 
 def test_while_the_directory_cannot_be_read_everything_stays() -> None:
     before = {"g.yaml": GPUS, "n.yaml": NICS}
-    merged = merge(CostDirectory(HERE, (), "cannot be read: Permission denied"), before)
+    merged = merge(FoundFiles(HERE, (), "cannot be read: Permission denied"), before)
     assert merged.inventory == merge(directory(before), {}).inventory
     assert states(merged) == {"g.yaml": "kept", "n.yaml": "kept"}
 
@@ -184,9 +185,9 @@ def test_what_was_saved_by_another_version_and_fits_no_more_is_left_out(monkeypa
 def test_the_texts_that_count_are_kept() -> None:
     found = directory({"a.yaml": GPUS, "b.yaml": "x: [", "c.yaml": "y: ["})
     merged = merge(found, {"b.yaml": NICS})
-    assert texts_in_force(found, {"b.yaml": NICS}, merged) == {"a.yaml": GPUS, "b.yaml": NICS}
+    assert texts_in_force(found, {"b.yaml": NICS}, merged.files) == {"a.yaml": GPUS, "b.yaml": NICS}
 
 
 def test_the_texts_that_counted_are_kept_while_the_directory_cannot_be_read() -> None:
-    found, kept = CostDirectory(HERE, (), "does not answer"), {"b.yaml": NICS}
-    assert texts_in_force(found, kept, merge(found, kept)) == kept
+    found, kept = FoundFiles(HERE, (), "does not answer"), {"b.yaml": NICS}
+    assert texts_in_force(found, kept, merge(found, kept).files) == kept

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from cri_proxy.costs.directory import CostDirectory, CostFile
-from cri_proxy.costs.merge import FileState, JudgedFile, merge
-from cri_proxy.costs.words import listed_text, problem_text, silent_text
+from cri_proxy.costs.merge import merge
+from cri_proxy.costs.words import listed_text, silent_text
+from cri_proxy.node_files.directory import FoundFiles, TextFile
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostLine, CostListing
@@ -11,19 +11,10 @@ from policies.costs.table import compile_costs
 HERE = Path("/d")
 
 
-def test_a_problem_is_told_with_file_line_and_what_counts_instead() -> None:
-    kept, rejected = (
-        JudgedFile("a.yaml", FileState.KEPT, "not YAML", 3),
-        JudgedFile("b.yaml", FileState.REJECTED, "empty"),
-    )
-    assert problem_text(HERE, kept) == "/d/a.yaml:3: not YAML; its last good content stays in force"
-    assert problem_text(HERE, rejected) == "/d/b.yaml: empty; nothing of it is in force"
-
-
 def test_what_files_list_is_counted_by_type() -> None:
-    found = CostDirectory(HERE, (CostFile("a.yaml", "a.com/x/x0-3:\n"),))
+    found = FoundFiles(HERE, (TextFile("a.yaml", "a.com/x/x0-3:\n"),))
     assert listed_text(found, merge(found, {})) == "/d, 1 file: a.com/x 4"
-    assert listed_text(CostDirectory(HERE), merge(CostDirectory(HERE), {})) == ""
+    assert listed_text(FoundFiles(HERE), merge(FoundFiles(HERE), {})) == ""
 
 
 def inventory(count: int, missing: Missing) -> Inventory:

@@ -11,7 +11,6 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.config.settings import Settings, settings_for
-from cri_proxy.costs.directory import CostDirectory, CostFile
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start
 from cri_proxy.daemon.cost_files import CostFiles
@@ -21,6 +20,7 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
 from sysfs.cpuset import CpuSet
@@ -244,8 +244,8 @@ def test_the_fingerprint_follows_the_cgroup_that_the_configuration_names(tmp_pat
     assert host.fingerprint(config) != host.fingerprint(parse_config('availableResources: {cpu: "cpuset:0"}'))
 
 
-def announced(text: str, options: CostOptions) -> CostDirectory:
-    return CostDirectory(Path(options.directory), (CostFile("a.yaml", text),))
+def announced(text: str, options: CostOptions) -> FoundFiles:
+    return FoundFiles(Path(options.directory), (TextFile("a.yaml", text),))
 
 
 async def test_changed_cost_files_give_the_policy_other_devices_and_no_container_another_grant(scene: Scene) -> None:

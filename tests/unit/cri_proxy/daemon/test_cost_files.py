@@ -9,10 +9,11 @@ import pytest
 from cri_proxy import events
 from cri_proxy.config.files.inotify import ANY
 from cri_proxy.config.option_groups import CostOptions
-from cri_proxy.costs.directory import CostDirectory
-from cri_proxy.costs.last_good import KeptCosts, save_costs
-from cri_proxy.daemon.cost_files import CostFiles, CostPlace, NoCostFiles
+from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
+from cri_proxy.daemon.file_reload import WatchedPlace
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
+from cri_proxy.node_files.directory import FoundFiles
+from cri_proxy.node_files.last_good import KeptTexts, save_costs
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 from policies.costs.table import Normalize
@@ -46,7 +47,7 @@ class Scene:
         self.restart()
 
     def restart(self) -> None:
-        self.saved: list[KeptCosts] = []
+        self.saved: list[KeptTexts] = []
         self.costs = CostFiles(self.options, self.files, clock=self.clock, journal=self.journal)
         self.costs.keep = self.saved.append
 
@@ -91,8 +92,8 @@ async def test_where_no_directory_is_named_nothing_is_read(scene: Scene) -> None
     scene.restart()
     scene.files.subjects = {str(scene.state), "."}
     await scene.begin()
-    assert (await scene.costs.read(scene.options)).inventory == NO_DEVICES
-    assert await CostPlace(scene.costs, scene.files, lambda: scene.options).lookups() == {}
+    assert (await scene.costs.read(scene.options)).said.inventory == NO_DEVICES
+    assert await WatchedPlace(scene.costs, lambda: scene.options).lookups() == {}
     assert scene.costs.view().directory == ""
 
 
@@ -144,7 +145,7 @@ async def test_a_bad_file_keeps_its_last_good_content_and_is_told(scene: Scene) 
 
 
 async def test_a_start_with_a_bad_file_goes_on_with_what_it_said_last(scene: Scene) -> None:
-    save_costs(scene.state, KeptCosts(scene.directory, (("gpu.yaml", GPUS),)))
+    save_costs(scene.state, KeptTexts(scene.directory, (("gpu.yaml", GPUS),)))
     scene.write("gpu.yaml", "")
     scene.write("nic.yaml", NICS)
     await scene.begin()
@@ -153,14 +154,14 @@ async def test_a_start_with_a_bad_file_goes_on_with_what_it_said_last(scene: Sce
 
 
 async def test_a_start_forgets_the_files_that_are_gone(scene: Scene) -> None:
-    save_costs(scene.state, KeptCosts(scene.directory, (("gpu.yaml", GPUS),)))
+    save_costs(scene.state, KeptTexts(scene.directory, (("gpu.yaml", GPUS),)))
     await scene.begin()
     assert scene.counts() == {}
-    assert scene.costs.kept == KeptCosts(scene.directory)
+    assert scene.costs.kept == KeptTexts(scene.directory)
 
 
 async def test_a_directory_that_hangs_at_the_start_is_as_it_was(scene: Scene) -> None:
-    save_costs(scene.state, KeptCosts(scene.directory, (("gpu.yaml", GPUS),)))
+    save_costs(scene.state, KeptTexts(scene.directory, (("gpu.yaml", GPUS),)))
     scene.files.subjects = {str(scene.directory)}
     await scene.begin()
     assert scene.counts() == {"a.com/gpu": 2}
@@ -179,7 +180,7 @@ async def test_a_state_directory_that_hangs_keeps_no_start_from_reading_the_file
 async def test_while_the_directory_hangs_everything_stays_and_nothing_is_watched(scene: Scene) -> None:
     scene.write("gpu.yaml", GPUS)
     await scene.begin()
-    place = CostPlace(scene.costs, scene.files, lambda: scene.options)
+    place = WatchedPlace(scene.costs, lambda: scene.options)
     assert ANY in (await place.lookups())[Path(os.path.realpath(scene.directory))]
     scene.files.subjects = {str(scene.directory)}
     scene.costs.use(await scene.costs.merged(await place.read(), scene.options))
@@ -207,15 +208,15 @@ async def test_another_directory_has_nothing_of_the_former(scene: Scene, tmp_pat
     (tmp_path / "other" / "gpu.yaml").write_text("[")
     scene.costs.use(await scene.costs.read(CostOptions(str(tmp_path / "other"))))
     assert scene.counts() == {}
-    assert scene.saved == [KeptCosts(tmp_path / "other")]
+    assert scene.saved == [KeptTexts(tmp_path / "other")]
 
 
 async def test_other_options_make_another_inventory_of_the_same_files(scene: Scene) -> None:
     scene.write("gpu.yaml", GPUS)
     await scene.begin()
     plain = await scene.costs.read(CostOptions(str(scene.directory), Missing.MIRROR, Normalize.NONE))
-    assert plain.inventory != scene.costs.inventory
-    assert plain.inventory.missing is Missing.MIRROR
+    assert plain.said.inventory != scene.costs.inventory
+    assert plain.said.inventory.missing is Missing.MIRROR
 
 
 async def test_silent_devices_are_told_once_a_change(scene: Scene) -> None:
@@ -242,9 +243,9 @@ async def test_silence_is_no_word_worth_where_costs_count_both_ways(tmp_path: Pa
 
 async def test_a_node_without_a_daemon_reads_none(tmp_path: Path) -> None:
     costs, options = NoCostFiles(), CostOptions(str(tmp_path))
-    read = await costs.merged(CostDirectory(tmp_path), options)
+    read = await costs.merged(FoundFiles(tmp_path), options)
     costs.use(read)
-    assert (read, read.inventory) == (await costs.read(options), NO_DEVICES)
+    assert (read, read.said.inventory) == (await costs.read(options), NO_DEVICES)
 
 
 async def test_files_are_read_off_the_event_loop(scene: Scene) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from cri_proxy.codec import FLAT, decode, encode
 from cri_proxy.http.routes import build_routes
+from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
@@ -52,6 +53,7 @@ def test_the_fake_is_a_daemon() -> None:
         *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
         *(ExplainView, Explanation, DecisionRecord, PinningChange, RankedPool, FieldView, Granted, GrantMove),
         *(HistoryEntry, Default, CostFilesView, CostFileView),
+        *(InventoryFileView, InventoryDeviceView, HolderView),
     ],
 )
 def test_every_field_is_documented(kind: type) -> None:

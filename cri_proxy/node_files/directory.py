@@ -1,4 +1,4 @@
-"""Read the cost files of a directory as texts, within bounds; list what to watch so that changes are noticed."""
+"""Read the files of a directory, or one file, as texts within bounds; list what to watch to notice changes."""
 
 import os
 import stat
@@ -27,7 +27,7 @@ _FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class CostFile:
+class TextFile:
     """A file's text, or the ``problem`` why it cannot be read ('' = it can), with its ``line`` (0 = unknown)."""
 
     name: str
@@ -37,19 +37,27 @@ class CostFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CostDirectory:
-    """The cost files of a directory by name; ``problem`` is why it cannot be read ('' = it can, or there is none)."""
+class FoundFiles:
+    """The files of a directory by name, or the one at a path.
+
+    ``problem`` is why the directory cannot be read ('' = it can, or there is none). ``is_one``: the path is the file's.
+    """
 
     path: Path
-    files: tuple[CostFile, ...] = ()
+    files: tuple[TextFile, ...] = ()
     problem: str = ""
+    is_one: bool = False
+
+    def place(self, name: str) -> Path:
+        """Return the path of a file of this name."""
+        return self.path if self.is_one else self.path / name
 
 
 class _Unreadable(Exception):
     """Why a file or directory is not read."""
 
 
-def read_directory(path: Path) -> CostDirectory:
+def read_directory(path: Path) -> FoundFiles:
     """Return the cost files that are there now, all of one generation of a ConfigMap volume. Blocks on the disk.
 
     A missing directory has no files. Links are followed, what they lead to counts.
@@ -57,7 +65,20 @@ def read_directory(path: Path) -> CostDirectory:
     return of_one_generation(path, lambda: _read(path))
 
 
-def cost_lookups(path: Path) -> dict[Path, frozenset[str]]:
+def read_one(path: Path) -> FoundFiles:
+    """Return the file at this path, of one generation of the ConfigMap volume that it is in. Blocks on the disk.
+
+    One that is missing has a problem: it was named. Links are followed, and only root may write to what they lead to.
+    """
+    return of_one_generation(path.parent, lambda: FoundFiles(path, (_one(path),), is_one=True))
+
+
+def file_lookups(path: Path) -> dict[Path, frozenset[str]]:
+    """Return the directories on the way to this file, with the names that matter. Blocks. It may appear later."""
+    return {directory: frozenset(names) for directory, names in directories_to_watch([path]).items()}
+
+
+def directory_lookups(path: Path) -> dict[Path, frozenset[str]]:
     """Return the directories on the way to this one and those that hold its files, with the names that matter. Blocks.
 
     The directory may appear later, or be replaced.
@@ -76,20 +97,20 @@ def _names_now(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def _read(path: Path) -> CostDirectory:
+def _read(path: Path) -> FoundFiles:
     try:
         descriptor = os.open(path, _DIRECTORY)
     except FileNotFoundError:
-        return CostDirectory(path)
+        return FoundFiles(path)
     except OSError as error:
-        return CostDirectory(path, problem=f"cannot be read: {error.strerror}")
+        return FoundFiles(path, problem=f"cannot be read: {error.strerror}")
     try:
         _refuse_shared(descriptor, path)
-        return CostDirectory(path, tuple(_files(descriptor, path)))
+        return FoundFiles(path, tuple(_files(descriptor, path)))
     except _Unreadable as error:
-        return CostDirectory(path, problem=str(error))
+        return FoundFiles(path, problem=str(error))
     except OSError as error:
-        return CostDirectory(path, problem=f"cannot be read: {error.strerror}")
+        return FoundFiles(path, problem=f"cannot be read: {error.strerror}")
     finally:
         os.close(descriptor)
 
@@ -117,7 +138,7 @@ def _names(path: int | Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _files(descriptor: int, path: Path) -> Iterator[CostFile]:
+def _files(descriptor: int, path: Path) -> Iterator[TextFile]:
     """Yield the files of a directory. Raises OSError and _Unreadable for the directory itself."""
     left = MAX_BYTES
     for number, name in enumerate(_names(descriptor), start=1):
@@ -133,10 +154,26 @@ def _files(descriptor: int, path: Path) -> Iterator[CostFile]:
             yield _decoded(name, data)
         except FileNotFoundError:
             if _is_there(descriptor, name):  # else removed since
-                yield CostFile(name, "", "is a link that leads nowhere: remove it")
+                yield TextFile(name, "", "is a link that leads nowhere: remove it")
         except (_Unreadable, OSError) as error:
-            problem = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-            yield CostFile(name, "", problem)
+            yield TextFile(name, "", _reason(error))
+
+
+def _one(path: Path) -> TextFile:
+    try:
+        descriptor = os.open(path.parent, _DIRECTORY)
+    except OSError as error:
+        return TextFile(path.name, "", _reason(error))
+    try:
+        return _decoded(path.name, _content(descriptor, path.name, path))
+    except (OSError, _Unreadable) as error:
+        return TextFile(path.name, "", _reason(error))
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError | _Unreadable) -> str:
+    return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def _is_there(descriptor: int, name: str) -> bool:
@@ -166,9 +203,9 @@ def _content(descriptor: int, name: str, path: Path) -> bytes:
     return data
 
 
-def _decoded(name: str, data: bytes) -> CostFile:
+def _decoded(name: str, data: bytes) -> TextFile:
     try:
-        return CostFile(name, data.decode("utf-8-sig"))
+        return TextFile(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        return CostFile(name, "", f"not UTF-8: byte {data[error.start]:#04x}", line)
+        return TextFile(name, "", f"not UTF-8: byte {data[error.start]:#04x}", line)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.files.inotify import ANY
-from cri_proxy.costs import directory
-from cri_proxy.costs.directory import CostDirectory, CostFile, cost_lookups, read_directory
+from cri_proxy.node_files import directory
+from cri_proxy.node_files.directory import FoundFiles, TextFile, directory_lookups, read_directory
 from tests.fakes.kubelet_volume import KubeletVolume
 
 
@@ -32,7 +32,7 @@ def problem_of(place: Path) -> str:
 def test_cost_files_are_read_in_the_order_of_their_names(place: Path) -> None:
     write(place, "b.yaml", "2")
     write(place, "a.json", "1")
-    assert read_directory(place) == CostDirectory(place, (CostFile("a.json", "1"), CostFile("b.yaml", "2")))
+    assert read_directory(place) == FoundFiles(place, (TextFile("a.json", "1"), TextFile("b.yaml", "2")))
 
 
 @pytest.mark.parametrize("name", [".a.yaml", "a.yaml~", "#a.yaml#", ".#a.yaml", "a.yaml.tmp", "a.yaml.swp", "README"])
@@ -42,7 +42,7 @@ def test_hidden_and_temporary_files_are_skipped(place: Path, name: str) -> None:
 
 
 def test_a_missing_directory_has_no_files_and_no_problem(tmp_path: Path) -> None:
-    assert read_directory(tmp_path / "costs.d") == CostDirectory(tmp_path / "costs.d")
+    assert read_directory(tmp_path / "costs.d") == FoundFiles(tmp_path / "costs.d")
 
 
 def test_a_file_in_the_place_of_the_directory_is_a_problem(tmp_path: Path) -> None:
@@ -125,21 +125,21 @@ def test_a_directory_full_of_other_files_is_not_listed_whole(place: Path, monkey
 
 def test_text_that_is_not_utf_8_is_told_with_its_line(place: Path) -> None:
     (place / "a.yaml").write_bytes(b"a\nb\xff")
-    assert read_directory(place).files == (CostFile("a.yaml", "", "not UTF-8: byte 0xff", 2),)
+    assert read_directory(place).files == (TextFile("a.yaml", "", "not UTF-8: byte 0xff", 2),)
 
 
 def test_a_mounted_configmap_is_read_through_its_links(tmp_path: Path) -> None:
     volume = KubeletVolume(tmp_path / "costs.d")
     volume.write({"a.yaml": "1"})
     (tmp_path / "costs.d").chmod(0o755)
-    assert read_directory(tmp_path / "costs.d").files == (CostFile("a.yaml", "1"),)
+    assert read_directory(tmp_path / "costs.d").files == (TextFile("a.yaml", "1"),)
     volume.write({"b.yaml": "2"})
-    assert read_directory(tmp_path / "costs.d").files == (CostFile("b.yaml", "2"),)
+    assert read_directory(tmp_path / "costs.d").files == (TextFile("b.yaml", "2"),)
 
 
 def test_a_directory_that_is_not_there_is_looked_for_where_it_would_appear(tmp_path: Path) -> None:
     there = Path(os.path.realpath(tmp_path))
-    found = cost_lookups(there / "etc" / "costs.d")
+    found = directory_lookups(there / "etc" / "costs.d")
     assert found[there] == {"etc"}
     assert there / "etc" not in found
 
@@ -147,6 +147,6 @@ def test_a_directory_that_is_not_there_is_looked_for_where_it_would_appear(tmp_p
 def test_every_name_in_the_directory_matters(place: Path) -> None:
     there = Path(os.path.realpath(place))
     write(place, "a.yaml")
-    found = cost_lookups(there)
+    found = directory_lookups(there)
     assert ANY in found[there]
     assert "costs.d" in found[there.parent]

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.costs import last_good
-from cri_proxy.costs.last_good import FILE, KeptCosts, find_costs, save_costs
 from cri_proxy.errors import StoreError
+from cri_proxy.node_files import last_good
+from cri_proxy.node_files.last_good import FILE, KeptTexts, find_costs, save_costs
 
 HERE = Path("/etc/cri-proxy/costs.d")
-KEPT = KeptCosts(HERE, (("a.yaml", "a.com/x/x0:\n"), ("b.yaml", "b.com/é/y0:\n")))
+KEPT = KeptTexts(HERE, (("a.yaml", "a.com/x/x0:\n"), ("b.yaml", "b.com/é/y0:\n")))
 
 
 def test_what_is_saved_is_found(tmp_path: Path) -> None:
@@ -18,19 +18,19 @@ def test_what_is_saved_is_found(tmp_path: Path) -> None:
 
 def test_what_belongs_to_another_directory_is_not_found(tmp_path: Path) -> None:
     save_costs(tmp_path, KEPT)
-    assert find_costs(tmp_path, Path("/elsewhere")) == KeptCosts(Path("/elsewhere"))
+    assert find_costs(tmp_path, Path("/elsewhere")) == KeptTexts(Path("/elsewhere"))
 
 
 def test_without_files_nothing_is_written(tmp_path: Path) -> None:
-    save_costs(tmp_path / "state", KeptCosts(HERE))
+    save_costs(tmp_path / "state", KeptTexts(HERE))
     assert not (tmp_path / "state").exists()
-    assert find_costs(tmp_path / "state", HERE) == KeptCosts(HERE)
+    assert find_costs(tmp_path / "state", HERE) == KeptTexts(HERE)
 
 
 def test_that_the_last_file_went_is_written(tmp_path: Path) -> None:
     save_costs(tmp_path, KEPT)
-    save_costs(tmp_path, KeptCosts(HERE))
-    assert find_costs(tmp_path, HERE) == KeptCosts(HERE)
+    save_costs(tmp_path, KeptTexts(HERE))
+    assert find_costs(tmp_path, HERE) == KeptTexts(HERE)
 
 
 def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Decide which content of an inventory file counts, and join what it lists with what a scan of PCI finds. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cri_proxy.inventory.file import DIALECT, read_inventory
+from cri_proxy.node_files.directory import FoundFiles, TextFile
+from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile
+from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDevices:
+    """What an inventory file lists; ``files`` has the file, unless none is read."""
+
+    inventory: DeviceInventory = EMPTY_INVENTORY
+    files: tuple[JudgedFile, ...] = ()
+
+
+def judge_inventory(found: FoundFiles, kept: Mapping[str, str]) -> ListedDevices:
+    """Return what the file lists; ``kept`` has the text that was in force, which counts where this one is bad."""
+    files = found.files or tuple(TextFile(name, "", found.problem) for name in kept)
+    for file in files:
+        try:
+            return ListedDevices(_read(file), (JudgedFile(file.name, FileState.IN_FORCE),))
+        except DocumentError as error:
+            return _fallen_back(file.name, kept.get(file.name), error)
+    return ListedDevices()
+
+
+def with_scanned(listed: DeviceInventory, scanned: DeviceInventory) -> DeviceInventory:
+    """Return both inventories as one: a device at the same PCI address is the same one.
+
+    The file's word counts, and the scan fills in what it leaves out. Devices that only the scan finds get the next free
+    minors of their type, by address.
+    """
+    by_bus = {device.path.bus: device for device in scanned.devices if device.path.bus}
+    devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
+    taken = {device.key for device in devices}
+    for device in scanned.devices:
+        if device.path.bus and device.path.bus not in by_bus:
+            continue
+        minor = device.minor
+        while (device.kind, minor) in taken:
+            minor += 1
+        taken.add((device.kind, minor))
+        devices.append(replace(device, minor=minor))
+    return replace(listed, devices=tuple(devices))
+
+
+def _read(file: TextFile) -> DeviceInventory:
+    """Return the inventory of a file. Raises DocumentError."""
+    if file.problem:
+        raise DocumentError(file.name, file.line, file.problem)
+    if not file.text.strip():
+        raise DocumentError(file.name, 0, EMPTY)
+    roots = list(YamlField.documents(file.text, file.name, DIALECT))
+    for root in roots[1:]:
+        raise root.refuse("another document begins here: an inventory file holds one")
+    return read_inventory(roots[0]) if roots else EMPTY_INVENTORY
+
+
+def _fallen_back(name: str, kept: str | None, error: DocumentError) -> ListedDevices:
+    """Return what the last good text lists, if there is any."""
+    if kept is not None:
+        try:
+            before = _read(TextFile(name, kept))
+        except DocumentError:
+            pass
+        else:
+            return ListedDevices(before, (JudgedFile(name, FileState.KEPT, error.problem, error.line),))
+    return ListedDevices(files=(JudgedFile(name, FileState.REJECTED, error.problem, error.line),))
+
+
+def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> InventoryDevice:
+    if scanned is None:
+        return device
+    path = PciePath(
+        device.path.root or scanned.path.root, device.path.switches or scanned.path.switches, device.path.bus
+    )
+    return replace(
+        device,
+        numa=scanned.numa if device.numa is None else device.numa,
+        pcie=device.pcie or scanned.pcie,
+        path=path,
+        vf_groups=device.vf_groups or scanned.vf_groups,
+    )

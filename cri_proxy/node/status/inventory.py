@@ -1,0 +1,115 @@
+"""The inventory of devices as the status shows it: the file that lists them, and what containers hold of each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cri_proxy.state.decisions import name_of
+from policies.base import Grant
+from policies.device_grants import DeviceGrant, DeviceKey
+from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.usage import taken
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFileView:
+    """The inventory file as it was judged; fields as of ``CostFileView``."""
+
+    name: str
+    state: str
+    problem: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryFileView:
+    """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too.
+
+    ``files`` has it, once it was read; ``problem`` is why it cannot be ('' = it can). ``since_seconds``, since the
+    epoch, is when what is in force became so. ``applied``, ``unchanged`` and ``rejected`` count its changes since then.
+    """
+
+    file: str
+    scans: bool
+    since_seconds: float
+    files: tuple[DeviceFileView, ...] = ()
+    problem: str = ""
+    applied: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether the present content of the file is in force."""
+        return not self.problem and not any(file.problem for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class HolderView:
+    """A container that holds a device, or ``amount`` of its 100 units; ``is_given``: others chose it."""
+
+    container: str
+    amount: int
+    vf: str = ""
+    is_given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryDeviceView:
+    """A device of the inventory, or one that is held and ``is_missing`` there.
+
+    ``free`` is what is left of its 100 units (of a GPU the smaller of core and memory), ``free_vfs`` of its ``vfs``.
+    """
+
+    type: str
+    minor: int
+    numa_node: int | None = None
+    pcie: str = ""
+    is_healthy: bool = True
+    is_missing: bool = False
+    free: int = WHOLE
+    vfs: int = 0
+    free_vfs: int = 0
+    holders: tuple[HolderView, ...] = ()
+
+
+def inventory_views(inventory: DeviceInventory, grants: Sequence[Grant]) -> tuple[InventoryDeviceView, ...]:
+    """Return every device, by type and minor, with who holds it."""
+    held: dict[DeviceKey, list[tuple[Grant, DeviceGrant]]] = {}
+    for grant in grants:
+        for device in grant.allocated:
+            held.setdefault(device.key, []).append((grant, device))
+    known = {device.key: device for device in inventory.devices}
+    return tuple(_view(key, known.get(key), held.get(key, ())) for key in sorted({*known, *held}))
+
+
+def missing_devices(inventory: DeviceInventory, grants: Sequence[Grant]) -> Iterator[DeviceKey]:
+    """Yield the held devices that the inventory no longer has."""
+    known = {device.key for device in inventory.devices}
+    yield from sorted({device.key for grant in grants for device in grant.allocated} - known)
+
+
+def _view(
+    key: DeviceKey, device: InventoryDevice | None, held: Sequence[tuple[Grant, DeviceGrant]]
+) -> InventoryDeviceView:
+    holders = tuple(
+        HolderView(str(name_of(grant.request)), part.amount, part.vf, part.is_given) for grant, part in held
+    )
+    if device is None:
+        return InventoryDeviceView(*key, is_missing=True, free=0, holders=holders)
+    units, memory = 0, Fraction(0)
+    for _, part in held:
+        of_core, of_memory = taken(part, device)
+        units, memory = units + of_core, memory + of_memory
+    used = max(Fraction(units), memory) if device.kind == GPU else Fraction(units)
+    vfs = {vf.bus for group in device.vf_groups for vf in group.vfs}
+    return InventoryDeviceView(
+        *key,
+        device.numa,
+        device.pcie or "",
+        device.is_healthy,
+        free=max(0, int(WHOLE - used)),
+        vfs=len(vfs),
+        free_vfs=len(vfs - {part.vf for _, part in held}),
+        holders=holders,
+    )

@@ -1,0 +1,61 @@
+from pathlib import Path
+
+from cri_proxy.inventory.merge import judge_inventory, with_scanned
+from cri_proxy.node_files.directory import FoundFiles, TextFile
+from cri_proxy.node_files.file_state import FileState
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+
+GOOD, BAD = "gpu: [{minor: 0}]\n", "gpu: 7\n"
+
+
+def found(text: str, problem: str = "") -> FoundFiles:
+    return FoundFiles(Path("/d/a.yaml"), (TextFile("a.yaml", text, problem),), is_one=True)
+
+
+def state(text: str, kept: str = "", problem: str = "") -> tuple[int, str, str]:
+    judged = judge_inventory(found(text, problem), {"a.yaml": kept} if kept else {})
+    (file,) = judged.files
+    return len(judged.inventory.devices), file.state, file.problem
+
+
+def test_a_good_file_is_in_force() -> None:
+    assert state(GOOD) == (1, FileState.IN_FORCE, "")
+
+
+def test_a_bad_file_leaves_its_last_good_text_in_force_or_nothing() -> None:
+    assert state(BAD, kept=GOOD)[:2] == (1, FileState.KEPT)
+    assert state(BAD)[:2] == (0, FileState.REJECTED)
+    assert state(BAD, kept=BAD)[:2] == (0, FileState.REJECTED)
+
+
+def test_an_empty_file_is_being_written_and_a_second_document_is_a_mistake() -> None:
+    assert "is empty" in state("\n", kept=GOOD)[2]
+    assert "another document begins here" in state(f"{GOOD}---\n{GOOD}")[2]
+    assert state("{}") == (0, FileState.IN_FORCE, "")
+
+
+def test_what_cannot_be_read_keeps_what_it_said() -> None:
+    assert state("", kept=GOOD, problem="cannot be read: Input/output error")[:2] == (1, FileState.KEPT)
+    silent = judge_inventory(FoundFiles(Path("/d/a.yaml"), (), "does not answer"), {"a.yaml": GOOD})
+    assert (len(silent.inventory.devices), silent.files[0].state) == (1, FileState.KEPT)
+
+
+def scanned(*buses: str) -> DeviceInventory:
+    gpus = (InventoryDevice("gpu", n, n, f"pci{n}", PciePath("pci0", bus=bus)) for n, bus in enumerate(buses))
+    return DeviceInventory(tuple(gpus))
+
+
+def test_a_scan_fills_in_what_the_file_leaves_out_of_the_same_device() -> None:
+    listed = DeviceInventory((InventoryDevice("gpu", 5, path=PciePath(bus="0000:01:00.0"), uuid="GPU-5"),))
+    (device,) = with_scanned(listed, scanned("0000:01:00.0")).devices
+    assert (device.minor, device.uuid, device.numa, device.pcie) == (5, "GPU-5", 0, "pci0")
+
+
+def test_devices_that_only_the_scan_finds_get_the_next_free_minors() -> None:
+    listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:09:00.0")),))
+    both = with_scanned(listed, scanned("0000:01:00.0", "0000:09:00.0", "0000:0a:00.0"))
+    assert [(device.minor, device.path.bus) for device in both.devices] == [
+        (0, "0000:09:00.0"),
+        (1, "0000:01:00.0"),
+        (2, "0000:0a:00.0"),
+    ]

@@ -1,0 +1,33 @@
+from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, missing_devices
+from policies.base import CpuKind, Grant
+from policies.device_grants import DeviceGrant
+from tests.fakes.device_policy import two_pairs
+from tests.unit.policies.build import request
+
+
+def grant(name: str, *devices: DeviceGrant) -> Grant:
+    return Grant(request(name, 1000), "root", CpuKind.SHARED, allocated=devices)
+
+
+def test_every_device_is_shown_with_what_is_left_and_who_holds_the_rest() -> None:
+    held = grant("a/c", DeviceGrant("gpu", 0, 50), DeviceGrant("rdma", 0, 1, vf="0000:10:00.1"))
+    views = inventory_views(two_pairs(), (held, grant("b/c", DeviceGrant("gpu", 0, 25, is_given=True))))
+    assert [(f"{view.type} {view.minor}", view.free, view.free_vfs) for view in views] == [
+        ("gpu 0", 25, 0),
+        ("gpu 1", 100, 0),
+        ("rdma 0", 99, 1),
+        ("rdma 1", 100, 2),
+    ]
+    assert [(holder.amount, holder.is_given) for holder in views[0].holders] == [(50, False), (25, True)]
+
+
+def test_what_is_held_and_no_longer_listed_is_missing() -> None:
+    held = grant("a/c", DeviceGrant("gpu", 7, 100))
+    (view,) = (view for view in inventory_views(two_pairs(), (held,)) if view.is_missing)
+    assert (view.type, view.minor, view.free) == ("gpu", 7, 0)
+    assert list(missing_devices(two_pairs(), (held,))) == [("gpu", 7)]
+
+
+def test_a_file_without_problems_is_good() -> None:
+    assert InventoryFileView("", scans=True, since_seconds=0.0).is_good
+    assert not InventoryFileView("/d", scans=True, since_seconds=0.0, problem="does not answer").is_good
