@@ -77,6 +77,9 @@ COST_FILE: Final = FindingCode(
     "cost-file", _S, "What a cost file says now cannot be used: its devices are as it said before, or are not given out"
 )
 CDI: Final = FindingCode("cdi", _S, "The runtime does not add CDI devices that it is asked for")
+CLAIMS_IGNORED: Final = FindingCode(
+    "claims-ignored", _S, "Another program chooses CPUs for containers, and cri-proxy gives them to others as well"
+)
 RESERVATION: Final = FindingCode("reservation", _S, "The kubelet offers pods more CPU than containers can be granted")
 NODE_NAME: Final = FindingCode("node-name", _S, "The daemon and the kubelet have different names for the node")
 CGROUP_DRIVER: Final = FindingCode("cgroup-driver", _S, "The kubelet and containerd use different cgroup drivers")

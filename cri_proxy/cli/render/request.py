@@ -58,6 +58,9 @@ def _origin(part: RequestLine, origins: dict[str, str]) -> str:
 def _parts(request: Request) -> Iterator[RequestLine]:
     limit = "no limit" if request.cpu_limit_mcpu is None else f"limit {cpu_text(request.cpu_limit_mcpu)}"
     yield RequestLine("CPU", f"{cpu_text(request.cpu_request_mcpu)}, {limit}", ("cpu_request_mcpu", "cpu_limit_mcpu"))
+    if request.claim is not None:
+        nodes = f", memory of {ids_text('node', request.claim.mems)}" if request.claim.mems else ""
+        yield RequestLine("CPUs", f"{request.claim.cpus}{nodes}, decided elsewhere", ("claim",))
     most = "no limit" if request.memory_limit_bytes is None else f"limit {_memory(request.memory_limit_bytes)}"
     amount = _memory(request.memory_request_bytes)
     yield RequestLine("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))

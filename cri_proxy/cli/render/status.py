@@ -30,6 +30,7 @@ _ODD_FILES = (("kept", "by its last good content"), ("rejected", "rejected"))
 WIDE = "+"
 COLD = "cold"
 POD_CPUS = "pod's CPUs"
+CLAIMED = "claimed"  # its CPUs were decided elsewhere
 OVERCOMMITTED = "overcommitted"
 
 
@@ -78,6 +79,7 @@ def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
     owns = "green" if container.exclusive or container.isolated else ""
     words = [container.state] if container.state != "running" else []
     words += [COLD] if container.is_cold else []
+    words += [CLAIMED] if container.claim else []
     words += [POD_CPUS] if container.shares_pod_cpus else []
     texts = (container_name(container), cpus, use_text(container), mems, memory, ", ".join(words))
     return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)

@@ -32,6 +32,7 @@ class SpecsWithVariables:
 
     def __init__(self, root: Path, prefix: str) -> None:
         """``root`` is the directory that holds ``etc/`` and ``var/``."""
+        self._root = root
         self._prefix = prefix
         self._files = SpecFiles(root, self._read)
 
@@ -47,6 +48,10 @@ class SpecsWithVariables:
             if spec is not None:
                 found.update((*spec.common, *spec.devices[name]))
         return tuple(sorted(found.items())[:MAX_VARIABLES])
+
+    def files(self) -> tuple[str, ...]:
+        """Return the files that have such variables, as paths of the host."""
+        return tuple(f"/{path.relative_to(self._root)}" for path, spec in self._files if spec.devices)
 
     def _read(self, content: object) -> _SpecVariables:
         fields = content if isinstance(content, dict) else {}

@@ -142,6 +142,14 @@ class NriFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """CPUs that other allocators choose: ``is_honoured`` as configured, ``files`` of CDI that say which these are."""
+
+    is_honoured: bool = True
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HostFacts:
     """Everything that was seen.
 
@@ -156,6 +164,7 @@ class HostFacts:
     nri: NriFacts = NriFacts()
     cpus: NodeCpus | None = None
     processes: tuple[ProcessFacts, ...] = ()
+    claims: ClaimFacts = ClaimFacts()
     access: tuple[Access, ...] = ()
     host_name: str = ""
     no_cpus: str = ""

@@ -72,4 +72,22 @@ def nri_plugins(facts: HostFacts) -> Iterator[Finding]:
             )
 
 
-RULES = (cpuset_writers, nri_plugins)
+def ignored_claims(facts: HostFacts) -> Iterator[Finding]:
+    """CPUs that another program chooses for containers must count, where any does."""
+    if facts.claims.is_honoured:
+        return
+    files = [f"{path} says which CPUs a DRA driver has chosen for containers" for path in facts.claims.files]
+    agents = [
+        f"{process} runs: Koordinator's scheduler chooses CPUs for pods"
+        for process in facts.processes
+        if process.name == "koordlet"
+    ]
+    for text in (*files[:1], *agents[:1]):
+        yield finding(
+            catalog.CLAIMS_IGNORED,
+            f"{text}, and claims: ignore gives them to others too",
+            "set claims: honour, or have the other program choose no CPUs",
+        )
+
+
+RULES = (cpuset_writers, nri_plugins, ignored_claims)

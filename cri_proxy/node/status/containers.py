@@ -170,6 +170,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         reachable_by=reachable,
         is_overcommitted=grant.is_overcommitted,
         shares_pod_cpus=grant.shares_cpus,
+        claim=request.claim.source if request.claim is not None else "",
         devices=grant.devices,
     )
 

@@ -60,7 +60,8 @@ class ContainerView:
     the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
     booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
-    ``devices`` are those of cost files that it has, as ``TYPE/INSTANCE``.
+    ``claim`` is what decided its CPUs elsewhere, '' = nothing did. ``devices`` are those of cost files that it has, as
+    ``TYPE/INSTANCE``.
     """
 
     namespace: str
@@ -89,6 +90,7 @@ class ContainerView:
     reachable_by: tuple[str, ...] = ()
     is_overcommitted: bool = False
     shares_pod_cpus: bool = False
+    claim: str = ""
     devices: tuple[str, ...] = ()
 
 

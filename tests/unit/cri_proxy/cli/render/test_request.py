@@ -5,6 +5,7 @@ import pytest
 from cri_proxy.cli.render.request import LABELS, render_request
 from policies.alignment import DeviceAmount
 from policies.base import DeviceLocality, HugePageLimit, Previous, Request
+from policies.claims import CpuClaim
 from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, Threads
 from policies.thread_counts import ThreadCounts
@@ -134,3 +135,10 @@ def test_a_device_is_shown_with_what_named_it() -> None:
     near = DeviceLocality("0000:3b:00.0", CpuSet.parse("0-7"), NodeSet.of([1]), "NVIDIA_VISIBLE_DEVICES")
     text = "\n".join(render_request(replace(request("c0", 1000), hints=(near,)), (), width=120))
     assert "0000:3b:00.0: CPUs 0-7, node 1, named by NVIDIA_VISIBLE_DEVICES" in text
+
+
+def test_cpus_that_were_decided_elsewhere_are_shown_with_what_decided_them() -> None:
+    claim = CpuClaim(CpuSet.parse("4-7"), "DRA_CPUSET_a", NodeSet.of([1]))
+    asked = replace(request("c0", 4000), claim=claim, origins=(("claim", "DRA_CPUSET_a"),))
+    text = " ".join(" ".join(lines(asked)).split())
+    assert "CPUs 4-7, memory of node 1, decided elsewhere from DRA_CPUSET_a" in text

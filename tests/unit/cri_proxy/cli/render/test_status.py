@@ -75,6 +75,11 @@ def test_a_container_with_no_cpu_time_booked_is_marked() -> None:
     assert use_text(replace(container("c", "shared", "1"), is_overcommitted=True)) == "shared, overcommitted"
 
 
+def test_a_container_whose_cpus_were_decided_elsewhere_is_marked() -> None:
+    claimed = replace(container("c0", "exclusive", "2-3", exclusive=CpuSet.parse("2-3")), claim="DRA_CPUSET_a")
+    assert "claimed" in render_status(replace(status_view(), containers=(claimed,)), width=120)
+
+
 def test_a_pool_without_shared_cpus_says_so() -> None:
     assert pool_use_text(pool("x", "", "", free_mcpu=0, mems="0", isolated="4-5")) == "nothing shared; isolated 4-5"
 

@@ -90,3 +90,11 @@ def test_installed_plugins_and_the_sockets_name_may_be_given() -> None:
         found = look(node, listen="unix:///run/other.sock")
     assert found.nri.installed == ("/opt/nri/plugins/10-logger",)
     assert found.proxy.listen == "/run/other.sock"
+
+
+def test_files_of_cdi_that_name_cpus_are_found() -> None:
+    device = '{"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=0-3"]}}'
+    with kubelet_node(wired=False) as node:
+        node.put({"var/run/cdi/cpu.json": f'{{"kind": "dra.k8s.io/cpu", "devices": [{device}]}}'})
+        found = look(node).claims
+    assert (found.is_honoured, found.files) == (True, ("/var/run/cdi/cpu.json",))

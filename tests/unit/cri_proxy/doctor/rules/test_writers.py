@@ -1,7 +1,7 @@
 import pytest
 
-from cri_proxy.doctor.facts.model import NriFacts, ProcessFacts
-from cri_proxy.doctor.rules.writers import cpuset_writers, nri_plugins, writer
+from cri_proxy.doctor.facts.model import ClaimFacts, NriFacts, ProcessFacts
+from cri_proxy.doctor.rules.writers import cpuset_writers, ignored_claims, nri_plugins, writer
 from tests.fakes.node_facts import codes, healthy, only
 
 
@@ -42,3 +42,13 @@ def test_a_connected_plugin_is_noted_unless_its_process_has_been_found() -> None
     assert only(nri_plugins, healthy(nri=NriFacts(clients))).text == (
         "logger, process 9 is connected to the runtime's NRI socket"
     )
+
+
+def test_cpus_that_others_choose_must_count() -> None:
+    files, koordlet = ("/var/run/cdi/cpu.json", "/var/run/cdi/cpu2.json"), (ProcessFacts(9, "koordlet"),)
+    ignored = healthy(claims=ClaimFacts(False, files), processes=koordlet)
+    found = list(ignored_claims(ignored))
+    assert [finding.code for finding in found] == ["claims-ignored", "claims-ignored"]
+    assert (found[0].text.partition(" ")[0], found[1].text.partition(" runs")[0]) == (files[0], "koordlet, process 9")
+    assert codes(ignored_claims, healthy(claims=ClaimFacts(True, files), processes=koordlet)) == []
+    assert codes(ignored_claims, healthy(claims=ClaimFacts(False))) == []
