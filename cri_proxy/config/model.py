@@ -247,6 +247,15 @@ class Config:
             flag="--http",
         ),
     ] = "127.0.0.1:8891"
+    extender: Annotated[
+        bool,
+        Option(
+            "extender",
+            "Answer kube-scheduler's questions about GPU links at the address of `http`, below `/extender`; for small "
+            "clusters, others run `cri-proxy extender`",
+            is_reloadable=False,
+        ),
+    ] = False
     node_name: Annotated[
         str,
         _at_start(

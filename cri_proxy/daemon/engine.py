@@ -25,7 +25,7 @@ from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
-from cri_proxy.http.server import AdminServer
+from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -33,6 +33,7 @@ from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics import catalog
+from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.metrics.process import process_samples, task_samples
 from cri_proxy.node.context import NodeRules
@@ -228,12 +229,22 @@ class Engine:
         self, view: NodeView, watchers: Watchers, http: "HttpAddress", closing: AsyncExitStack
     ) -> None:
         posts = {"/api/v1/plan": plan_route(watchers.plan)}
-        admin = AdminServer(build_routes(view), posts=posts, on_late_tcp=http.opened)
+        asked = _extender_posts(self._log) if self.settings.config.extender else Posts()
+        admin = AdminServer(build_routes(view), posts=posts, tcp_posts=asked, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
         problem = await admin.listen_tcp(self.settings.http)
         if problem:
             http.failed(self.settings.http, problem)
+
+
+def _extender_posts(log: Log) -> Posts:
+    """Return what the scheduler may POST: one question at a time, and a small one, since the relay waits meanwhile."""
+    from cri_proxy.extender.answers import Extender
+    from cri_proxy.extender.metrics import TABLE
+
+    extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
+    return Posts(extender.handlers, most_at_once=1)
 
 
 def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:

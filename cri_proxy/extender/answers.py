@@ -26,12 +26,14 @@ from cri_proxy.extender.messages import (
 from cri_proxy.extender.metrics import DURATION, NODES, REQUESTS
 from cri_proxy.extender.scores import NodeScores
 from cri_proxy.foreign_text import admit
-from cri_proxy.http.messages import JSON, HttpRequest, Response
+from cri_proxy.http.messages import JSON, HttpRequest, PostHandler, Response
 from cri_proxy.logs import Log
 from cri_proxy.metrics.counters import Counters
 from policies.links.node_score import FULL_SCORE
 from policies.links.ranking import ranked_points
 
+FILTER_PATH: Final = "/extender/filter"
+PRIORITIZE_PATH: Final = "/extender/prioritize"
 SCORE_SECONDS: Final = 2.0
 """For scores that are not known yet: kube-scheduler waits five seconds unless its configuration says otherwise."""
 _PROBLEM_BYTES: Final = 300
@@ -56,6 +58,11 @@ class Extender:
         self._log, self._clock, self._counters, self._directory = log, clock, counters, directory
         self._scores = NodeScores()
         self._told: dict[str, str] = {}
+
+    @property
+    def handlers(self) -> Mapping[str, PostHandler]:
+        """What is to be posted where."""
+        return {FILTER_PATH: self.filter, PRIORITIZE_PATH: self.prioritize}
 
     async def filter(self, request: HttpRequest) -> Response:
         """Answer ExtenderArgs with an ExtenderFilterResult."""

@@ -21,8 +21,6 @@ from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:8892"
-FILTER_PATH: Final = "/extender/filter"
-PRIORITIZE_PATH: Final = "/extender/prioritize"
 MAX_QUESTION_BYTES: Final = 32 << 20
 """A node has some 10 to 20 KB, so that this is two thousand of them."""
 STOP_SECONDS: Final = 4.0
@@ -40,10 +38,8 @@ class ExtenderServer:
         self._log, self._counters, self._exposition = log, Counters(TABLE), Exposition()
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
-        posts = {FILTER_PATH: extender.filter, PRIORITIZE_PATH: extender.prioritize}
-        self._server = AdminServer(
-            self._routes(), tcp_posts=Posts(posts, MAX_QUESTION_BYTES, _MOST_AT_ONCE), times=_TIMES
-        )
+        posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE)
+        self._server = AdminServer(self._routes(), tcp_posts=posts, times=_TIMES)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:

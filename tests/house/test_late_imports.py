@@ -25,6 +25,7 @@ NOT_THE_DAEMON = (
 AT_START = "before it decides"
 HARMLESS = {
     "cri_proxy/daemon/app.py": AT_START,
+    "cri_proxy/daemon/engine.py": AT_START,
     "cri_proxy/cri/annotations/rules.py": AT_START,
     # As soon as it decides, where there is a file to be watched. To have it before would keep the first calls waiting.
     "cri_proxy/config/files/inotify.py": "by the first look at the configuration",

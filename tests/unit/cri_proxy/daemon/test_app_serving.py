@@ -28,6 +28,7 @@ from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
+from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in
 from tests.fakes.site import Silent
@@ -278,6 +279,15 @@ async def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Pat
             (warning,) = [w for w in json.loads((await scene.get("/api/v1/status"))[1])["warnings"] if "http" in w]
             assert f"http: {address}: the port is taken" in warning
         assert "http_unavailable" in scene.log.warnings
+
+
+@pytest.mark.parametrize(("more", "status"), [("extender: true\n", 200), ("", 405)])
+async def test_the_scheduler_is_answered_where_that_is_wanted(tmp_path: Path, more: str, status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        address = found.getsockname()
+    async with started(tmp_path, more=more, http=f"{address[0]}:{address[1]}"):
+        question = json.dumps(arguments(pod(2), [node("a", "v1.0t1.n0x2.v12")])).encode()
+        assert (await exchanged(address, "POST", "/extender/prioritize", question))[0] == status
 
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.extender.answers import FILTER_PATH, PRIORITIZE_PATH
 from cri_proxy.extender.demand import GPU_RESOURCE
-from cri_proxy.extender.server import DEFAULT_ADDRESS, FILTER_PATH, PRIORITIZE_PATH, ExtenderServer
+from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer
 from cri_proxy.logs import configure_logging
 from cri_proxy.testbed.daemon import program
 from tests.fakes.scheduler import exchanged, named_arguments, pod
