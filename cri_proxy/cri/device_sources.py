@@ -1,7 +1,7 @@
 """List what names the devices of a container in its CRI request; tell which hints count, each device once. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -18,17 +18,23 @@ MAX_VARIABLES: Final = 256
 
 _CDI_ANNOTATION: Final = "cdi.k8s.io/"
 _PCI_ADDRESS = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])", re.IGNORECASE)
-_CDI_LIST: Final = f"{DEVICE_LIST}/cdi/"
+_CDI_DIRECTORY: Final = "cdi/"
 
 
 def named_devices(config: pb.ContainerConfig) -> Named:
     """Return what the request itself names: paths, PCI addresses in CDI names, variables, NVIDIA's list in mounts."""
-    variables = _device_variables(config.envs)
+    variables, cdi = _device_variables(config.envs), cdi_names(config)
     named = named_in_variables(variables) if variables else Named()
-    paths = (DeviceName("path", path) for path in hint_paths(config))
-    addresses = (DeviceName("pci", address, via) for address, via in _addresses(config))
-    gpus = (DeviceName("gpu", device, DEVICE_LIST) for device in _listed(config) if device.lower() != "all")
-    return Named((*paths, *addresses, *named.names, *gpus), named.problems)
+    names = [DeviceName("path", path) for path in hint_paths(config)]
+    names += (DeviceName("pci", a.lower(), via_cdi(name)) for name in cdi for a in _PCI_ADDRESS.findall(name))
+    names += named.names
+    listed = [m.container_path for m in config.mounts if m.host_path == "/dev/null"]
+    if listed:
+        gpus, more_cdi = _nvidia_list(listed)
+        return Named(
+            (*names, *(DeviceName("gpu", gpu, DEVICE_LIST) for gpu in gpus)), named.problems, (*cdi, *more_cdi)
+        )
+    return Named(tuple(names), named.problems, cdi)
 
 
 def hint_paths(config: pb.ContainerConfig) -> tuple[str, ...]:
@@ -45,7 +51,7 @@ def pci_addresses(config: pb.ContainerConfig) -> tuple[str, ...]:
 
     A CDI name is vendor/class=device; a name that spells the address needs no specification file.
     """
-    return tuple(sorted({address for address, _ in _addresses(config)}))
+    return tuple(sorted({a.lower() for name in cdi_names(config) for a in _PCI_ADDRESS.findall(name)}))
 
 
 def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
@@ -57,13 +63,6 @@ def cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
         for name in value.split(",")
     )
     return tuple(sorted({*(device.name for device in config.CDI_devices), *annotated} - {""}))
-
-
-def listed_cdi_names(config: pb.ContainerConfig) -> tuple[str, ...]:
-    """Return the CDI names in NVIDIA's list of mounts, ``DIRECTORY/cdi/VENDOR/CLASS/DEVICE``, sorted."""
-    texts = (m.container_path.removeprefix(_CDI_LIST) for m in config.mounts if m.container_path.startswith(_CDI_LIST))
-    parts = (text.rpartition("/") for text in texts)
-    return tuple(sorted({f"{kind}={device}" for kind, _, device in parts if "/" in kind and device}))
 
 
 def hint_kind(hint: DeviceLocality, config: pb.ContainerConfig) -> HintKind:
@@ -104,13 +103,6 @@ def _device_variables(envs: Iterable[pb.KeyValue]) -> dict[str, str]:
     return {env.key: env.value.decode("ascii", "replace") for env in islice(may_name, MAX_VARIABLES)}
 
 
-def _addresses(config: pb.ContainerConfig) -> Iterator[tuple[str, str]]:
-    """Yield (PCI address, what names it) for the addresses in the names of CDI devices."""
-    for name in cdi_names(config):
-        for address in _PCI_ADDRESS.findall(name):
-            yield address.lower(), via_cdi(name)
-
-
 def via_cdi(name: str) -> str:
     """Return how a CDI device is told as what named a device.
 
@@ -120,9 +112,14 @@ def via_cdi(name: str) -> str:
     return f"CDI device {name}"
 
 
-def _listed(config: pb.ContainerConfig) -> Iterator[str]:
-    """Yield the devices of NVIDIA's list in mounts: /dev/null, mounted at a path that ends in the device."""
-    for mount in config.mounts:
-        path = mount.container_path
-        if mount.host_path == "/dev/null" and path.startswith(f"{DEVICE_LIST}/") and not path.startswith(_CDI_LIST):
-            yield path.removeprefix(f"{DEVICE_LIST}/").strip("/")
+def _nvidia_list(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the GPUs, and the CDI names, in NVIDIA's list of devices: the paths at which /dev/null is mounted.
+
+    A CDI name is ``DIRECTORY/cdi/VENDOR/CLASS/DEVICE``, anything else a GPU by its name.
+    """
+    devices = [path.removeprefix(f"{DEVICE_LIST}/").strip("/") for path in paths if path.startswith(f"{DEVICE_LIST}/")]
+    parts = [
+        device.removeprefix(_CDI_DIRECTORY).rpartition("/") for device in devices if device.startswith(_CDI_DIRECTORY)
+    ]
+    gpus = (device for device in devices if not device.startswith(_CDI_DIRECTORY) and device.lower() != "all")
+    return tuple(gpus), tuple(f"{kind}={device}" for kind, _, device in parts if "/" in kind and device)

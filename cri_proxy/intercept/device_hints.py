@@ -39,7 +39,7 @@ from cri_proxy.cri.device_names.nvidia_gpus import (
     is_part_node,
     not_replaced,
 )
-from cri_proxy.cri.device_sources import cdi_names, listed_cdi_names, named_devices, via_cdi
+from cri_proxy.cri.device_sources import named_devices, via_cdi
 from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import FileCalls, FilesFailed
@@ -93,10 +93,10 @@ class DeviceHints:
 
         ``told`` is what the kubelet says of its devices.
         """
-        own, own_cdi = named_devices(config), (*cdi_names(config), *listed_cdi_names(config))
-        cdi = {**dict(told.cdi), **{name: via_cdi(name) for name in own_cdi}}  # the request's own word goes first
-        if not (own.names or own.problems or cdi or told.names):
+        own = named_devices(config)
+        if not (own.names or own.problems or own.cdi or told.cdi or told.names):
             return tuple(group.place for group in told.places)
+        cdi = {**dict(told.cdi), **{name: via_cdi(name) for name in own.cdi}}  # the request's own word goes first
         look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
         by_cdi = await look.named_by_cdi(tuple(cdi.items())) if cdi else ()
         names = each_once((*not_replaced(own.names, by_cdi), *by_cdi, *told.names))

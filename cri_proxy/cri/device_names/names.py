@@ -35,10 +35,14 @@ class DeviceName:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Devices in the order in which they were named, and a sentence for each source that did not count as a whole."""
+    """Devices in the order in which they were named, and a sentence for each source that did not count as a whole.
+
+    ``cdi`` are names of CDI devices, which stand for what their specifications name.
+    """
 
     names: tuple[DeviceName, ...] = ()
     problems: tuple[str, ...] = ()
+    cdi: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

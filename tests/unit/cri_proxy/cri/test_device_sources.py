@@ -8,7 +8,6 @@ from cri_proxy.cri.device_sources import (
     counting_hints,
     hint_kind,
     hint_paths,
-    listed_cdi_names,
     named_devices,
     pci_addresses,
 )
@@ -138,8 +137,9 @@ def listed(*devices: str) -> pb.ContainerConfig:
 
 def test_nvidias_list_of_mounts_names_gpus_and_cdi_devices() -> None:
     given = listed("GPU-a", "all", "cdi/nvidia.com/gpu/0", "cdi/odd")
-    assert named_devices(given).names == (DeviceName("gpu", "GPU-a", "/var/run/nvidia-container-devices"),)
-    assert listed_cdi_names(given) == ("nvidia.com/gpu=0",)
+    found = named_devices(given)
+    assert found.names == (DeviceName("gpu", "GPU-a", "/var/run/nvidia-container-devices"),)
+    assert found.cdi == ("nvidia.com/gpu=0",)
 
 
 def test_a_container_without_devices_names_none() -> None:
