@@ -16,6 +16,7 @@ from operator import or_
 from typing import Final
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
+from cri_proxy.cri.annotations.read import WITHOUT_EFFECT
 from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules
 from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -61,8 +62,13 @@ def with_claim(
     problems = (*read.problems, *found.problems)
     if found.claim is None:
         return replace(read, problems=problems) if found.problems else read
-    origins = (*request.origins, ("claim", found.claim.source))
-    return replace(read, request=replace(request, claim=found.claim, origins=origins), problems=problems)
+    return replace(read, request=claimed(request, found.claim), problems=problems)
+
+
+def claimed(request: Request, claim: CpuClaim) -> Request:
+    """Return the request with this claim, and with what it comes from."""
+    kept = (each for each in request.origins if each[0] not in ("claim", f"{WITHOUT_EFFECT}{claim.source}"))
+    return replace(request, claim=claim, origins=(*kept, ("claim", claim.source)))
 
 
 def of_variables(variables: Sequence[tuple[str, str]]) -> ReadClaim:

@@ -6,7 +6,7 @@
 OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
 
 # The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
-# acts, and the cpuset that koordinator's scheduler chose.
+# acts, and the cpuset that koordinator's scheduler chose, where that does not count (``cri.claim``).
 OF_OTHERS = frozenset(
     {
         *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),

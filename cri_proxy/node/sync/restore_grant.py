@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cri_proxy.cri.claim import claimed
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
 from cri_proxy.cri.read_status import Existing
 from policies.alignment import DeviceAmount
@@ -36,7 +37,8 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
         parts = None
     if parts is None:
         return Rebuilt(_with_devices(found.request, NOTHING_HELD))
-    request = replace(_with_devices(found.request, parts.held), claim=parts.claim or found.request.claim)
+    request = _with_devices(found.request, parts.held)
+    request = request if parts.claim is None else claimed(request, parts.claim)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
 

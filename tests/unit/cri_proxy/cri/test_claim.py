@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_devices_come_before_the_annotation() -> None:
 def test_without_devices_the_annotation_counts() -> None:
     read = with_claim(READ, (), sandbox({"cpuset": "0-1"}), AnnotationRules())
     assert claim_of(read) == f"0-1 by {RESOURCE_STATUS}"
+
+
+def test_an_annotation_that_counts_is_not_without_effect() -> None:
+    origins = (("qos", "the cgroup"), (f"without effect: {RESOURCE_STATUS}", RESOURCE_STATUS))
+    read = replace(READ, request=replace(READ.request, origins=origins))
+    found = with_claim(read, (), sandbox({"cpuset": "0-1"}), AnnotationRules()).request
+    assert found.origins == (("qos", "the cgroup"), ("claim", RESOURCE_STATUS))
+    assert with_claim(read, (), sandbox({}), AnnotationRules()).request.origins == origins
 
 
 def test_where_it_is_restricted_the_annotation_is_a_problem_that_names_the_option() -> None:
