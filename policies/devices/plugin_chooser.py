@@ -6,6 +6,7 @@ Each way is a ``policies.choose.Chooser`` of ids; ``chooser_of`` takes the one t
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
 
 from policies.choose import Chooser
 from policies.costs.select import CostChooser
@@ -100,11 +101,8 @@ class PlaceChooser:
         """Return the preferred set of this size, with all of ``included``; empty where there is none."""
         free = {name for name in available if name in self.offered.devices}
         must = set(included)
-        if not must <= free or not len(must) <= size <= len(free):
+        if not must <= free:
             return ()
-        return self._spread(free, must, size)
-
-    def _spread(self, free: set[str], must: set[str], size: int) -> tuple[str, ...]:
         members: dict[int, list[OfferedDevice]] = {}
         for name in free:
             device = self.offered.devices[name]
@@ -141,17 +139,15 @@ class PlaceChooser:
     def _picked(
         self, members: Iterable[OfferedDevice], must: set[str], taken: Sequence[str]
     ) -> Sequence[OfferedDevice]:
-        """Return the ids of a group in the order in which they are taken."""
-        held = Counter(self.offered.devices[name].part.minor for name in (*must, *taken))
-        ordered = sorted(members, key=lambda device: (device.id not in must, *_by_number(device)))
+        """Return the ids of a group in the order in which they are taken: what must be there, then the others."""
+        ordered = sorted(members, key=lambda device: (device.part.minor, device.id not in must, device.order))
         if self.offered.offer.form is OfferForm.SHARES:
-            return sorted(ordered, key=lambda device: (device.id not in must, not held[device.part.minor]))
-        turn: Counter[int] = Counter()
-        turns = {}
-        for device in ordered:  # one of each device, then a second one
-            turns[device.id] = turn[device.part.minor]
-            turn[device.part.minor] += 1
-        return sorted(ordered, key=lambda device: (device.id not in must, turns[device.id]))
+            held = {self.offered.devices[name].part.minor for name in (*must, *taken)}
+            ordered = sorted(ordered, key=lambda device: device.part.minor not in held)
+        else:  # one of each device, then a second one
+            of_each = (list(same) for _, same in groupby(ordered, key=lambda device: device.part.minor))
+            ordered = [device for turn in zip_longest(*of_each) for device in turn if device is not None]
+        return sorted(ordered, key=lambda device: device.id not in must)
 
 
 def _by_number(device: OfferedDevice) -> tuple[int, int]:

@@ -76,7 +76,7 @@ class OfferedDevices:
         Raises KeyError for an id that is not offered.
         """
         parts = sorted((self.devices[name].part for name in ids), key=lambda p: (p.minor, natural_order(p.vf)))
-        return tuple(self._joined(list(same)) for _, same in groupby(parts, key=lambda part: (part.minor, part.vf)))
+        return tuple(self._joined(list(same)) for _, same in groupby(parts))
 
     def _joined(self, parts: Sequence[PluginDevice]) -> PluginDevice:
         first = parts[0]

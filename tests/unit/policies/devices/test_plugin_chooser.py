@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -12,13 +13,17 @@ from policies.devices.plugin_chooser import KnownCloseness, PlaceChooser, Rename
 from policies.devices.plugin_offer import DeviceOffer, OfferedDevices, OfferForm, offered_devices
 from policies.links.chooser import LinkChooser
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
-from tests.unit.policies.links.machines import kep_690
+from tests.unit.policies.links.machines import kep_690, of_nvlinks
 
 RESOURCE = "nvidia.com/gpu"
 
 
 def gpus(devices: DeviceInventory, offer: DeviceOffer | None = None) -> OfferedDevices:
     return offered_devices(devices, "gpu", offer or DeviceOffer())
+
+
+def nics() -> OfferedDevices:
+    return offered_devices(inventory(nic(0), nic(1)), "rdma", DeviceOffer())
 
 
 def ids(*minors: int) -> tuple[str, ...]:
@@ -70,6 +75,30 @@ def test_virtual_functions_are_taken_of_many_devices_of_a_pcie() -> None:
     assert chooser.choose(tuple(offered.devices), included, 2) == ("rdma-0-vf-0000:00:00.1", *included)
 
 
+def test_a_second_function_comes_of_another_device_than_the_one_that_must_be_there() -> None:
+    offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
+    included = ("rdma-0-vf-0000:00:00.2",)
+    chosen = PlaceChooser(offered).choose(tuple(offered.devices), included, 2)
+    assert chosen == (*included, "rdma-1-vf-0000:01:00.1")
+
+
+def test_shares_join_those_that_must_be_there() -> None:
+    offered = offered_devices(inventory(nic(0, 0, "a"), nic(1, 0, "a")), "rdma", DeviceOffer(OfferForm.SHARES, 4))
+    chooser = PlaceChooser(offered)
+    assert chooser.choose(tuple(offered.devices), ("rdma-1-share-3",), 2) == ("rdma-1-share-0", "rdma-1-share-3")
+
+
+def test_a_device_of_unknown_node_is_near_no_other() -> None:
+    apart = [gpu(0, 0, "a"), gpu(1, None, "b"), gpu(2, None, "c"), gpu(3, 1, "d")]
+    assert PlaceChooser(gpus(inventory(*apart))).choose(ids(0, 1, 2, 3), (), 2) == ids(0, 3)
+    assert PlaceChooser(gpus(inventory(*apart[:3]))).choose(ids(0, 1, 2), (), 2) == ids(0, 1)
+
+
+def test_an_unhealthy_device_is_in_nobodys_use() -> None:
+    devices = [gpu(0, 0, "a"), gpu(1, 0, "b"), replace(gpu(2, 0, "b"), is_healthy=False)]
+    assert PlaceChooser(gpus(inventory(*devices))).choose(ids(0, 1), (), 1) == ids(0)
+
+
 def test_gpus_come_as_a_partition_where_one_is_free() -> None:
     table = [GpuPartition((0, 2), 1), GpuPartition((1, 3), 2)]
     devices = inventory(*(gpu(minor) for minor in range(5)), partitions=table)
@@ -77,7 +106,9 @@ def test_gpus_come_as_a_partition_where_one_is_free() -> None:
     chooser = chooser_of(gpus(devices), RESOURCE, KnownCloseness(kep_690(), partitions=rule))
     assert chooser.choose(ids(0, 1, 2, 3), (), 2) == ids(1, 3)
     assert chooser.choose(ids(0, 1, 2, 3), ids(0), 2) == ids(0, 2)
-    assert chooser.choose(ids(0, 1, 4), (), 2) == ids(0, 4)
+    assert chooser.choose(ids(2, 0), ids(0, 2), 2) == ids(0, 2)
+    assert chooser.choose((*ids(0, 1, 4), "gpu-9"), (), 2) == ids(0, 4)
+    assert isinstance(chooser_of(nics(), "x.io/rdma", KnownCloseness(kep_690(), partitions=rule)), PlaceChooser)
 
 
 places = st.lists(st.tuples(st.sampled_from([0, 1, None]), st.sampled_from(["a", "b", "c", None])), max_size=6)
@@ -119,7 +150,10 @@ def test_links_decide_before_costs_and_costs_before_places() -> None:
     assert isinstance(chooser_of(offered, RESOURCE, both), LinkChooser)
     assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(costs=costs)), RenamedChooser)
     assert isinstance(chooser_of(offered, "other.com/gpu", KnownCloseness(costs=costs)), PlaceChooser)
+    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(of_nvlinks([]), costs)), RenamedChooser)
     assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness()), PlaceChooser)
+    silent = compile_costs(CostListing(present=(f"{RESOURCE}/gpu0",)))
+    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(costs=silent)), PlaceChooser)
 
 
 def test_links_and_costs_are_those_of_whole_devices() -> None:
@@ -135,6 +169,7 @@ def test_the_cheapest_devices_are_chosen_by_their_names_in_cost_files() -> None:
     assert set(chooser.choose(ids(2, 1, 0), (), 2)) == set(ids(0, 2))
     assert set(chooser.choose(ids(2, 1, 0), ids(1), 2)) in ({"gpu-0", "gpu-1"}, {"gpu-1", "gpu-2"})
     assert chooser.choose(ids(0, 1), ids(2), 2) == ()
+    assert set(chooser.choose((*ids(0, 1), "gpu-9"), ids(0, 1), 2)) == set(ids(0, 1))
 
 
 def test_every_pair_of_a_dgx1_has_two_links() -> None:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.devices.model import RDMA
+from policies.devices.model import RDMA, VfGroup, VirtualFunction
 from policies.devices.plugin_offer import DeviceOffer, OfferForm, offer_of, offered_devices
 from policies.devices.plugin_variables import PluginDevice
 from tests.unit.policies.devices.build import gpu, inventory, nic
@@ -28,9 +28,18 @@ def test_virtual_functions_are_named_by_device_and_address_and_a_device_without_
 def test_shares_of_one_device_add_up_to_all_of_it(shares: int, units: list[int]) -> None:
     offered = offered_devices(inventory(nic(0), nic(1)), "rdma", DeviceOffer(OfferForm.SHARES, shares))
     ids = [f"rdma-1-share-{number}" for number in range(shares)]
-    assert set(ids) <= offered.devices.keys()
+    assert {offered.devices[name].part.units for name in ids} == {units[0]}
     assert [offered.parts(ids[: count + 1]) for count in range(len(units))] == [
         (PluginDevice(RDMA, 1, units=most),) for most in units
+    ]
+
+
+def test_virtual_functions_are_in_the_order_of_their_addresses() -> None:
+    vfs = VfGroup((VirtualFunction(0, "vf10"), VirtualFunction(1, "vf2")))
+    offered = offered_devices(inventory(replace(nic(0), vf_groups=(vfs,))), "rdma", VFS)
+    assert [(name, device.order) for name, device in offered.devices.items()] == [
+        ("rdma-0-vf-vf2", 0),
+        ("rdma-0-vf-vf10", 1),
     ]
 
 
