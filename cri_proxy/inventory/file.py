@@ -61,7 +61,12 @@ def read_inventory_file(path: Path) -> DeviceInventory:
     name = str(path)
     if name == "-":  # a file of that name; standard input may be where the request comes from
         name = "./-"
-    found = list(YamlField.documents(YamlField.read_text(name, DIALECT.max_bytes), name, DIALECT))
+    return read_inventory_text(YamlField.read_text(name, DIALECT.max_bytes), name)
+
+
+def read_inventory_text(text: str, name: str) -> DeviceInventory:
+    """Return the inventory of a file's text, of which ``name`` is the file. Raises DocumentError."""
+    found = list(YamlField.documents(text, name, DIALECT))
     if len(found) != 1:
         raise DocumentError(name, 0, f"expected one document, an inventory of devices, got {len(found)}")
     return read_inventory(found[0])

@@ -4,19 +4,19 @@ Each source stands for itself: while one cannot be read, its last good content s
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.config.files.inotify import Lookups
 from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
 from cri_proxy.costs.merge import merge
-from cri_proxy.inventory.file import read_inventory_file
+from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.link_file import as_link_document, read_link_document
-from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
+from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.table import CostTable
 from policies.devices.model import DeviceInventory
@@ -27,7 +27,8 @@ from sysfs.errors import SysfsBaseError
 SCAN_SECONDS: Final = 60.0
 """Between two scans of sysfs: devices rarely come and go, and a scan of a large machine takes a second."""
 
-_LINKS: Final = Dialect(max_bytes=4 << 20, max_depth=40, max_nodes=1_000_000, has_aliases=True)
+_MAX_BYTES: Final = 4 << 20
+_LINKS: Final = Dialect(_MAX_BYTES, max_depth=40, max_nodes=1_000_000, has_aliases=True)
 
 T = TypeVar("T")
 
@@ -62,6 +63,24 @@ class PluginKnowledge:
         )
 
 
+class SourceFile(Generic[T]):
+    """A file that is parsed again when its text has changed. ``parse`` gets the text and the file's name."""
+
+    def __init__(self, path: Path, parse: Callable[[str, str], T]) -> None:
+        """Read nothing yet."""
+        self.path = path
+        self._parse = parse
+        self._parsed: tuple[str, T] | None = None
+
+    def content(self) -> T:
+        """Return what the file says now. Raises DocumentError."""
+        name = str(self.path) if str(self.path) != "-" else "./-"  # which is standard input
+        text = of_one_generation(self.path.parent, lambda: YamlField.read_text(name, _MAX_BYTES))
+        if self._parsed is None or self._parsed[0] != text:
+            self._parsed = (text, self._parse(text, name))
+        return self._parsed[1]
+
+
 class PluginSources:
     """The sources of a plugin. ``inventory`` None: the PCI devices of the machine. Reads files: not on the loop."""
 
@@ -75,9 +94,9 @@ class PluginSources:
         now_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         """``sysfs_root`` is the directory that holds ``sys``. Nothing is read yet."""
-        self._inventory = inventory
-        self._links = links
-        self._costs = costs
+        self._inventory = None if inventory is None else SourceFile(inventory, read_inventory_text)
+        self._links = None if links is None else SourceFile(links, _links_of)
+        self._costs = None if costs is None else SourceFile(costs, _costs_of)
         self.sysfs_root = sysfs_root
         self._now_seconds = now_seconds
         self._scanned: tuple[float, DeviceInventory] | None = None
@@ -85,28 +104,15 @@ class PluginSources:
     def read(self) -> PluginKnowledge:
         """Return what all sources say now. Blocks; raises nothing."""
         problems: list[SourceProblem] = []
-        inventory = self._read(self._inventory, read_inventory_file, problems)
-        if self._inventory is None:
-            inventory = self._scan(problems)
-        links = self._read(self._links, _links_of, problems)
-        return PluginKnowledge(inventory, links, self._read(self._costs, _costs_of, problems), tuple(problems))
+        inventory = _content(self._inventory, problems) if self._inventory is not None else self._scan(problems)
+        links, costs = _content(self._links, problems), _content(self._costs, problems)
+        return PluginKnowledge(inventory, links, costs, tuple(problems))
 
     def lookups(self) -> Lookups:
         """Return the directories on the way to the files, with the names that matter there."""
-        found = directories_to_watch(self._paths())
+        files = (self._inventory, self._links, self._costs)
+        found = directories_to_watch(file.path for file in files if file is not None)
         return {directory: frozenset(names) for directory, names in found.items()}
-
-    def _paths(self) -> Iterator[Path]:
-        return (path for path in (self._inventory, self._links, self._costs) if path is not None)
-
-    def _read(self, path: Path | None, read: Callable[[Path], T], problems: list[SourceProblem]) -> T | None:
-        if path is None:
-            return None
-        try:
-            return of_one_generation(path.parent, lambda: read(path))
-        except DocumentError as error:
-            problems.append(SourceProblem(str(path), str(error)))
-            return None
 
     def _scan(self, problems: list[SourceProblem]) -> DeviceInventory | None:
         """Return the devices of the machine, with those of the first scan that are gone as unhealthy.
@@ -137,25 +143,29 @@ def rescanned(first: DeviceInventory, now: DeviceInventory) -> DeviceInventory:
     return replace(first, devices=devices)
 
 
-def _links_of(path: Path) -> LinkMatrix:
-    name = _file_name(path)
-    text = as_link_document(YamlField.read_text(name, _LINKS.max_bytes))
-    roots = list(YamlField.documents(text, name, _LINKS))
+def _content(file: SourceFile[T] | None, problems: list[SourceProblem]) -> T | None:
+    """Return what a file says, if it is given and can be used; add to the problems why not."""
+    if file is None:
+        return None
+    try:
+        return file.content()
+    except DocumentError as error:
+        problems.append(SourceProblem(str(file.path), str(error)))
+        return None
+
+
+def _links_of(text: str, name: str) -> LinkMatrix:
+    roots = list(YamlField.documents(as_link_document(text), name, _LINKS))
     if len(roots) != 1:
         raise DocumentError(name, 0, f"expected one document, a matrix of links, got {len(roots)}")
     return read_link_document(roots[0])
 
 
-def _costs_of(path: Path) -> CostTable:
+def _costs_of(text: str, name: str) -> CostTable:
     """Return what a cost file of the node says (docs/costs.md). Raises DocumentError."""
-    text = YamlField.read_text(_file_name(path), MAX_FILE_BYTES)
+    path = Path(name)
     merged = merge(FoundFiles(path.parent, (TextFile(path.name, text),)), {})
     for file in merged.files:
         if file.problem:
-            raise DocumentError(str(path), file.line, file.problem)
+            raise DocumentError(name, file.line, file.problem)
     return merged.inventory.table
-
-
-def _file_name(path: Path) -> str:
-    """Return a name that does not stand for standard input."""
-    return str(path) if str(path) != "-" else "./-"

@@ -1,8 +1,10 @@
 """The device-plugin command, as a process of its own: signals, exit status, what it says of options and files."""
 
+import os
 import signal
+import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,8 +32,9 @@ def settings(*words: str) -> PluginSettings:
 
 
 @contextmanager
-def started(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    child = subprocess.Popen([*program(), *words], stderr=subprocess.PIPE, text=True)
+def started(words: list[str], environment: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    given = {**os.environ, **(environment or {})}
+    child = subprocess.Popen([*program(), *words], stderr=subprocess.PIPE, text=True, env=given)
     assert child.stderr is not None
     try:
         yield child
@@ -56,6 +59,17 @@ async def test_it_serves_until_it_is_told_to_end_and_leaves_no_socket(
         assert child.wait(SECONDS) == 0
     assert [path.name for path in (tmp_path / "plugins").iterdir()] == ["kubelet.sock"]
     await kubelet.stop()
+
+
+def test_systemd_is_told_of_the_start_and_of_the_end(words: list[str], tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(f"{tmp_path}/notify")
+        told.settimeout(SECONDS)
+        with started(words, {"NOTIFY_SOCKET": f"{tmp_path}/notify"}) as child:
+            assert told.recv(100) == b"READY=1"
+            child.send_signal(signal.SIGTERM)
+            assert told.recv(100) == b"STOPPING=1"
+            assert child.wait(SECONDS) == 0
 
 
 def test_options_name_files_resources_and_forms() -> None:

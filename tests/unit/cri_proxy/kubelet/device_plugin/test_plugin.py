@@ -85,6 +85,16 @@ async def test_the_answer_names_the_devices_in_variable_and_annotation(
     assert (await plugin.says("allocated"))["resource"] == GPU
 
 
+async def test_cdi_devices_are_those_that_a_file_of_the_node_declares_by_now(
+    tmp_path: Path, kubelet: DeviceKubelet, plugin: RunningPlugin
+) -> None:
+    assert not (await kubelet.give(GPU, ["gpu-0"])).cdi_devices
+    (tmp_path / "etc" / "cdi").mkdir(parents=True)
+    (tmp_path / "etc" / "cdi" / "a.json").write_text('{"kind": "cri-proxy.io/gpu", "devices": [{"name": "1"}]}')
+    answer = await kubelet.give(GPU, ["gpu-0", "gpu-1"])
+    assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/gpu=1"]
+
+
 async def test_a_container_that_asks_for_two_resources_has_a_variable_of_each(
     kubelet: DeviceKubelet, plugin: RunningPlugin
 ) -> None:

@@ -1,14 +1,19 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
+from policies.costs.model import CostLine, CostListing
+from policies.costs.table import compile_costs
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.devices.plugin_offer import DeviceOffer, OfferForm
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
+from tests.unit.policies.links.machines import kep_690
 
 UUID = "GPU-5a"
 
@@ -16,6 +21,16 @@ UUID = "GPU-5a"
 def served(devices: DeviceInventory, kind: str = "gpu", name: str = "x.io/d", form: str = "whole") -> ServedResource:
     offer = DeviceOffer(OfferForm(form), 4 if form == "shares" else 1)
     return served_resource(PluginResource(kind, name, offer), devices, PluginKnowledge())
+
+
+COSTS = CostListing((CostLine(("x.io/d/gpu0",), 9, ("x.io/d/gpu1",)), CostLine(("x.io/d/gpu2",), 5, ("x.io/d/gpu5",))))
+RESOURCES = {
+    "links": served(replace(pairs(8), links=kep_690())),
+    "costs": served_resource(PluginResource("gpu", "x.io/d"), pairs(8), PluginKnowledge(costs=compile_costs(COSTS))),
+    "place": served(pairs(8)),
+    "shares": served(inventory(nic(0), nic(1)), "rdma", form="shares"),
+    "vfs": served(inventory(nic(0, vfs=4), nic(1, vfs=4)), "rdma", form="vfs"),
+}
 
 
 def none(names: object) -> tuple[str, ...]:
@@ -52,6 +67,27 @@ def test_what_is_preferred_is_available_and_has_what_it_must(
 ) -> None:
     """An answer with an error would fail the pod; an empty one leaves the choice to the kubelet."""
     assert set(served(pairs(4)).preferred(asked(available, size, must))) == chosen
+
+
+@given(
+    st.sampled_from(["links", "costs", "place", "shares", "vfs"]),
+    st.lists(st.integers(0, 9), max_size=12),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.integers(-1, 9),
+)
+def test_whatever_is_asked_the_answer_is_empty_or_a_set_that_can_be_had(
+    how: str, available: list[int], must: list[int], size: int
+) -> None:
+    resource = RESOURCES[how]
+    ids = [*resource.offered.devices, "gone-1", "gone-2"]
+    free, included = ([ids[number] for number in numbers] for numbers in (available, must))
+    chosen = resource.preferred(asked(free, size, included))
+    if chosen:
+        assert len(chosen) == len(set(chosen)) == size
+        assert set(included) <= set(chosen) <= set(free) & resource.offered.devices.keys()
+    else:
+        usable = set(free) & resource.offered.devices.keys()
+        assert size <= 0 or size > len(usable) or not set(included) <= usable or len(set(included)) > size
 
 
 def test_an_unhealthy_device_is_never_preferred() -> None:

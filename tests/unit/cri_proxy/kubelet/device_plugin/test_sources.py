@@ -3,7 +3,7 @@ from shutil import rmtree
 
 import pytest
 
-from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, rescanned
+from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, SourceFile, rescanned
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
@@ -64,6 +64,15 @@ def test_what_cannot_be_used_now_is_as_it_was_before(tmp_path: Path) -> None:
     assert after.links is not None
     assert len(after.links.indices) == 2
     assert PluginKnowledge().after(before) == PluginKnowledge()
+
+
+def test_a_file_is_parsed_again_when_its_text_is_another(tmp_path: Path) -> None:
+    path = write(tmp_path, "f", "a")
+    file = SourceFile(path, lambda text, name: [text])
+    first = file.content()
+    assert file.content() is first
+    path.write_text("b")
+    assert file.content() == ["b"]
 
 
 def test_the_directories_of_all_files_are_watched(tmp_path: Path) -> None:
