@@ -16,7 +16,7 @@ class ContainerState:
     ``kernel_cpus`` and ``kernel_mems`` are what the kernel lets it use, which may differ from the record.
     ``resource_variables`` are those of its ``resources.sh``; empty without one. ``cpu_quota`` 0 = no limit.
     ``overcommitted``: it shares with no CPU time booked for what it asks for. ``pod_cpus``: its CPUs are its pod's,
-    shared by the pod's containers. ``devices`` are those of cost files that it has alone, as ``TYPE/INSTANCE``.
+    shared by the pod's containers. ``devices`` are as ``device_words`` names them.
     """
 
     id: str

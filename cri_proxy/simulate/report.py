@@ -12,6 +12,7 @@ from sysfs.model import Machine
 _WITHOUT_VALUES = {
     model.ResetNode: "reset: the proxy ends, every container is widened",
     model.ChangeCosts: "the costs of devices change",
+    model.ChangeInventory: "the inventory of devices changes",
 }
 _DONE = {"stop": "stopped", "exit": "has ended", "restart-container": "restarted"}
 
@@ -97,7 +98,7 @@ def _node_headline(action: model.OnNode) -> str:
         case model.Restart():
             who = "proxy and runtime" if action.what == "both" else action.what
             return f"restart {who}{', the state is lost' if action.loses_state else ''}"
-        case model.ResetNode() | model.ChangeCosts():
+        case model.ResetNode() | model.ChangeCosts() | model.ChangeInventory():
             return _WITHOUT_VALUES[type(action)]
         case model.Advance():
             return f"{action.seconds:g} seconds pass"

@@ -15,6 +15,7 @@ from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, Pods, StepError
 from cri_proxy.simulate.scenario import model
+from cri_proxy.simulate.scenario.inventory import listed_words
 from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
@@ -34,7 +35,9 @@ class ScenarioRunner:
         check_steps(scenario)
         try:
             machine, offline = whole_machine(machine_source(scenario))
-            self.simulated = SimulatedNode(machine, scenario.config, clock, offline=offline, costs=scenario.costs)
+            self.simulated = SimulatedNode(
+                machine, scenario.config, clock, offline=offline, costs=scenario.costs, listed=scenario.listed
+            )
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
             raise ScenarioError(scenario.source, scenario.line, problem) from None
@@ -127,6 +130,8 @@ class ScenarioRunner:
                 return await take(action.cpus)
             case model.ChangeCosts():
                 self.simulated.use_costs(action.costs)
+            case model.ChangeInventory():
+                self.simulated.use_listed(action.listed)
             case model.Tamper():
                 found = self._pods.container(action.container)
                 if not self._is_live(found.attempt):
@@ -141,7 +146,8 @@ class ScenarioRunner:
 
     def _unmet(self, expect: model.Expect) -> tuple[str, ...]:
         """Return the expectations that are not met, each with the values found."""
-        listed = self.simulated.policy.inventory.devices
+        policy = self.simulated.policy
+        listed = {**policy.inventory.devices, **listed_words(policy.devices)}
         functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last, listed)
         unmet = []
         for text in expect.expressions:

@@ -11,6 +11,7 @@ from cri_proxy.node.resource_files.directories import SHELL
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
+from cri_proxy.simulate.scenario.inventory import device_words
 from policies.base import ContainerKey, Grant
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -57,7 +58,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
         cpu_quota=max(0, record.cpu_quota),
         overcommitted=grant is not None and grant.is_overcommitted,
         pod_cpus=grant is not None and grant.shares_cpus,
-        devices=grant.devices if grant is not None else (),
+        devices=device_words(grant) if grant is not None else (),
         resource_variables=_resource_variables(container.config.mounts),
     )
 

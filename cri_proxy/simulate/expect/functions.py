@@ -1,5 +1,6 @@
 """The functions that ``expect`` expressions call: about containers, the machine, CPU sets and the last step."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -28,7 +29,7 @@ def vocabulary(
     last: StepOutcome | None,
     listed: Mapping[str, Iterable[str]],
 ) -> Mapping[str, Function]:
-    """Return every function by its name; ``listed`` are the devices of cost files, by type."""
+    """Return every function by its name; ``listed`` are all devices, by type."""
     return {
         **_about_containers(seen),
         **_about_devices(seen, listed),
@@ -59,7 +60,8 @@ def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]
 
 
 def _about_devices(seen: Mapping[str, ContainerState], listed: Mapping[str, Iterable[str]]) -> dict[str, Function]:
-    held = {device for state in seen.values() for device in state.devices}
+    words = [device for state in seen.values() for device in state.devices]
+    held = {*words, *(re.split("[@:]", word)[0] for word in words)}  # of part of a device the device, too
 
     def free(kind: Value) -> Value:
         return frozenset(listed[_known("type of devices", kind, listed)]) - held

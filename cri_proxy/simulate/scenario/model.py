@@ -6,6 +6,7 @@ from typing import Literal
 
 from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from policies.base import Labels, QosClass
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet, NodeSet
 
 # The memory of a container of a Guaranteed pod when the scenario gives none.
@@ -163,6 +164,13 @@ class ChangeCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeInventory:
+    """Let this inventory take the place of that before, as when the node's file changes."""
+
+    listed: DeviceInventory
+
+
+@dataclass(frozen=True, slots=True)
 class Expect:
     """Check that these expressions are true."""
 
@@ -170,7 +178,7 @@ class Expect:
 
 
 OnPods = Create | OnContainer | Resize | Delete
-OnNode = Reconfigure | Restart | ResetNode | Advance | CpuHotplug | Tamper | ChangeCosts
+OnNode = Reconfigure | Restart | ResetNode | Advance | CpuHotplug | Tamper | ChangeCosts | ChangeInventory
 Action = OnPods | OnNode | Expect
 
 
@@ -194,3 +202,4 @@ class Scenario:
     steps: tuple[Step, ...]
     about: str = ""
     costs: CostText | None = None
+    listed: DeviceInventory = EMPTY_INVENTORY

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
+from cri_proxy.simulate.scenario.inventory import read_listed
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.steps import read_options, read_step
+from policies.devices.model import EMPTY_INVENTORY
 
-TOP_KEYS = ("about", "machine", "costs", "config", "steps")
+TOP_KEYS = ("about", "machine", "costs", "devices", "config", "steps")
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -50,4 +52,5 @@ def _scenario(source: str, document: Field) -> Scenario:
         steps=tuple(map(read_step, fields["steps"].items("steps"))) if "steps" in fields else (),
         about=" ".join(about.text("about").split()) if about is not None else "",
         costs=read_cost_text(fields["costs"]) if "costs" in fields else None,
+        listed=read_listed(fields["devices"]) if "devices" in fields else EMPTY_INVENTORY,
     )

@@ -10,11 +10,13 @@ from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, RESIZE_KEYS, amount
 from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.devices import read_device, read_mount
 from cri_proxy.simulate.scenario.fields import Field
+from cri_proxy.simulate.scenario.inventory import read_listed
 from cri_proxy.simulate.scenario.model import (
     Action,
     Advance,
     Amounts,
     ChangeCosts,
+    ChangeInventory,
     CpuHotplug,
     Create,
     Delete,
@@ -227,6 +229,12 @@ def _costs(value: Field) -> ChangeCosts:
     return ChangeCosts(read_cost_text(value))
 
 
+def _devices_listed(value: Field) -> ChangeInventory:
+    if value.is_null:
+        raise value.refuse("devices: expected an inventory, or the path of its file; {} lists nothing")
+    return ChangeInventory(read_listed(value))
+
+
 def _expect(value: Field) -> Expect:
     expressions = []
     for item in [value] if value.is_scalar else value.items("expect"):
@@ -257,6 +265,7 @@ _READERS: Mapping[str, Callable[[Field], Action]] = {
     "online": lambda value: CpuHotplug("online", _cpus("online", value)),
     "tamper": _tamper,
     "costs": _costs,
+    "devices": _devices_listed,
     "expect": _expect,
 }
 STEP_KEYS = tuple(_READERS)

@@ -31,6 +31,7 @@ def test_a_container_with_no_cpu_time_booked_is_marked() -> None:
         ("update: {container: web/a, cpu: 2}", "resize web/a"),
         ("delete: web", "delete pod web"),
         ("costs: {}", "the costs of devices change"),
+        ("devices: {}", "the inventory of devices changes"),
         ("reconfigure: {adopt: leave, policy: none}", "reconfigure: adopt, policy"),
         ("restart: both", "restart proxy and runtime"),
         ("restart: {what: proxy, loses_state: true}", "restart proxy, the state is lost"),

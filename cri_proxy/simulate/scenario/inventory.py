@@ -1,0 +1,35 @@
+"""Read the inventory of devices of a scenario, written out or as a file's path; word what containers hold of it."""
+
+from pathlib import Path
+
+from cri_proxy.inventory.file import DIALECT, read_inventory
+from cri_proxy.simulate.scenario.fields import Field
+from policies.base import Grant
+from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from policies.devices.plugin_variables import PluginDevice
+
+
+def read_listed(value: Field) -> DeviceInventory:
+    """Read an inventory, or the file that a path names from the directory of the scenario. Raises ScenarioError."""
+    if not value.is_scalar:
+        return read_inventory(value)
+    path = str(Path(value.source).parent / value.text("devices"))
+    found = list(Field.documents(Field.read_text(path, DIALECT.max_bytes), path, DIALECT))
+    if len(found) > 1:
+        raise found[1].refuse("devices: another document begins here: an inventory file holds one")
+    return read_inventory(found[0]) if found else EMPTY_INVENTORY
+
+
+def device_words(grant: Grant) -> tuple[str, ...]:
+    """Return the devices of a container: those of cost files, then of the inventory as ``gpu/0``, ``rdma/1@ADDRESS``.
+
+    A share has its units of 100: ``gpu/0:25``.
+    """
+    parts = (PluginDevice(part.kind, part.minor, part.vf, part.amount) for part in grant.allocated)
+    return (*grant.devices, *(f"{part.kind}/{part.word}" for part in parts))
+
+
+def listed_words(inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:
+    """Return the devices of an inventory by type, as ``device_words`` names whole ones."""
+    words = {kind: tuple(f"{kind}/{device.minor}" for device in inventory.of(kind)) for kind in DEVICE_TYPES}
+    return {kind: found for kind, found in words.items() if found}
