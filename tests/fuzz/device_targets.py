@@ -7,6 +7,7 @@ from typing import Final
 from cri_proxy.cri.cdi.resolve import Resolver
 from cri_proxy.cri.cdi.spec_files import DIRECTORIES
 from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.cri.claim import of_annotation, of_variables
 from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
 from cri_proxy.cri.device_names.variables import named_in_variables
@@ -62,6 +63,14 @@ def published_links(data: bytes) -> None:
         assert read_annotation(link_annotation(matrix)) == matrix
 
 
+def chosen_cpus(data: bytes) -> None:
+    """What is said of CPUs that were chosen for a container: a claim of some CPUs, or a problem of bounded length."""
+    text = text_of(data)
+    for found in (of_variables((("DRA_CPUSET_a", text),)), of_annotation(text, 1 << 40)):
+        assert found.claim is None or found.claim.cpus
+        assert all(len(str(problem)) < 4096 for problem in found.problems)
+
+
 def cdi_file(data: bytes) -> None:
     """What is not understood has no devices."""
     with TemporaryDirectory() as directory:
@@ -101,6 +110,12 @@ DEVICE_TARGETS: Final = (
         runtime_config,
         (b'{"containerd":{"snapshotter":"overlayfs"},"enableCDI":true,"cdiSpecDirs":["/etc/cdi","/var/run/cdi"]}',),
         grown=(b'"/etc/cdi",', b'{"a":', b"["),
+    ),
+    Target(
+        "chosen-cpus",
+        chosen_cpus,
+        (b"0-3,8", b'{"cpuset":"0-3","numaNodeResources":[{"node":1,"resources":{"cpu":"4"}}]}', b"dynamic"),
+        grown=(b"0,", b'{"node":1},', b"["),
     ),
     Target("plugin-variable", plugin_variable, (b"0,1,2", b"1@0000:51:00.1,2:25"), grown=(b"1,", b"12@a:b.c,")),
     Target(
