@@ -15,7 +15,7 @@ from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import ResolvedOf
 from cri_proxy.node.context import NodeRules
 from cri_proxy.state.decisions import DecisionRecord
-from tests.fakes.device_policy import policy_with_devices
+from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
 
 OWNS = guaranteed("c", 1000)
@@ -124,6 +124,17 @@ async def test_what_cannot_be_written_is_refused_with_the_remedy_and_gives_all_b
         site.resolved_of = one_resolved
         await site.open()
         await site.run("b", OWNS, **ASKS)  # the device is free again
+
+
+async def test_devices_of_the_inventory_come_the_same_way() -> None:
+    site = RuntimeSite("1.6.20")
+    site.policy = policy_with_devices(devices=two_pairs())
+    async with opened(site):
+        pod = await site.run("a", OWNS, **{"cri-proxy.io/device-resources": "nvidia.com/gpu=1"})
+        config = site.config(pod)
+        assert ([device.host_path for device in config.devices], list(config.CDI_devices)) == (["/dev/zero"], [])
+        (said,) = site.history(pod)
+        assert said.startswith("resolved from CDI by cri-proxy: ")
 
 
 async def test_files_that_hang_leave_the_container_with_its_variable() -> None:
