@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """Time the allocation of devices: jointly on 16 PCIe groups, with scopes that are tried one by one, and NUMA hints.
 
+And whole decisions about a container with devices on 256 CPUs, beside 250 others.
+
     benchmarks/devices.py [ROUNDS]
 
 Each round draws what other containers hold. CPU time of the answer alone, in milliseconds, and in parts of a fixed loop
@@ -12,18 +14,25 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from policies.device_grants import DeviceGrant
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from policies.alignment import TopologyOptions, TopologyPolicy
+from policies.base import Allocations, ContainerKey, Placed, Pod, QosClass, Request
+from policies.builder import build_policy
+from policies.device_grants import DeviceAsk, DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, read_annotations
 from policies.devices.hints import device_hints
 from policies.devices.model import GPU, RDMA, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.policy import Policy
+from policies.preferences import Preferences
+from policies.topology_aware.options import TopologyAwareOptions
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
 
 REFERENCE_STEPS = 1_000_000
 GROUPS = 16
@@ -54,6 +63,27 @@ LOADS = (
     Load("hints: 4 NUMA nodes, 8 GPUs", 2, 1, 4, 8, 20, answer=device_hints),
     Load("hints: 16 NUMA nodes, 6 GPUs", 1, 1, 16, 6, 1000, answer=device_hints),
     Load("hints: 8 NUMA nodes, 4 GPUs, SamePCIe", 1, 1, 8, 4, 200, "SamePCIe", answer=device_hints),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLoad:
+    """A decision: PCIe groups with a GPU and a NIC each, GPUs that are asked for with a NIC each, the policy."""
+
+    title: str
+    groups: int
+    count: int
+    policy: TopologyPolicy
+    bar_ms: float
+
+
+DECISIONS = (
+    DecisionLoad("decision: 256 CPUs, without devices", 8, 0, TopologyPolicy.NONE, 5),
+    DecisionLoad("decision: a GPU and a NIC of 8", 8, 1, TopologyPolicy.NONE, 10),
+    DecisionLoad("decision: 8 GPUs and 8 NICs jointly, all of them", 8, 8, TopologyPolicy.NONE, 15),
+    DecisionLoad("decision: 8 GPUs and 8 NICs jointly, of 16", 16, 8, TopologyPolicy.NONE, 30),
+    DecisionLoad("decision: 2 GPUs and 2 NICs of 16, single-numa-node", 16, 2, TopologyPolicy.SINGLE_NUMA_NODE, 30),
+    DecisionLoad("decision: 8 GPUs and 8 NICs jointly, of 16, best-effort", 16, 8, TopologyPolicy.BEST_EFFORT, 100),
 )
 
 
@@ -112,9 +142,54 @@ def measure(load: Load, rounds: int) -> bool:
     return middle <= load.bar_ms
 
 
+def decider(load: DecisionLoad) -> tuple[Policy, Request]:
+    """The policy, and the container that asks for four CPUs and, with its devices, jointly."""
+    machine = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
+    devices = [
+        InventoryDevice(kind, i, i * 8 // load.groups, f"p{i}") for kind in (GPU, RDMA) for i in range(load.groups)
+    ]
+    options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=TopologyOptions(load.policy))
+    policy = build_policy("topology-aware", machine, options, devices=DeviceInventory(tuple(devices)))
+    joint = ((JOINT_ALLOCATE, json.dumps({"deviceTypes": [GPU, RDMA]})),)
+    asked = DeviceAsk((("koordinator.sh/rdma", 1), ("nvidia.com/gpu", load.count)), joint) if load.count else None
+    return policy, container("new", QosClass.GUARANTEED, 4000, asked)
+
+
+def container(name: str, qos: QosClass, mcpu: int, asked: DeviceAsk | None = None) -> Request:
+    """A container that is alone in its pod."""
+    pod = Pod(name, name, "default", qos)
+    return Request(
+        ContainerKey(name, "c"), pod, mcpu, mcpu, 1 << 28, 1 << 28, preferences=Preferences(allocation=asked)
+    limits = 1 << 28, 1 << 28
+    return Request(ContainerKey(name, "c"), pod, mcpu, mcpu, *limits, preferences=Preferences(allocation=asked))
+
+
+def measure_decisions(load: DecisionLoad, rounds: int) -> bool:
+    """Print the figures of whole decisions; whether their bar is kept."""
+    policy, asking = decider(load)
+    rng, held = random.Random(1), Allocations()
+    for i in range(250):
+        owns = rng.random() < 0.3
+        qos = QosClass.GUARANTEED if owns else QosClass.BURSTABLE
+        decision = policy.decide(held, container(f"p{i:03}", qos, rng.choice((1000, 2000)) if owns else 100))
+        held = held.with_grants(*decision.moved, decision.grant) if isinstance(decision, Placed) else held
+    times, placed = [], 0
+    for i in range(rounds):
+        some = held.without(rng.choice(held.grants).container)
+        policy.pinnings(some)  # what the daemon has of the last decision
+        start = time.process_time()
+        decision = policy.decide(some, replace(asking, container=ContainerKey(f"new-{i}", "c")))
+        times.append(1000 * (time.process_time() - start))
+        placed += isinstance(decision, Placed)
+    middle = median(times)
+    print(load.title)
+    print(f"  median {middle:.2f} ms (bar {load.bar_ms:g}), most {max(times):.2f} ms; {placed} of {rounds} placed")
+    return middle <= load.bar_ms
+
+
 def main(rounds: int) -> int:
     """Print the figures; 1 when a bar is missed."""
-    kept = [measure(load, rounds) for load in LOADS]
+    kept = [measure(load, rounds) for load in LOADS] + [measure_decisions(load, rounds) for load in DECISIONS]
     return int(not all(kept))
 
 

@@ -84,10 +84,9 @@ class AllocationSearch:
         if isinstance(first, CannotAllocate):
             return first
         touched = self.places.touched(first.grants)
-        if touched.bit_count() <= 1 and not self.room.shortage(touched).is_short:
-            return FoundAllocation(first)
+        width, lacks = touched.bit_count(), self.room.shortage(touched)
         tried = 0
-        for size in range(1, touched.bit_count() + 1):
+        for size in range(1, width + lacks.is_short):  # where it lacks nothing, only fewer nodes are better
             best: tuple[tuple[Shortage, tuple[int, ...]], DeviceAllocation] | None = None
             for shortage, nodes in self._sets(attempt, within, size):
                 if tried == MOST_SETS or (best is not None and shortage > best[0][0]):
@@ -97,9 +96,8 @@ class AllocationSearch:
                 if isinstance(answer, DeviceAllocation) and _rank(answer) <= _rank(first):
                     key = shortage, (*self._spread(answer), nodes)
                     best = (key, answer) if best is None or key < best[0] else best
-            if best is not None and (size < touched.bit_count() or best[0][0] < self.room.shortage(touched)):
-                is_fuller = best[0][0] < self.room.shortage(touched)
-                return FoundAllocation(best[1], passed_over=touched if is_fuller else 0)
+            if best is not None and (size < width or best[0][0] < lacks):
+                return FoundAllocation(best[1], passed_over=touched if best[0][0] < lacks else 0)
         return FoundAllocation(first)
 
     def _sets(self, attempt: DeviceAttempt, within: int | None, size: int) -> list[tuple[Shortage, int]]:
