@@ -119,8 +119,8 @@ def _refused(context: PlacementContext, allocator: DeviceAllocator, question: De
 
 def _settled(context: PlacementContext, chosen: tuple[DeviceGrant, ...], why: tuple[Reason, ...]) -> Allocation:
     """Return chosen devices with those that others chose, which are granted whatever holds against them."""
-    allocated = with_given(chosen, context.request.given)
-    given = allocated[len(chosen) :]
+    given = context.request.given
+    allocated = (*chosen, *given)
     if given:
         why = (*why, reasons.given(given), *_overlaps(context, given))
     return Allocation(allocated, _localities(context, allocated), why)

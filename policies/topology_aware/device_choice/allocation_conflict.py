@@ -28,8 +28,10 @@ def with_claims_counted(
 ) -> tuple[tuple[DeviceGrant, ...], tuple[DeviceClaim, ...]]:
     """Return what a running container holds, and the claims of others that leave it too little of its devices.
 
-    It has them open, so they stay counted: as devices that others chose, which it does not get again.
+    It has them open, so they stay counted: as devices that others chose, which it does not get again. What others
+    chose for another container changes nothing for this one.
     """
+    claims = [claim for claim in claims if not claim.device.is_given]
     found: list[DeviceClaim] = []
     kept = []
     for device in allocated:

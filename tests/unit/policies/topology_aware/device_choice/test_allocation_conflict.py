@@ -50,3 +50,5 @@ def test_a_second_claim_stays_counted_as_one_that_others_chose() -> None:
     assert kept == (replace(whole(0), is_given=True), whole(1))
     assert lost == claims
     assert with_claims_counted(ALLOCATOR, kept, claims) == (kept, ())
+    given = claims_of([holding("a/c", replace(whole(0), is_given=True))])
+    assert with_claims_counted(ALLOCATOR, (whole(0),), given) == ((whole(0),), ())

@@ -1,0 +1,263 @@
+"""Random histories of containers with devices of the inventory, on several machines.
+
+No device is given beyond what it has and no VF twice, exclusive policies hold in every state, strict nodes are kept,
+nothing that runs loses or gets a device, and what is released is free again.
+"""
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
+from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass, Rejected, Request
+from policies.builder import build_policy
+from policies.costs.inventory import NO_DEVICES
+from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
+from policies.devices.model import DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.pod_share import PodTotals
+from policies.policy import Policy
+from policies.topology_aware.options import TopologyAwareOptions
+from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
+from sysfs.model import Machine
+from tests.property.random_requests import random_request
+
+STEPS = 40
+SEEDS = range(100)
+SHAPES = (
+    {"packages": 1, "nodes": 1, "cores": 3, "threads": 2},
+    {"packages": 2, "nodes": 1, "cores": 3, "threads": 2},
+    {"packages": 2, "nodes": 2, "cores": 2, "threads": 2},
+    {"packages": 9, "cores": 2, "threads": 1},  # more nodes than sets of them are listed for
+)
+EXCLUSIVE = ("", "", "DeviceLevel", "PCIeLevel")
+
+
+def random_inventory(rng: random.Random, machine: Machine) -> DeviceInventory:
+    """PCIe groups of up to two GPUs and NICs, some of an unknown node or of one that the machine lacks."""
+    devices: list[InventoryDevice] = []
+    for group in range(rng.randint(2, 6)):
+        node = rng.choice([*(4 * [node.id for node in machine.nodes]), None, 63])
+        for kind in rng.choice((("gpu",), ("rdma",), ("gpu", "rdma"), ("gpu", "gpu", "rdma"), ("gpu", "rdma", "rdma"))):
+            minor = sum(device.kind == kind for device in devices)
+            vfs = tuple(VirtualFunction(i, f"0000:{minor:02x}:00.{i + 1}") for i in range(rng.choice((0, 2))))
+            groups = (VfGroup(vfs),) if kind == "rdma" and vfs else ()
+            devices.append(InventoryDevice(kind, minor, node, f"p{group}", vf_groups=groups))
+    return DeviceInventory(tuple(devices))
+
+
+def random_ask(rng: random.Random) -> DeviceAsk:
+    """GPUs as a whole or in shares, NICs in shares or by VF, jointly or not, exclusive or not."""
+    requests, texts = {}, {}
+    if rng.random() < 0.7:
+        whole, share = {"nvidia.com/gpu": rng.choice((1, 2))}, {"koordinator.sh/gpu": rng.choice((30, 50, 70))}
+        requests |= rng.choice((whole, share))
+    if not requests or rng.random() < 0.5:
+        requests["koordinator.sh/rdma"] = rng.choice((1, 40, 60, 100))
+    hints = {}
+    for kind in ("gpu", "rdma"):
+        hint: dict[str, object] = {"exclusivePolicy": rng.choice(EXCLUSIVE)}
+        if kind == "rdma" and rng.random() < 0.4:
+            hint["vfSelector"] = {}
+        hints[kind] = hint
+    texts[ALLOCATE_HINT] = json.dumps(hints)
+    if rng.random() < 0.4:
+        joint: dict[str, object] = {"deviceTypes": ["gpu", "rdma"]}
+        texts[JOINT_ALLOCATE] = json.dumps(joint | ({"requiredScope": "SamePCIe"} if rng.random() < 0.3 else {}))
+    return DeviceAsk(tuple(sorted(requests.items())), tuple(sorted(texts.items())))
+
+
+class World:
+    """A policy with what is held; ``had`` is what each container got when it was created."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.machine = describe({**self.rng.choice(SHAPES), "memory": "8Gi"})
+        self.devices = random_inventory(self.rng, self.machine)
+        policies, scopes = tuple(TopologyPolicy), tuple(TopologyScope)
+        self.rules = TopologyOptions(self.rng.choice(policies), self.rng.choice(scopes))
+        self.policy = self.policy_with(self.devices)
+        self.held = Allocations()
+        self.had: dict[ContainerKey, tuple[DeviceGrant, ...]] = {}
+        self.counts: Counter[str] = Counter()
+
+    def policy_with(self, devices: DeviceInventory, name: str = "topology-aware") -> Policy:
+        options = TopologyAwareOptions(self.machine.online, CpuSet.of([0]), topology=self.rules)
+        return build_policy(name, self.machine, options, NO_DEVICES, devices)
+
+    def step(self, number: int) -> None:
+        grants = self.held.grants
+        if not grants or self.rng.random() < 0.55:
+            self.create(self.request(number))
+        else:
+            act = self.rng.choice((self.release, self.release, self.resize, self.again, self.restart, self.rest))
+            act(self.rng.choice(grants))
+        self.check()
+
+    def request(self, number: int) -> Request:
+        wanted = replace(random_request(self.machine, self.rng, number), hints=(), affinities=())
+        if self.rng.random() < 0.3:  # of a pod whose containers share its CPUs
+            pod = f"shared-{self.rng.randrange(2)}"
+            totals = PodTotals(2000, 2000, None, shares_cpu=True)
+            wanted = replace(
+                wanted, container=ContainerKey(pod, wanted.container.name), cpu_request_mcpu=2000, cpu_limit_mcpu=2000,
+                pod=replace(wanted.pod, uid=pod, name=pod, qos=QosClass.GUARANTEED), pod_totals=totals,
+                memory_request_bytes=0, memory_limit_bytes=None, preferences=type(wanted.preferences)(),
+            )  # fmt: skip
+        kind = self.rng.random()
+        if kind < 0.75:
+            wanted = replace(wanted, preferences=replace(wanted.preferences, allocation=random_ask(self.rng)))
+        if kind > 0.65:
+            device = self.rng.choice(self.devices.devices)
+            amount = self.rng.choice((1, 50, 100))
+            wanted = replace(wanted, given=(DeviceGrant(device.kind, device.minor, amount, is_given=True),))
+        return wanted
+
+    def create(self, wanted: Request) -> None:
+        decision = self.policy.decide(self.held, wanted)
+        assert repr(decision) == repr(self.policy_with(self.policy.devices).decide(self.held, wanted))
+        if isinstance(decision, Rejected):
+            self.counts[decision.reason.code] += 1
+            return
+        self.counts["placed"] += 1
+        self.counts["given"] += bool(wanted.given)
+        self.counts["shared"] += decision.grant.share is not None
+        self.check_new(decision.grant, wanted)
+        self.take(decision)
+
+    def check_new(self, grant: Grant, wanted: Request) -> None:
+        """What a new grant has beside all others: its whole request, healthy devices, on its strict nodes."""
+        chosen = [device for device in grant.allocated if not device.is_given]
+        assert {d.key for d in grant.allocated if d.is_given} == {d.key for d in wanted.given}
+        assert bool(chosen) == (wanted.preferences.allocation is not None)
+        by_key = {device.key: device for device in self.policy.devices.devices}
+        assert all(by_key[device.key].is_healthy for device in chosen)
+        alignment, nodes = grant.request.alignment, {node.id for node in self.machine.nodes}
+        for device in chosen if alignment is not None and alignment.is_strict else ():
+            assert by_key[device.key].numa not in nodes - set(alignment.nodes if alignment else ()), grant
+        others = [d for other in self.held.grants if other.container != grant.container for d in other.allocated]
+        for device in chosen:
+            self.check_beside(device, [*others, *(d for d in grant.allocated if d.is_given)], others)
+
+    def check_beside(self, device: DeviceGrant, all_others: list[DeviceGrant], others: list[DeviceGrant]) -> None:
+        """A device that was chosen fits beside all that is held, whoever chose that."""
+        same = [other for other in all_others if other.key == device.key]
+        assert device.amount + sum(other.amount for other in same) <= 100, device
+        assert not device.vf or device.vf not in {other.vf for other in same}
+        assert not same or not (device.exclusive == "DeviceLevel" or any(o.exclusive == "DeviceLevel" for o in same))
+        near = [other for other in others if self.pcie(other) == self.pcie(device) and other.kind == device.kind]
+        assert not near or not (device.exclusive == "PCIeLevel" or any(o.exclusive == "PCIeLevel" for o in near))
+
+    def pcie(self, device: DeviceGrant) -> str | None:
+        return next(found.pcie for found in self.devices.devices if found.key == device.key)
+
+    def take(self, decision: Placed) -> None:
+        self.held = self.held.with_grants(*decision.moved, decision.grant)
+        self.had[decision.grant.container] = decision.grant.allocated
+
+    def release(self, grant: Grant) -> None:
+        self.held = self.held.without(grant.container)
+        del self.had[grant.container]
+        # The kubelet creates some again: they have the same devices, which nobody took meanwhile.
+        if self.rng.random() < 0.5 or grant.request.pod_totals is not None or grant.share is not None:
+            return
+        was = tuple(device for device in grant.allocated if not device.is_given)
+        wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None)
+        decision = self.policy.decide(self.held, wanted)
+        if isinstance(decision, Placed):
+            self.counts["again"] += bool(was)
+            self.take(decision)
+
+    def again(self, grant: Grant) -> None:
+        """Another attempt while the first one's grant is held."""
+        totals = PodTotals(2000, 2000, None, shares_cpu=True) if grant.share is not None else None
+        wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None, pod_totals=totals)
+        decision = self.policy.decide(self.held, wanted)
+        if isinstance(decision, Placed):
+            assert self.sound(grant) is False or set(decision.grant.allocated) == set(grant.allocated), grant
+            self.take(decision)
+
+    def sound(self, grant: Grant) -> bool:
+        """Whether an earlier attempt's devices serve again for certain: nothing but what was chosen is anywhere."""
+        has_given = any(device.is_given for other in self.held.grants for device in other.allocated)
+        is_healthy = all(device.is_healthy for device in self.policy.devices.devices)
+        return not has_given and is_healthy and self.rules.policy is TopologyPolicy.NONE
+
+    def resize(self, grant: Grant) -> None:
+        mcpu = self.rng.choice((0, 500, 1000, 2000))
+        totals = PodTotals(mcpu, mcpu, None, shares_cpu=True) if grant.share is not None else None
+        wanted = replace(grant.request, cpu_request_mcpu=mcpu, pod_totals=totals, previous=grant.as_running)
+        decision = self.policy.decide(self.held, wanted)
+        if isinstance(decision, Placed):
+            self.held = self.held.with_grants(*decision.moved, decision.grant)
+
+    def restart(self, _: Grant) -> None:
+        """Another inventory, or the policy none and back: nothing that runs gets other devices."""
+        some = tuple(replace(device, is_healthy=self.rng.random() < 0.8) for device in self.devices.devices)
+        self.policy = self.policy_with(replace(self.devices, devices=some))
+        if self.rng.random() < 0.3:
+            none = self.policy_with(self.devices, "none")
+            self.held = none.reinstate(self.held).allocations
+            self.check()
+        self.held = self.policy.reinstate(self.held).allocations
+
+    def rest(self, grant: Grant) -> None:
+        """What the daemon does between calls."""
+        for found in (self.policy.narrowed(self.held), self.policy.better_places(self.held).grants):
+            self.held = self.held.with_grants(*found)
+        self.held = self.held.with_grants(*self.policy.after_cold_start(self.held, grant.container))
+
+    def check(self) -> None:
+        assert {grant.container: grant.allocated for grant in self.held.grants} == self.had
+        chosen = [d for grant in self.held.grants for d in grant.allocated if not d.is_given]
+        units: Counter[tuple[str, int]] = Counter()
+        for device in chosen:
+            units[device.key] += device.amount
+        assert all(amount <= 100 for amount in units.values()), units
+        vfs = Counter(device.vf for device in chosen if device.vf)
+        assert all(count == 1 for count in vfs.values()), vfs
+        for grant in self.held.grants:
+            others = [
+                d for o in self.held.grants if o.container != grant.container for d in o.allocated if not d.is_given
+            ]
+            for device in grant.allocated:
+                if not device.is_given:
+                    self.check_beside(device, others, others)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_devices_are_given_once_and_stay_where_they_are(seed: int) -> None:
+    world = World(seed)
+    for number in range(STEPS):
+        world.step(number)
+    assert world.counts["placed"]
+    for grant in world.held.grants:
+        world.held = world.held.without(grant.container)
+    empty = World(seed).policy
+    for kind in ("gpu", "rdma"):
+        every = DeviceAsk(
+            ((f"koordinator.sh/{kind}", 100),),
+            ((ALLOCATE_HINT, json.dumps({kind: {"allocateStrategy": "ApplyForAll"}})),),
+        )
+        asked = replace(world.request(999), given=(), pod_totals=None)
+        asked = replace(asked, preferences=type(asked.preferences)(preserve_cpu=True, allocation=every))
+        found = empty.decide(world.held, asked)
+        count = len(world.devices.of(kind))
+        assert isinstance(found, Placed) == bool(count)
+        assert isinstance(found, Rejected) or len(found.grant.allocated) == count
+
+
+def test_all_kinds_of_events_are_met_in_these_histories() -> None:
+    """Else the rules above could hold for want of cases."""
+    counts: Counter[str] = Counter()
+    for seed in range(30):
+        world = World(seed)
+        for number in range(STEPS):
+            world.step(number)
+        counts += world.counts
+    wanted = ("placed", "given", "shared", "again", "allocation-refused", "strict-topology")
+    assert all(counts[code] > 10 for code in wanted), counts
