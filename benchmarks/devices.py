@@ -157,11 +157,8 @@ def decider(load: DecisionLoad) -> tuple[Policy, Request]:
 
 def container(name: str, qos: QosClass, mcpu: int, asked: DeviceAsk | None = None) -> Request:
     """A container that is alone in its pod."""
-    pod = Pod(name, name, "default", qos)
-    return Request(
-        ContainerKey(name, "c"), pod, mcpu, mcpu, 1 << 28, 1 << 28, preferences=Preferences(allocation=asked)
-    limits = 1 << 28, 1 << 28
-    return Request(ContainerKey(name, "c"), pod, mcpu, mcpu, *limits, preferences=Preferences(allocation=asked))
+    pod, asks = Pod(name, name, "default", qos), Preferences(allocation=asked)
+    return Request(ContainerKey(name, "c"), pod, mcpu, mcpu, 1 << 28, 1 << 28, preferences=asks)
 
 
 def measure_decisions(load: DecisionLoad, rounds: int) -> bool:

@@ -52,7 +52,8 @@ def random_inventory(rng: random.Random, machine: Machine) -> DeviceInventory:
 
 def random_ask(rng: random.Random) -> DeviceAsk:
     """GPUs as a whole or in shares, NICs in shares or by VF, jointly or not, exclusive or not."""
-    requests, texts = {}, {}
+    requests: dict[str, int] = {}
+    texts: dict[str, str] = {}
     if rng.random() < 0.7:
         whole, share = {"nvidia.com/gpu": rng.choice((1, 2))}, {"koordinator.sh/gpu": rng.choice((30, 50, 70))}
         requests |= rng.choice((whole, share))
@@ -182,10 +183,12 @@ class World:
             self.take(decision)
 
     def sound(self, grant: Grant) -> bool:
-        """Whether an earlier attempt's devices serve again for certain: nothing but what was chosen is anywhere."""
-        has_given = any(device.is_given for other in self.held.grants for device in other.allocated)
-        is_healthy = all(device.is_healthy for device in self.policy.devices.devices)
-        return not has_given and is_healthy and self.rules.policy is TopologyPolicy.NONE
+        """Whether its devices serve again for certain: healthy, and none given to anybody beside them."""
+        chosen = [device for device in grant.allocated if not device.is_given]
+        given = [(d.kind, self.pcie(d)) for other in self.held.grants for d in other.allocated if d.is_given]
+        by_key = {device.key: device for device in self.policy.devices.devices}
+        is_free = all(by_key[d.key].is_healthy and (d.kind, self.pcie(d)) not in given for d in chosen)
+        return is_free and self.rules.policy is TopologyPolicy.NONE
 
     def resize(self, grant: Grant) -> None:
         mcpu = self.rng.choice((0, 500, 1000, 2000))
