@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cri_proxy.cri.devices.names import names_of
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
-from cri_proxy.kubelet.device_plugin.settings import DOMAIN, PluginResource
+from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from policies.choose import Chooser
-from policies.devices.model import GPU, DeviceInventory
+from policies.device_grants import DeviceGrant
+from policies.devices.model import GPU, DeviceInventory, InventoryDevice
 from policies.devices.partitions import NODE_DOMAIN, partition_rule
 from policies.devices.plugin_chooser import KnownCloseness, chooser_of
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, offered_devices
@@ -131,8 +133,6 @@ def _device(device: OfferedDevice) -> pb.Device:
 
 
 def _cdi_names(part: PluginDevice, uuid: str) -> tuple[str, ...]:
-    """Return the CDI names that a device may have, the most exact one first."""
-    if part.vf:
-        return (f"{DOMAIN}/vf={part.vf}",)
-    vendors = tuple(f"{_NVIDIA}/gpu={name}" for name in (uuid, str(part.minor)) if name) if part.kind == GPU else ()
-    return (*vendors, f"{DOMAIN}/{part.kind}={part.minor}")
+    """Return the CDI names that a device may have, the most exact one first: those that the daemon knows it by."""
+    device = InventoryDevice(part.kind, part.minor, uuid=uuid)
+    return names_of(DeviceGrant(part.kind, part.minor, part.units, vf=part.vf), DeviceInventory((device,)))

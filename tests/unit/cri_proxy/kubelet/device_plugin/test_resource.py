@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.devices.plugin_devices import given_devices
+from cri_proxy.cri.proto import cri_v1_pb2 as cri
 from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedResource, served_resource
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
@@ -141,6 +143,28 @@ def test_shares_of_a_device_are_one_device_of_the_container() -> None:
     assert answer.envs == {"CRI_PROXY_ALLOCATED_RDMA": "0:25,1:50"}
     assert answer.annotations == {"allocated.cri-proxy.io/rdma": "0:25,1:50"}
     assert [device.name for device in answer.cdi_devices] == ["cri-proxy.io/rdma=0", "cri-proxy.io/rdma=1"]
+
+
+@pytest.mark.parametrize(
+    ("how", "ids", "units"),
+    [
+        ("place", ["gpu-1", "gpu-4"], {("gpu", 1, ""): 100, ("gpu", 4, ""): 100}),
+        ("vfs", ["rdma-1-vf-0000:01:00.2"], {("rdma", 1, "0000:01:00.2"): 1}),
+        ("shares", ["rdma-0-share-1", "rdma-0-share-2"], {("rdma", 0, ""): 50}),
+    ],
+)
+def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
+    how: str, ids: list[str], units: dict[tuple[str, int, str], int]
+) -> None:
+    """The kubelet copies annotations and CDI names of the answer to the container's configuration."""
+    resource = RESOURCES[how]
+    answer = resource.allocation(ids, tuple)
+    names = [cri.CDIDevice(name=device.name) for device in answer.cdi_devices]
+    config = cri.ContainerConfig(annotations=answer.annotations, CDI_devices=names)
+    devices = DeviceInventory(tuple(device for group in resource.offered.groups for device in group.devices))
+    grants, problems = given_devices(config, devices)
+    assert {(grant.kind, grant.minor, grant.vf): grant.amount for grant in grants} == units
+    assert problems == ()
 
 
 def test_no_devices_are_an_empty_answer() -> None:
