@@ -6,6 +6,7 @@ cannot be read, or ``nvidia.com/gpu`` that counts parts of GPUs, so that its lin
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from http import HTTPStatus
@@ -57,6 +58,8 @@ class Extender:
         """``directory`` has what nodes publish beside what they carry themselves."""
         self._log, self._clock, self._counters, self._directory = log, clock, counters, directory
         self._scores = NodeScores()
+        # Sixteen pairs of 32 GPUs take seconds. Others are answered meanwhile, and what comes late is kept for later.
+        self._thread = ThreadPoolExecutor(1, "scores")
         self._told: dict[str, str] = {}
 
     @property
@@ -131,17 +134,21 @@ class Extender:
         rows = []
         for node in nodes:
             row = self._known(node)
-            if row is None:
-                is_known = self._scores.is_known(node.published, sizes)
-                if not is_known:
-                    await self._clock.sleep(0)
-                if is_known or self._clock.monotonic_seconds() < until_seconds:
-                    row = _with_score(node.name, self._scores.exact(node.published, sizes), sum(sizes))
-                else:
-                    row = ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
+            if row is None and self._scores.is_known(node.published, sizes):
+                row = _with_score(node.name, self._scores.exact(node.published, sizes), sum(sizes))
+            elif row is None:
+                row = await self._newly_scored(node, sizes, until_seconds - self._clock.monotonic_seconds())
             self._counters.add(NODES, row.state)
             rows.append(row)
         return rows
+
+    async def _newly_scored(self, node: Candidate, sizes: tuple[int, ...], within_seconds: float) -> ScoredNode:
+        scored = asyncio.get_running_loop().run_in_executor(self._thread, self._scores.exact, node.published, sizes)
+        try:
+            exact = await asyncio.wait_for(scored, max(0.0, within_seconds))
+        except TimeoutError:
+            return ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
+        return _with_score(node.name, exact, sum(sizes))
 
     def _known(self, node: Candidate) -> ScoredNode | None:
         """Return a node that has no score; None: it is to be scored."""

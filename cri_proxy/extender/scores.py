@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
 from policies.links.annotation import read_annotation
@@ -32,28 +33,32 @@ class PublishedLinks:
 
 
 class RecentlyUsed(Generic[K, V]):
-    """The results of a function for the arguments that were asked last, so many of them."""
+    """The results of a function for the arguments that were asked last, so many of them. For any thread."""
 
     def __init__(self, function: Callable[[K], V], most: int) -> None:
         """Keep at most ``most`` results."""
         self._function, self._most = function, most
         self._results: OrderedDict[K, V] = OrderedDict()
+        self._lock = Lock()
 
     def __contains__(self, key: object) -> bool:
         return key in self._results
 
     def __getitem__(self, key: K) -> V:
-        if key in self._results:
-            self._results.move_to_end(key)
-            return self._results[key]
-        result = self._results[key] = self._function(key)
-        if len(self._results) > self._most:
-            self._results.popitem(last=False)
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        result = self._function(key)
+        with self._lock:
+            self._results[key] = result
+            if len(self._results) > self._most:
+                self._results.popitem(last=False)
         return result
 
 
 class NodeScores:
-    """Words read, and pods scored on them."""
+    """Words read, and pods scored on them. For any thread."""
 
     def __init__(self) -> None:
         """Start with nothing known."""

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 from cri_proxy.extender.scores import NodeScores, RecentlyUsed
@@ -45,3 +46,11 @@ def test_of_results_the_last_used_are_kept() -> None:
     kept = RecentlyUsed(doubled, 2)
     assert [kept[number] for number in (1, 2, 1, 3, 1, 2)] == [2, 4, 2, 6, 2, 4]
     assert asked == [1, 2, 3, 2]
+
+
+def test_threads_may_ask_at_once() -> None:
+    scores = NodeScores()
+    words = [f"v1.0t1.ux2.v{links}" for links in range(1, 40)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda word: scores.exact(word, (2,)), words * 8))
+    assert found == [Fraction(100 * 100 * min(links, 18), 1800) for links in range(1, 40)] * 8
