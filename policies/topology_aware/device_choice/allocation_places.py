@@ -18,11 +18,15 @@ from sysfs.model import Machine, NumaNode
 
 @dataclass(frozen=True, slots=True)
 class DevicePlaces:
-    """The nodes with CPUs, by id; for each the mask of the nodes whose devices are its own; the node of each device."""
+    """The nodes with CPUs, by id; for each the mask of the nodes whose devices are its own; the node of each device.
+
+    ``address_of`` is the PCI address of each device whose address is known.
+    """
 
     nodes: tuple[NumaNode, ...]
     masks: tuple[int, ...]
     node_of: Mapping[DeviceKey, int | None]
+    address_of: Mapping[DeviceKey, str]
 
     def within(self, nodes: int | None) -> int | None:
         """Return the mask of the nodes on which a device has to be for these nodes with CPUs; None: anywhere."""
@@ -49,7 +53,8 @@ class DevicePlaces:
             at = self.nodes_at(grant.key)
             if at:
                 cpus = reduce(or_, (node.cpus for node in self.nodes if at >> node.id & 1))
-                found[source] = DeviceLocality(source, cpus, NodeSet(at))
+                address = grant.vf or self.address_of.get(grant.key, "")
+                found[source] = DeviceLocality(source, cpus, NodeSet(at), devices=(address,) if address else ())
         return tuple(found.values())
 
 
@@ -58,4 +63,5 @@ def places_on(machine: Machine, allocator: DeviceAllocator) -> DevicePlaces:
     nodes = tuple(node for node in machine.nodes if node.cpus)
     beside = [(node.id, node.near) for node in machine.nodes if not node.cpus]
     masks = tuple(1 << node.id | sum(1 << other for other, near in beside if node.id in near) for node in nodes)
-    return DevicePlaces(nodes, masks, allocator.node_of)
+    addresses = {device.key: device.path.bus for device in allocator.inventory.devices if device.path.bus}
+    return DevicePlaces(nodes, masks, allocator.node_of, addresses)

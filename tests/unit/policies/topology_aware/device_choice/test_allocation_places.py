@@ -1,6 +1,8 @@
 from dataclasses import replace
 
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import DeviceAllocator
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
 from policies.topology_aware.device_choice.allocation_places import DevicePlaces, places_on
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
@@ -45,3 +47,13 @@ def test_a_device_on_a_node_that_the_machine_lacks_is_anywhere() -> None:
 
 def test_no_nodes_are_any() -> None:
     assert places(0).within(None) is None
+
+
+def test_a_device_is_known_by_its_pci_address_and_a_virtual_function_by_its_own() -> None:
+    gpu = InventoryDevice("gpu", 0, 1, "p0", path=PciePath(bus="0000:3b:00.0"))
+    found = places_on(MACHINE, DeviceAllocator(DeviceInventory((gpu,))))
+    given = [whole(0), DeviceGrant("gpu", 0, 1, vf="0000:3b:00.2")]
+    assert [place.devices for place in found.localities(given[:1]) + found.localities(given[1:])] == [
+        ("0000:3b:00.0",),
+        ("0000:3b:00.2",),
+    ]
