@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from policies.hardware.pools import memory_at
-from policies.topology_aware.device_choice.cpu_supply import MOST_CPUS, cpu_room
+from policies.topology_aware.device_choice.cpu_supply import MOST_CPUS, CpuRoom, cpu_room
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.memory_account import promised_bytes, wanted_kinds
 from sysfs.model import NumaNode
@@ -41,10 +41,15 @@ class NodeRoom:
 def node_room(context: PlacementContext, nodes: tuple[NumaNode, ...]) -> NodeRoom:
     """Return the room on these nodes. Of more than ``MOST_CPUS`` CPUs that many are counted, as for cost devices.
 
-    Memory is an estimate: a promise lies on the nodes of its zone that have CPUs, as evenly as they are free.
+    Memory is an estimate: a promise lies on the nodes of its zone that have CPUs, as evenly as they are free. CPUs that
+    another allocator has chosen are where they are.
     """
-    has = cpu_room(context, tuple(node.cpus.mask for node in nodes))
     account, request = context.supply.memory, context.request
+    if request.claim is not None:
+        claimed = tuple(len(node.cpus & request.claim.cpus) for node in nodes)
+        has = CpuRoom(len(request.claim.cpus), sum(claimed), claimed)
+    else:
+        has = cpu_room(context, tuple(node.cpus.mask for node in nodes))
     wanted = promised_bytes(request) if account.nodes.every else 0
     free = account.free_bytes() if wanted else {}
     kinds = account.nodes.of_kinds(wanted_kinds(request))
@@ -52,7 +57,7 @@ def node_room(context: PlacementContext, nodes: tuple[NumaNode, ...]) -> NodeRoo
     for node, count in zip(nodes, has.parts, strict=True):
         zone = memory_at(context.tree.machine, node.cpus.mask) & kinds
         by_node[node.id] = (count, sum(amount for at, amount in free.items() if zone >> at & 1))
-    return NodeRoom(min(has.asked, MOST_CPUS), wanted, by_node)
+    return NodeRoom(has.asked if request.claim is not None else min(has.asked, MOST_CPUS), wanted, by_node)
 
 
 def sets_by_room(

@@ -1,4 +1,5 @@
 from policies.base import CpuKind, Grant
+from policies.claims import CpuClaim
 from policies.topology_aware.device_choice.allocation_supply import NodeRoom, Shortage, node_room, sets_by_room
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.allocations import choosing, gpus_on
@@ -32,6 +33,11 @@ def test_nodes_lack_memory() -> None:
 
 def test_of_many_cpus_a_share_is_counted() -> None:
     assert room(400_000).shortage(0b1).is_short
+
+
+def test_cpus_that_another_allocator_chose_are_where_they_are() -> None:
+    has = room(1000, claim=CpuClaim(CpuSet.parse("3-4,8"), "an annotation"))
+    assert [has.shortage(nodes).cpus for nodes in (0b0001, 0b0011, 0b0111, 0b1000)] == [2, 1, 0, 3]
 
 
 def test_no_node_lacks_nothing() -> None:
