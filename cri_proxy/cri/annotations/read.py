@@ -15,12 +15,13 @@ from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
-from cri_proxy.cri.annotations.forms import AnnotationProblem, Finder, FoundValue, is_about, key_in
+from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, Finder, FoundValue, is_about, key_in
 from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText, by_container
 from policies.alignment import DeviceAmount
 from policies.base import Affinity, Request
+from policies.device_grants import DeviceAsk
 from policies.preferences import Preferences
 
 T = TypeVar("T")
@@ -82,18 +83,34 @@ def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> 
     A value for the whole pod counts for one container, beside those that are named: how many there are, no annotation
     says. Neither does it say which are init containers, so the sum is over all. Never raises.
     """
-    row = rows.DEVICE_REQUEST
+    total: Counter[str] = Counter()
+    for amounts in _of_containers(pod, rows.DEVICE_REQUEST, namespace, rules):
+        for amount in amounts:
+            total[amount.kind] += amount.count
+    return tuple(DeviceAmount(kind, total[kind]) for kind in sorted(total))
+
+
+def pod_allocations(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
+    """Return what the pod's containers ask for of the node's devices, each for itself, as ``pod_devices`` counts them.
+
+    Shares do not add up to what several containers need: two of 60 do not fit on one GPU.
+    """
+    asked = _of_containers(pod, rows.DEVICE_RESOURCES, namespace, rules)
+    preferences = (_with_pod_annotations(Preferences(allocation=each), pod.texts) for each in asked)
+    return tuple(found.allocation for found in preferences if found.allocation is not None)
+
+
+def _of_containers(pod: PodAnnotations, row: Annotation[T], namespace: str, rules: AnnotationRules) -> Iterator[T]:
+    """Yield the value of a row for the pod, then for each container that is named."""
     of_row = {key: read for key, read in pod.texts.items() if key_in(key, rules.domains) in row.keys}
     of_all = {key: read for key, read in of_row.items() if "/container." not in key}
     named = {key.partition("/container.")[2] for key in of_row.keys() - of_all.keys()}
     named.update(name for read in of_all.values() for name in by_container(read.value) or ())
-    total: Counter[str] = Counter()
     for name in ("", *islice(sorted(named), _MAX_NAMED)):
         own = {key: read for key, read in of_row.items() if key.endswith(f"/container.{name}")} if name else {}
-        finder = Finder(of_all | own, name, rules.domains, rules.refused_in(namespace))
-        for amount in finder.value(row) or ():
-            total[amount.kind] += amount.count
-    return tuple(DeviceAmount(kind, total[kind]) for kind in sorted(total))
+        found = Finder(of_all | own, name, rules.domains, rules.refused_in(namespace)).value(row)
+        if found is not None:
+            yield found
 
 
 def _preferences(finder: Finder) -> Preferences:

@@ -145,6 +145,15 @@ def test_the_sums_of_a_pod_have_the_devices_of_all_containers_that_it_names() ->
     assert (request.pod_sums, request.preferences.devices) == (whole.pod_sums, (DeviceAmount("gpu", 2),))
 
 
+def test_the_sums_of_a_pod_have_what_each_of_its_containers_asks_of_the_inventory() -> None:
+    values = "{c0: nvidia.com/gpu=2, c1: gpu-core=50}"
+    sandbox = summed(topology_policy="restricted", topology_scope="pod", device_resources=values)
+    request = read_create(message(), sandbox).request
+    assert request.pod_sums is not None
+    one, other = request.pod_sums.allocations
+    assert (one, other.requests) == (request.preferences.allocation, (("koordinator.sh/gpu-core", 50),))
+
+
 @pytest.mark.parametrize(
     "sandbox",
     [summed(), summed(topology_policy="restricted"), summed(topology_scope="pod"), pod(topology_scope="pod")],

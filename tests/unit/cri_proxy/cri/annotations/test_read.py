@@ -10,6 +10,7 @@ from cri_proxy.cri.annotations.read import (
     _MAX_NAMED,
     DOMAINS,
     parse_annotations,
+    pod_allocations,
     pod_devices,
     without_effect,
     without_refused,
@@ -221,6 +222,18 @@ def test_what_is_not_understood_or_not_admitted_counts_for_nothing() -> None:
     assert total(device_request="{c0: gpu=0, c1: gpu=1}") == {"gpu": 1}
     rules = AnnotationRules(restricted=(Restriction(("device-request",), ("ml-*",)),))
     assert [total(space, rules, device_request="gpu=1") for space in ("shop", "ml-1")] == [{}, {"gpu": 1}]
+
+
+def test_what_the_containers_of_a_pod_ask_of_the_inventory_stays_apart() -> None:
+    texts = {
+        f"device-resources.{OURS}/pod": "nvidia.com/gpu=1",
+        f"device-resources.{OURS}/container.c1": "koordinator.sh/rdma=1",
+        f"device-resources.{OURS}/container.c2": "none",
+        "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"]}',
+    }
+    found = pod_allocations(parse_pod(texts, DOMAINS), "shop", AnnotationRules())
+    assert [ask.requests for ask in found] == [(("nvidia.com/gpu", 1),), (("koordinator.sh/rdma", 1),)]
+    assert all(ask.annotations for ask in found)
 
 
 def test_only_so_many_named_containers_are_added_up() -> None:
