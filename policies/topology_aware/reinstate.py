@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
+from policies.claims import CpuClaim
 from policies.costs.catalog import DeviceCatalog
 from policies.device_grants import NOTHING_HELD, HeldDevices, with_given
 from policies.devices.allocate import DeviceAllocator
@@ -46,8 +49,14 @@ def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Rei
     A container that ``place`` rejects shares the root with nothing booked, and is reported. All of them run: each has
     the devices that it had, whatever the inventory has now.
     """
-    work = _Reinstatement(site, held.withheld)
-    illegal = [(g, r) for g in sorted(held.grants, key=_urgency) if (r := work.keep(g)) is not None]
+    work = _Reinstatement(site, held)
+    illegal = []
+    for grant in sorted(held.grants, key=_urgency):
+        reason = work.keep(grant)
+        if reason is not None and grant.request.claim is not None:
+            work.add(work.again(grant), reason, keep=grant.request, old=grant)  # the others may have any CPUs
+        elif reason is not None:
+            illegal.append((grant, reason))
     work.rezone()
     for grant, reason in illegal:
         work.add(work.again(grant), reason, keep=grant.request, old=grant)
@@ -73,10 +82,11 @@ def _urgency(grant: Grant) -> tuple[bool, int, int, int, ContainerKey]:
 class _Reinstatement:
     """The grants and reasons while they are rebuilt; never leaves this module."""
 
-    def __init__(self, site: Site, withheld: CpuSet) -> None:
+    def __init__(self, site: Site, saved: Allocations) -> None:
         self._tree, self._options, self._catalog, self._allocator = tree, _, _, _ = site
-        self._held = Allocations((), withheld)
-        self._supply = empty_supply(tree, withheld.mask)  # of ``_held``
+        self._saved = saved
+        self._held = Allocations((), saved.withheld)
+        self._supply = empty_supply(tree, saved.withheld.mask)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
         self._lost: dict[ContainerKey, Reason] = {}  # devices that two saved grants have
@@ -87,6 +97,9 @@ class _Reinstatement:
         problem = why_illegal(self._options, self._supply, grant)
         if problem:
             return reasons.illegal(problem)
+        claim = grant.request.claim
+        if claim is not None and grant.owned and (back := self._left_of(claim, grant.container) - grant.owned):
+            return claim_reasons.came_back(claim, back)
         grant = self._without_taken(grant)
         if grant.spill.mask & ~self._supply.memory.nodes.every:
             grant = replace(grant, spill=NodeSet(grant.spill.mask & self._supply.memory.nodes.every))
@@ -157,10 +170,15 @@ class _Reinstatement:
         claim = request.claim
         if claim is None:
             return request, None
-        left = CpuSet(available_part(self._tree, claim).mask & ~self._supply.owned)
+        left = self._left_of(claim, request.container)
         if not left or left == claim.cpus:
             return request, None
         return replace(request, claim=replace(claim, cpus=left)), claim_reasons.cut(claim, left)
+
+    def _left_of(self, claim: CpuClaim, container: ContainerKey) -> CpuSet:
+        """Return those of the claim's CPUs that no other container owns, or owned before."""
+        others = reduce(or_, (g.owned.mask for g in self._saved.grants if g.container != container), 0)
+        return CpuSet(available_part(self._tree, claim).mask & ~self._supply.owned & ~others)
 
     def _context(self, options: TopologyAwareOptions, request: Request, devices: HeldDevices) -> PlacementContext:
         context = context_of(options, self._held, self._supply, request, self._catalog, self._allocator)
@@ -278,11 +296,6 @@ def _why_other_kind(options: TopologyAwareOptions, grant: Grant) -> str:
 
 def _why_cpus_illegal(supply: Supply, grant: Grant) -> str:
     pool = supply.tree.named(grant.pool)
-    claim = grant.request.claim
-    if claim is not None and grant.owned:
-        wanted = CpuSet(available_part(supply.tree, claim).mask & ~supply.owned)
-        if grant.owned != wanted:
-            return f"of the CPUs {claim.cpus} that {claim.source} claims it has {grant.owned}, and can have {wanted}"
     if grant.exclusive.mask & ~pool.sharable:
         return f"CPUs {grant.exclusive} are not all available and unreserved in {grant.pool}"
     if grant.isolated.mask & ~pool.isolated:

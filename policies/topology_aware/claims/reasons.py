@@ -38,6 +38,11 @@ def cut(claim: CpuClaim, left: CpuSet) -> Reason:
     return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {cpus_text(left)} until they are")
 
 
+def came_back(claim: CpuClaim, back: CpuSet) -> Reason:
+    """CPUs of a claim that could not be had can be had again."""
+    return Reason(ReasonCode.CLAIM_CUT, f"{_are(back)} to be had again, of those that {claim.source} claims")
+
+
 def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:
     """The other allocator chose another number of CPUs than the kubelet counts for the container."""
     text = f"{claim.source} has {len(claim.cpus)} of them, where {requested_mcpu}m are requested"

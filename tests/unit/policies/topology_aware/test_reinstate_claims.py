@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from policies.base import Allocations, CpuKind, Reinstated, Request
+from policies.base import Allocations, CpuKind, Grant, Reinstated, Request
 from policies.claims import CpuClaim
 from policies.topology_aware.policy import TopologyAware
-from sysfs.cpuset import CpuSet
+from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, fill, four_nodes, rejected, request, topology_aware
 
 POLICY = topology_aware(four_nodes(), "0")
@@ -46,6 +46,22 @@ def test_it_gets_its_cpu_back_when_that_returns() -> None:
     short = without("7").reinstate(HELD).allocations
     assert without("7").reinstate(short).allocations == short
     assert owned(POLICY.reinstate(short).allocations)["a"] == "4-7"
+
+
+def test_what_another_one_owns_meanwhile_stays_lost_and_changes_nothing_more() -> None:
+    short = without("7").reinstate(HELD).allocations
+    taker = Grant(request("t/c", 1000), "NUMA node #1", CpuKind.EXCLUSIVE, CpuSet.parse("7"), mems=NodeSet.parse("1"))
+    held = short.with_grants(taker)
+    found = POLICY.reinstate(held)
+    assert (found.allocations, found.replaced, found.unplaced) == (held, (), ())
+
+
+def test_a_claim_that_lost_a_cpu_keeps_the_others_though_sharers_lack_cpus_then() -> None:
+    sharers = [request(f"{n}/c", 3000, BURSTABLE) for n in range(3)]
+    held = fill(POLICY, claimed("a/c", "4-7"), *sharers)
+    found = without("7-9").reinstate(held)
+    assert owned(found.allocations)["a"] == "4-6"
+    assert len(found.allocations.grants) == 4
 
 
 def test_with_none_of_its_cpus_left_it_shares_and_waits_for_them() -> None:

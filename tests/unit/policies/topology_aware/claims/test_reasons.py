@@ -28,6 +28,11 @@ def test_what_is_cut_off_a_claim_is_named() -> None:
     assert text == "DRA_CPUSET_a claims CPUs 4-5, and CPU 5 is not to be had: it has CPU 4 until they are"
 
 
+def test_what_comes_back_to_a_claim_is_named() -> None:
+    text = reasons.came_back(CLAIM, CpuSet.parse("5")).text
+    assert text == "CPU 5 is to be had again, of those that DRA_CPUSET_a claims"
+
+
 def test_of_many_owners_the_first_ones_are_named() -> None:
     others = [owner(f"{n}/c", "5", CLAIM if n == 0 else None) for n in range(6)]
     text = reasons.owned(CLAIM, CLAIM.cpus, others).text
