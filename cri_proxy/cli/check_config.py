@@ -65,7 +65,7 @@ class ConfigReport:
     = it would apply it, or was not asked), ``moves`` the containers it would update; ``is_planned``: it has answered.
     ``instead`` is the configuration that a start would use where this one is not valid ('' = it would fail).
     ``cost_files`` are what the configuration's cost files list, in a sentence ('' = there are none or they were not
-    read), ``cost_problems`` why one of them cannot be used, with file and line.
+    read), ``cost_problems`` why one of them, or the inventory, cannot be used, with file and line.
     ``overridden`` are options whose value in the file has no effect, because the running daemon's command line sets
     them to ``old``; None where no daemon has answered what its command line sets. ``hints`` are what an operator may
     want to consider; nothing is wrong.
@@ -125,6 +125,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
     from cri_proxy.http.routes import config_json
+    from cri_proxy.inventory.merge import inventory_problems
 
     place = ConfigLocation(path, names[0] or host_node_name(), names[1])
     source = place.read(may_wait=True)
@@ -142,6 +143,8 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     report = replace(report, hints=hints(loaded.config))
     if not machine or machine == "host":
         report = with_cost_files(report, loaded.config.costs)
+        listed = inventory_problems(loaded.config.devices.inventory)
+        report = replace(report, cost_problems=(*report.cost_problems, *listed))
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}

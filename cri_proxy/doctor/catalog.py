@@ -74,7 +74,9 @@ KUBELET_CHANGED: Final = FindingCode(
     "kubelet-changed", _S, "A file changed after the kubelet started: it may use other values"
 )
 COST_FILE: Final = FindingCode(
-    "cost-file", _S, "What a cost file says now cannot be used: its devices are as it said before, or are not given out"
+    "cost-file",
+    _S,
+    "What a cost file or the inventory says now cannot be used: its devices are as before, or not given out",
 )
 CDI: Final = FindingCode("cdi", _S, "The runtime does not add CDI devices that it is asked for")
 CLAIMS_IGNORED: Final = FindingCode(

@@ -1,11 +1,12 @@
-"""Decide which content of an inventory file counts, and join what it lists with what a scan of PCI finds. Pure."""
+"""Decide which content of an inventory file counts, and join what it lists with what a scan of PCI finds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
-from cri_proxy.node_files.directory import FoundFiles, TextFile
-from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile
+from cri_proxy.node_files.directory import FoundFiles, TextFile, read_one
+from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, where_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 
@@ -27,6 +28,14 @@ def judge_inventory(found: FoundFiles, kept: Mapping[str, str]) -> ListedDevices
         except DocumentError as error:
             return _fallen_back(file.name, kept.get(file.name), error)
     return ListedDevices()
+
+
+def inventory_problems(path: str) -> tuple[str, ...]:
+    """Return why the file at this path ('' = none) cannot be used, with its line. Blocks on the disk."""
+    if not path:
+        return ()
+    found = read_one(Path(path))
+    return tuple(f"{where_text(found, f)}: {f.problem}" for f in judge_inventory(found, {}).files if f.problem)
 
 
 def with_scanned(listed: DeviceInventory, scanned: DeviceInventory) -> DeviceInventory:

@@ -26,6 +26,7 @@ _DRIFT_CAUSE = Label("cause", ("other", "runc_masks"))
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
 _RELOAD = Label("outcome", RELOAD_OUTCOMES)
 COST_FILE_STATES: Final[Values] = ("in_force", "kept", "rejected")
+INVENTORY_STATES: Final[Values] = ("free", "held", "unhealthy", "missing")
 _COST_FILE_STATE = Label("state", COST_FILE_STATES)
 _WHERE = Label("where", ("call", "background", "update", "resource_files", "relay", OTHER))
 PARTS: Final[Values] = ("recovery", "runtime", "store", "socket")
@@ -220,6 +221,22 @@ COST_RELOADS: Final = counter(
 COST_RELOAD_SUCCESSFUL: Final = gauge(
     "cri_proxy_cost_last_reload_successful",
     "0 while the present content of a cost file, or the directory as a whole, cannot be used, else 1.",
+)
+INVENTORY_DEVICES: Final = gauge(
+    "cri_proxy_inventory_devices",
+    "Devices of the inventory by type: free, held (in part or as a whole), unhealthy and not held, or missing: held, "
+    "but not listed any more.",
+    Label("type", ("gpu", "rdma", "fpga")),
+    Label("state", INVENTORY_STATES),
+)
+INVENTORY_IS_GOOD: Final = gauge(
+    "cri_proxy_inventory_last_reload_successful",
+    "0 while the present content of the inventory file cannot be used, else 1.",
+)
+INVENTORY_RELOADS: Final = counter(
+    "cri_proxy_inventory_reloads_total",
+    "Changes of the inventory file by outcome; rejected: it cannot be used, and its last good content stays.",
+    _RELOAD,
 )
 CPUS: Final = gauge(
     "cri_proxy_cpus",

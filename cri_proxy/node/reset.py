@@ -28,6 +28,7 @@ from cri_proxy.node.resource_files.directories import (
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import GrantStore, Row
 from policies.base import ContainerKey, CpuKind, Pinning
 from sysfs.cpuset import CpuSet
@@ -93,7 +94,7 @@ class NodeReset:
             await self._store.save(
                 kept, [*gone, *(s.sandbox_id for s in saved.sandboxes if s.sandbox_id not in sandboxes)]
             )
-            devices = {container_id: row.grant.devices for container_id, row in rows.items()}
+            devices = {container_id: device_words(row.grant) for container_id, row in rows.items()}
             await asyncio.to_thread(self._write_files, {c.id: c.key for c in live}, results, devices)
         ordered = sorted(results, key=lambda r: (r.namespace, r.pod, r.name, r.container_id))
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)

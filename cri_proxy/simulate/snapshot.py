@@ -11,7 +11,7 @@ from cri_proxy.node.resource_files.directories import SHELL
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
-from cri_proxy.simulate.scenario.inventory import device_words
+from cri_proxy.state.device_words import device_words
 from policies.base import ContainerKey, Grant
 from sysfs.cpuset import CpuSet, NodeSet
 

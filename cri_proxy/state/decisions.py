@@ -9,6 +9,7 @@ from typing import Final
 
 from cri_proxy.codec import decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
+from cri_proxy.state.device_words import device_words
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
 from policies.policy import Default
 from policies.topology_aware.score import WHY_WORSE
@@ -369,4 +370,5 @@ def name_of(request: Request) -> ContainerName:
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:
     """Return the parts of a grant that a record keeps; the record has the request already."""
     parts = {field.name: getattr(grant, field.name) for field in fields(Granted) if field.name != "pinning"}
+    parts["devices"] = device_words(grant)
     return Granted(pinning=pinning, **parts)

@@ -160,7 +160,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
 
 def _head(view: StatusView, colours: bool, width: int) -> list[str]:
     """Return the lines below the title: the active file, cost files, CDI, the topology policy where there is one."""
-    texts = [*_configuration(view), *_cost_files(view.costs), *_cdi(view), *_topology(view.topology)]
+    texts = [*_configuration(view), *_cost_files(view.costs), *_inventory(view), *_cdi(view), *_topology(view.topology)]
     lines = [line for text in texts for line in paragraph(text, "  ", first="", width=width)]
     return [paint(line, "dim", colours=colours) for line in lines]
 
@@ -199,6 +199,17 @@ def _cost_files(view: CostFilesView | None) -> list[str]:
 def _cdi(view: StatusView) -> list[str]:
     """Return how containers get their devices by CDI; nothing on a node without devices."""
     return [f"CDI devices: {view.cdi.text}"] if view.cdi is not None and view.devices else []
+
+
+def _inventory(view: StatusView) -> list[str]:
+    """Return how many devices of the inventory there are of each type, how many are free, and who holds which."""
+    if not view.inventory:
+        return []
+    kinds = dict.fromkeys(device.type for device in view.inventory)
+    known = {kind: [each for each in view.inventory if each.type == kind and not each.is_missing] for kind in kinds}
+    counts = (f"{kind} {len(of)} ({sum(not each.holders for each in of)} free)" for kind, of in known.items())
+    file = view.inventory_file
+    return [f"inventory: {f'{file.file}, ' if file is not None and file.file else ''}{', '.join(counts)}"]
 
 
 def _tree(view: StatusView, colours: bool, width: int) -> list[str]:

@@ -66,7 +66,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         str(_at(configuration, "file") or ""),
         str(_at(status, "node") or ""),
         tuple(map(str, problems)) if isinstance(problems, list) else (),
-        tuple(_cost_problems(_at(status, "costs"))),
+        (*_cost_problems(_at(status, "costs")), *_inventory_problems(_at(status, "inventory_file"))),
         cdi=str(_at(cdi, "text") or ""),
         cdi_problems=tuple(map(str, found)) if isinstance(found := _at(cdi, "problems"), list) else (),
     )
@@ -81,6 +81,16 @@ def _cost_problems(costs: object) -> Iterator[str]:
         if problem := _at(file, "problem"):
             line = _at(file, "line")
             yield f"{directory}/{_at(file, 'name')}{f':{line}' if line else ''}: {problem}"
+
+
+def _inventory_problems(inventory: object) -> Iterator[str]:
+    """Yield what is wrong with the inventory file."""
+    path, files = _at(inventory, "file"), _at(inventory, "files")
+    problems = [inventory, *(files if isinstance(files, list) else ())]
+    for each in problems:
+        if problem := _at(each, "problem"):
+            line = _at(each, "line")
+            yield f"{path}{f':{line}' if line else ''}: {problem}"
 
 
 def _at(plain: object, key: str) -> object:

@@ -95,12 +95,12 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
 
 
 def cost_files(facts: HostFacts) -> Iterator[Finding]:
-    """What the cost files say must be in force."""
+    """What cost files and inventory say must be in force."""
     for problem in facts.proxy.cost_problems:
         yield finding(
             catalog.COST_FILE,
-            f"a cost file cannot be used: {problem}",
-            "correct it, and it is applied at once; `cri-proxy check-config PATH` checks cost files too",
+            f"a file of devices cannot be used: {problem}",
+            "correct it, and it is applied at once; `cri-proxy check-config PATH` checks it too",
         )
 
 

@@ -20,6 +20,7 @@ from cri_proxy.node.decision_log.summary import (
     change_text,
     record_of,
 )
+from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from policies.topology_aware.reason_codes import ReasonCode
@@ -280,7 +281,7 @@ class Journal:
             events.RELEASED,
             **_names(row.grant.request),
             exclusive=str(row.grant.owned) or None,
-            devices=",".join(row.grant.devices) or None,
+            devices=",".join(device_words(row.grant)) or None,
             reason=why,
         )
 

@@ -20,6 +20,7 @@ from cri_proxy.state.decisions import (
     name_of,
     with_reasons,
 )
+from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
 from policies.policy import Default
@@ -136,8 +137,9 @@ def change_text(before: Grant, after: Grant) -> str:
         parts.append(memory_text(before.mems | before.spill, after.mems | after.spill))
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
-    if before.devices != after.devices:
-        parts.append(f"devices from {', '.join(before.devices) or 'none'} to {', '.join(after.devices) or 'none'}")
+    if before.held != after.held:
+        had, has = (", ".join(device_words(grant)) or "none" for grant in (before, after))
+        parts.append(f"devices from {had} to {has}")
     if before.is_cold and not after.is_cold:
         parts.append("its cold start is over")
     return ", ".join(parts) or "nothing that it holds"

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from cri_proxy.state.device_words import device_words
 from policies.base import CpuKind, Grant, Pinning
 from sysfs.cpuset import CpuSet, IdSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -24,7 +25,7 @@ class ContainerResources:
 
     CPUs of ``exclusive_cpus`` and ``isolated_cpus`` are its own, ``shared_cpus`` are not. ``hidden_cpus`` are its own
     too, but it does not run on them: the thread siblings of hyperthreads ``hide``. ``all_mems`` are the memory nodes
-    of all three kinds. ``devices`` are those of cost files, as ``TYPE/INSTANCE``.
+    of all three kinds. ``devices`` are as ``device_words`` names them.
     """
 
     pool: str
@@ -87,7 +88,7 @@ def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets:
         hidden_cpus=hidden,
         shared_mcpu=grant.shared_mcpu,
         **sets.by_kind(mems),
-        devices=grant.devices,
+        devices=device_words(grant),
     )
 
 

@@ -12,6 +12,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
+from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, PoolView
 from policies.costs.inventory import Inventory
@@ -171,7 +172,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
         is_overcommitted=grant.is_overcommitted,
         shares_pod_cpus=grant.shares_cpus,
         claim=request.claim.source if request.claim is not None else "",
-        devices=grant.devices,
+        devices=device_words(grant),
     )
 
 

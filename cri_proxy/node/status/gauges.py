@@ -11,6 +11,7 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
+from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView, state_of
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
@@ -47,6 +48,19 @@ def cost_samples(view: CostFilesView | None) -> Iterator[Sample]:
     counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
     yield from (Sample(catalog.COST_RELOADS, count, (outcome,)) for outcome, count in counts.items())
     yield Sample(catalog.COST_RELOAD_SUCCESSFUL, view.is_good)
+
+
+def inventory_samples(view: InventoryFileView | None, devices: Sequence[InventoryDeviceView]) -> Iterator[Sample]:
+    """Return the state of the inventory, and of its file where one is read."""
+    counts = Counter((device.type, state_of(device)) for device in devices)
+    for kind in sorted({device.type for device in devices}):
+        yield from (
+            Sample(catalog.INVENTORY_DEVICES, counts[kind, state], (kind, state)) for state in catalog.INVENTORY_STATES
+        )
+    if view is not None and view.file:
+        reloads = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
+        yield from (Sample(catalog.INVENTORY_RELOADS, count, (outcome,)) for outcome, count in reloads.items())
+        yield Sample(catalog.INVENTORY_IS_GOOD, view.is_good)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The inventory of devices as the status shows it: the file that lists them, and what containers hold of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -83,10 +83,13 @@ def inventory_views(inventory: DeviceInventory, grants: Sequence[Grant]) -> tupl
     return tuple(_view(key, known.get(key), held.get(key, ())) for key in sorted({*known, *held}))
 
 
-def missing_devices(inventory: DeviceInventory, grants: Sequence[Grant]) -> Iterator[DeviceKey]:
-    """Yield the held devices that the inventory no longer has."""
-    known = {device.key for device in inventory.devices}
-    yield from sorted({device.key for grant in grants for device in grant.allocated} - known)
+def state_of(device: InventoryDeviceView) -> str:
+    """Return the state of a device: missing, held, unhealthy or free."""
+    if device.is_missing:
+        return "missing"
+    if device.holders:
+        return "held"
+    return "free" if device.is_healthy else "unhealthy"
 
 
 def _view(

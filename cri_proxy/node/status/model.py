@@ -60,8 +60,8 @@ class ContainerView:
     the above in words.
     ``warm_at_seconds``, since the epoch, is when its cold start ends. ``is_overcommitted``: it shares with no CPU time
     booked for what it asks for. ``shares_pod_cpus``: its CPUs are its pod's, shared by the pod's containers.
-    ``claim`` is what decided its CPUs elsewhere, '' = nothing did. ``devices`` are those of cost files that it has, as
-    ``TYPE/INSTANCE``.
+    ``claim`` is what decided its CPUs elsewhere, '' = nothing did. ``devices`` are all that it has, as
+    ``device_words`` names them.
     """
 
     namespace: str

@@ -27,7 +27,7 @@ from cri_proxy.node.status.explain import (
     refused_views,
     resolved,
 )
-from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
+from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import InventoryFileView, inventory_views
 from cri_proxy.node.status.model import (
     CdiView,
@@ -135,6 +135,8 @@ class NodeView:
         yield from health_samples(self.health())
         yield from config_samples(self._daemon.configuration())
         yield from cost_samples(self._daemon.costs())
+        devices = inventory_views(self._ledger.policy.devices, self._ledger.allocations.grants)
+        yield from inventory_samples(self._daemon.inventory(), devices)
         yield from self._journal.counters.samples()
         yield from node_samples(self._node)
         yield from self._daemon.samples()

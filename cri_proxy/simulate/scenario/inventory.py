@@ -1,12 +1,10 @@
-"""Read the inventory of devices of a scenario, written out or as a file's path; word what containers hold of it."""
+"""Read the inventory of devices of a scenario, written out or as a file's path."""
 
 from pathlib import Path
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.simulate.scenario.fields import Field
-from policies.base import Grant
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
-from policies.devices.plugin_variables import PluginDevice
 
 
 def read_listed(value: Field) -> DeviceInventory:
@@ -18,15 +16,6 @@ def read_listed(value: Field) -> DeviceInventory:
     if len(found) > 1:
         raise found[1].refuse("devices: another document begins here: an inventory file holds one")
     return read_inventory(found[0]) if found else EMPTY_INVENTORY
-
-
-def device_words(grant: Grant) -> tuple[str, ...]:
-    """Return the devices of a container: those of cost files, then of the inventory as ``gpu/0``, ``rdma/1@ADDRESS``.
-
-    A share has its units of 100: ``gpu/0:25``.
-    """
-    parts = (PluginDevice(part.kind, part.minor, part.vf, part.amount) for part in grant.allocated)
-    return (*grant.devices, *(f"{part.kind}/{part.word}" for part in parts))
 
 
 def listed_words(inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:

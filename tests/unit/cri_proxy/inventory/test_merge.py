@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cri_proxy.inventory.merge import judge_inventory, with_scanned
+from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.node_files.file_state import FileState
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
@@ -38,6 +38,14 @@ def test_what_cannot_be_read_keeps_what_it_said() -> None:
     assert state("", kept=GOOD, problem="cannot be read: Input/output error")[:2] == (1, FileState.KEPT)
     silent = judge_inventory(FoundFiles(Path("/d/a.yaml"), (), "does not answer"), {"a.yaml": GOOD})
     assert (len(silent.inventory.devices), silent.files[0].state) == (1, FileState.KEPT)
+
+
+def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    bad = tmp_path / "devices.yaml"
+    bad.write_text(BAD)
+    (problem,) = inventory_problems(str(bad))
+    assert problem.startswith(f"{bad}:1: gpu: ")
+    assert inventory_problems("") == ()
 
 
 def scanned(*buses: str) -> DeviceInventory:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
+from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
     CostFilesView,
@@ -213,6 +214,14 @@ def test_cost_files_are_counted_and_those_whose_content_is_not_in_force_named_as
     line = render_status(replace(status_view(), costs=costs), width=200).splitlines()[1]
     expected = "cost files: /etc/cri-proxy/costs.d, 3 files (1 by its last good content, 1 rejected), 5 devices"
     assert line == expected
+
+
+def test_devices_of_the_inventory_are_counted_by_type() -> None:
+    devices = (InventoryDeviceView("gpu", 0, holders=(HolderView("default/a/c", 100),)), InventoryDeviceView("gpu", 1))
+    view = replace(status_view(), inventory=(*devices, InventoryDeviceView("rdma", 0, is_missing=True)))
+    assert "inventory: gpu 2 (1 free), rdma 0 (0 free)" in render_status(view)
+    file = InventoryFileView("/etc/cri-proxy/devices.yaml", scans=False, since_seconds=0.0)
+    assert "inventory: /etc/cri-proxy/devices.yaml, gpu 2" in render_status(replace(view, inventory_file=file))
 
 
 def test_without_cost_files_none_are_named() -> None:

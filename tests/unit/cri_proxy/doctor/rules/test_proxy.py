@@ -84,7 +84,7 @@ def test_what_others_can_change_is_named_with_the_command_that_closes_it() -> No
 
 def test_a_cost_file_that_cannot_be_used_is_found() -> None:
     (found,) = cost_files(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
-    assert (found.code, found.text) == ("cost-file", "a cost file cannot be used: /d/a.yaml:3: not YAML")
+    assert (found.code, found.text) == ("cost-file", "a file of devices cannot be used: /d/a.yaml:3: not YAML")
     assert codes(cost_files, healthy(proxy=proxy())) == []
 
 

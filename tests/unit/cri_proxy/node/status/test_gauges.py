@@ -10,7 +10,8 @@ from cri_proxy.metrics.metric import Metric, Values
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.effects import BACKOFF_SECONDS
-from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, node_samples
+from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
+from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, CostFileView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from policies.builder import build_policy
@@ -209,6 +210,17 @@ def test_cost_files_show_by_state_until_all_are_good() -> None:
 def test_a_directory_that_cannot_be_read_shows_although_no_file_does() -> None:
     found = {s.metric: s.value for s in cost_samples(CostFilesView("/d", 5.0, problem="has mode 0777"))}
     assert found[catalog.COST_RELOAD_SUCCESSFUL] == 0
+
+
+def test_devices_of_the_inventory_show_by_type_and_state_with_their_file() -> None:
+    held = InventoryDeviceView("gpu", 0, holders=(HolderView("default/a/c", 100),))
+    devices = (held, InventoryDeviceView("gpu", 1), InventoryDeviceView("gpu", 2, is_healthy=False))
+    view = InventoryFileView("/d", scans=False, since_seconds=0.0, problem="does not answer", rejected=1)
+    found = {(s.metric, s.labels): s.value for s in inventory_samples(view, devices)}
+    states = [found[catalog.INVENTORY_DEVICES, ("gpu", state)] for state in catalog.INVENTORY_STATES]
+    assert (states, found[catalog.INVENTORY_IS_GOOD, ()]) == ([1, 1, 1, 0], False)
+    assert found[catalog.INVENTORY_RELOADS, ("rejected",)] == 1
+    assert list(inventory_samples(None, ())) == []
 
 
 def test_where_no_cost_files_are_read_nothing_is_shown_of_them() -> None:

@@ -1,4 +1,4 @@
-from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, missing_devices
+from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, state_of
 from policies.base import CpuKind, Grant
 from policies.device_grants import DeviceGrant
 from tests.fakes.device_policy import two_pairs
@@ -24,8 +24,8 @@ def test_every_device_is_shown_with_what_is_left_and_who_holds_the_rest() -> Non
 def test_what_is_held_and_no_longer_listed_is_missing() -> None:
     held = grant("a/c", DeviceGrant("gpu", 7, 100))
     (view,) = (view for view in inventory_views(two_pairs(), (held,)) if view.is_missing)
-    assert (view.type, view.minor, view.free) == ("gpu", 7, 0)
-    assert list(missing_devices(two_pairs(), (held,))) == [("gpu", 7)]
+    assert (view.type, view.minor, view.free, state_of(view)) == ("gpu", 7, 0, "missing")
+    assert {state_of(view) for view in inventory_views(two_pairs(), ())} == {"free"}
 
 
 def test_a_file_without_problems_is_good() -> None:

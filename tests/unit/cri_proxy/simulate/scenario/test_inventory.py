@@ -1,15 +1,11 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import documents
-from cri_proxy.simulate.scenario.inventory import device_words, listed_words, read_listed
-from policies.base import CpuKind, Grant
-from policies.device_grants import DeviceGrant
+from cri_proxy.simulate.scenario.inventory import listed_words, read_listed
 from policies.devices.model import DeviceInventory
-from tests.unit.policies.build import request
 
 LISTED = "{gpu: [{minor: 0}, {minor: 1}], rdma: [{minor: 0}]}"
 
@@ -28,9 +24,3 @@ def test_an_inventory_is_written_out_or_named_from_the_directory_of_the_scenario
 def test_one_that_cannot_be_used_is_a_mistake_of_the_scenario(text: str) -> None:
     with pytest.raises(ScenarioError):
         read(text)
-
-
-def test_a_container_has_whole_devices_shares_and_vfs() -> None:
-    grant = Grant(request("a/c", 1000), "root", CpuKind.SHARED, devices=("x.io/gpu/g0",))
-    parts = (DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 1, 25), DeviceGrant("rdma", 0, 1, vf="0000:10:00.1"))
-    assert device_words(replace(grant, allocated=parts)) == ("x.io/gpu/g0", "gpu/0", "gpu/1:25", "rdma/0@0000:10:00.1")

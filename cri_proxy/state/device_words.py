@@ -1,0 +1,22 @@
+"""Name the devices that a container holds, as logs, status and resource files do. Pure."""
+
+from policies.base import Grant
+from policies.device_grants import DeviceGrant
+from policies.devices.plugin_variables import PluginDevice
+
+
+def device_words(grant: Grant) -> tuple[str, ...]:
+    """Return the devices of a container: those of cost files, then those of the inventory.
+
+    A share has its units of 100, a virtual function its PCI address: ``gpu/0``, ``gpu/1:25``, ``rdma/1@ADDRESS``.
+    """
+    return (*grant.devices, *map(device_word, grant.allocated)) if grant.allocated else grant.devices
+
+
+def device_word(part: DeviceGrant) -> str:
+    """Return the name of one device of the inventory, or of a part of one.
+
+    >>> device_word(DeviceGrant("gpu", 1, 25)), device_word(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1"))
+    ('gpu/1:25', 'rdma/1@0000:51:00.1')
+    """
+    return f"{part.kind}/{PluginDevice(part.kind, part.minor, part.vf, part.amount).word}"
