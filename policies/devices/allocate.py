@@ -241,9 +241,7 @@ class DeviceAttempt:
         usable = self._candidates[GPU].usable
         idle = frozenset(c.device.minor for c in usable if self._usage.of(c.device).is_idle)
         return [
-            CandidateSet(
-                tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest, is_exact=True
-            )
+            CandidateSet(tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest)
             for found in ranked_partitions(rule, self._demands[GPU].count, idle)
         ]
 

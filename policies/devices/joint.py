@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import islice, product
+from itertools import groupby, islice, product
 
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.model import PcieGroup
@@ -28,13 +28,12 @@ class Closeness(IntEnum):
 class CandidateSet:
     """Devices among which the choice is free, in the order of groups and minors.
 
-    ``by_score`` and ``by_rest`` rank partitions, lower is better. ``is_exact``: all of them are taken.
+    ``by_score`` and ``by_rest`` rank partitions, which have just as many as are asked for; lower is better.
     """
 
     candidates: tuple[DeviceCandidate, ...]
     by_score: int = 0
     by_rest: int = 0
-    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,10 @@ class JointChoice:
     by_rest: int = 0
 
 
-_Rank = tuple[int, int, int, int]
+def _rank(way: tuple[Sequence[_PlacedSet], Closeness]) -> tuple[int, Closeness, int]:
+    """Return how good sets are with the other devices this close, apart from what the groups cost; lower is better."""
+    sets, closeness = way
+    return sum(placed.found.by_score for placed in sets), closeness, sum(placed.found.by_rest for placed in sets)
 
 
 class JointSearch:
@@ -85,8 +87,7 @@ class JointSearch:
         """``used`` are the groups, with the type, of which devices are in use; they are preferred."""
         self._parts = parts
         self._nodes = _node_numbers(groups)
-        self._closeness = (Closeness.SAME_PCIE,) if is_same_pcie or len(parts) == 1 else tuple(Closeness)
-        self._is_same_pcie = is_same_pcie
+        self._closeness = (Closeness.SAME_PCIE,) if is_same_pcie else tuple(Closeness)
         kinds = {part.kind for part in parts}
         self._used = frozenset(group for group, kind in used if kind in kinds)
         self._sets = [[self._placed(found) for found in part.sets] for part in parts]
@@ -102,23 +103,14 @@ class JointSearch:
 
     def choose(self) -> JointChoice | None:
         """Return the best choice; None where there is none."""
-        best: tuple[_Rank, tuple[_PlacedSet, ...], GroupCounts] | None = None
-        for sets in product(*self._sets):
-            score, rest = sum(placed.found.by_score for placed in sets), sum(placed.found.by_rest for placed in sets)
-            for closeness in self._closeness:
-                if best is not None and (score, closeness, rest) > best[0][:3]:
-                    break
-                spread = self._spread(sets, closeness)
-                if spread is None:
-                    continue
-                rank = (score, int(closeness), rest, spread.cost)
-                if best is None or rank < best[0]:
-                    best = (rank, sets, spread)
-                break
-        if best is None:
-            return None
-        (score, close, rest, _), sets, spread = best
-        return JointChoice(self._devices([placed.found for placed in sets], spread), Closeness(close), score, rest)
+        ways = sorted(product(product(*self._sets), self._closeness), key=_rank)
+        for (score, closeness, rest), alike in groupby(ways, key=_rank):
+            spreads = ((spread, sets) for sets, _ in alike if (spread := self._spread(sets, closeness)) is not None)
+            best = min(spreads, key=lambda found: found[0].cost, default=None)
+            if best is not None:
+                spread, sets = best
+                return JointChoice(self._devices([placed.found for placed in sets], spread), closeness, score, rest)
+        return None
 
     def _spread(self, sets: Sequence[_PlacedSet], closeness: Closeness) -> GroupCounts | None:
         """Return the cheapest groups for the primary devices with the others this close."""
@@ -156,20 +148,18 @@ class JointSearch:
 
     def _companions(self, count: int, found: CandidateSet, touched: Sequence[int]) -> tuple[DeviceCandidate, ...]:
         """Return the devices of another type for the PCIe groups of the primary ones."""
-        left = {group: list(members) for group, members in _by_group(found.candidates).items()}
-        most = count if found.is_exact else max(count, len(touched))
-        taken = [left[group].pop(0) for group in touched if left.get(group)][:most]
-        matched = {candidate.group for candidate in taken}
-        if not self._is_same_pcie:
-            for group in touched:
-                near = [other for other in sorted(left) if self._nodes[other] == self._nodes[group] and left[other]]
-                if group not in matched and near and len(taken) < most:
-                    taken.append(left[near[0]].pop(0))
+        left = _by_group(found.candidates)
+        matched = [group for group in touched if group in left]
+        taken = [left[group].pop(0) for group in matched]
+        for group in touched:
+            near = [other for other in left if self._nodes[other] == self._nodes[group] and left[other]]
+            if group not in matched and near:
+                taken.append(left[near[0]].pop(0))
         nodes = {self._nodes[group] for group in touched}
-        order = sorted(left, key=lambda group: (group not in touched, self._nodes[group] not in nodes, group))
+        order = sorted(left, key=lambda group: (group not in touched, self._nodes[group] not in nodes))
         rest = (candidate for group in order for candidate in left[group])
         taken += islice(rest, max(0, count - len(taken)))
-        return tuple(sorted(taken, key=lambda candidate: (candidate.group, candidate.device.minor)))
+        return tuple(taken)
 
 
 def _by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCandidate]]:
@@ -181,8 +171,7 @@ def _by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCan
 
 def _node_numbers(groups: Sequence[PcieGroup]) -> list[int]:
     """Return a number for the NUMA node of each group; one whose node is not known is on a node of its own."""
-    beyond = max((group.numa for group in groups if group.numa is not None), default=0) + 1
-    return [beyond + number if group.numa is None else group.numa for number, group in enumerate(groups)]
+    return [~number if group.numa is None else group.numa for number, group in enumerate(groups)]
 
 
 def sets_by_group(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSet]:
@@ -193,6 +182,9 @@ def sets_by_group(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSe
 
 def sets_by_node(candidates: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> Iterator[CandidateSet]:
     """Yield the candidates of each NUMA node; one whose node is not known is on none."""
-    nodes = sorted({numa for candidate in candidates if (numa := groups[candidate.group].numa) is not None})
-    for node in nodes:
-        yield CandidateSet(tuple(c for c in candidates if groups[c.group].numa == node))
+    found: dict[int, list[DeviceCandidate]] = {}
+    for candidate in candidates:
+        numa = groups[candidate.group].numa
+        if numa is not None:
+            found.setdefault(numa, []).append(candidate)
+    yield from (CandidateSet(tuple(members)) for members in found.values())

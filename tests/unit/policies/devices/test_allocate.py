@@ -1,5 +1,13 @@
+import pytest
+
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceAttempt
+from policies.devices.allocate import (
+    CannotAllocate,
+    DeviceAllocation,
+    DeviceAllocator,
+    DeviceAttempt,
+    DeviceQuestion,
+)
 from policies.devices.joint import Closeness
 from policies.devices.model import GpuPartition
 from tests.unit.policies.devices.build import (
@@ -17,6 +25,8 @@ from tests.unit.policies.devices.build import (
 )
 
 BOTH = ("gpu", "rdma")
+HONOR = {"gpu-partition-policy": "Honor"}
+PREFER = {"gpu-partition-policy": "Prefer"}
 EXCLUSIVE = {"rdma": {"exclusivePolicy": "PCIeLevel"}}
 
 
@@ -156,3 +166,24 @@ def test_choices_say_how_good_they_are() -> None:
     )
     assert (one.partition, other.partition) == ((2, 3), ())
     assert one.choice_rank < other.choice_rank
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_constrained"),
+    [
+        (question({GPUS: 2, NICS: 1}), False),
+        (question({GPUS: 2, NICS: 1}, BOTH), False),
+        (question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe"), True),
+        (question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "Node"}}), False),
+        (question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "NUMANode"}}), True),
+        (question({GPUS: 2, NICS: 1}, hints={"rdma": {"requiredTopologyScope": "PCIe"}}), True),
+        (question({GPUS: 2}, labels=HONOR), True),
+        (question({GPUS: 2}, labels=PREFER), False),
+        (question({NICS: 1}, labels=HONOR), False),
+    ],
+)
+def test_enough_devices_are_all_it_takes_but_where_a_place_or_partition_is_required(
+    asked: DeviceQuestion, is_constrained: bool
+) -> None:
+    allocator = DeviceAllocator(pairs(4))
+    assert DeviceAttempt(allocator, asked, allocator.usage(())).is_constrained == is_constrained

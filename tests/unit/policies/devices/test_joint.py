@@ -123,6 +123,54 @@ def test_devices_without_a_known_place_can_still_be_had() -> None:
     assert "the unknown PCIe of gpu 0" in refused(node, question({GPUS: 1, NICS: 1}, BOTH, scope=SAME))
 
 
+def test_a_nic_on_a_node_of_the_gpus_counts_for_more_than_gpus_on_one_node() -> None:
+    node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p0"), gpu(2, 1, "p1"), nic(0, 1, "p2"), nic(1, 1, "p3"))
+    assert minors(allocated(node, question({GPUS: 2, NICS: 200}, BOTH)), "gpu") == [0, 2]
+
+
+def test_where_not_all_nics_are_near_a_gpu_near_some_is_better_than_one_near_none() -> None:
+    """By NUMA node, then by PCIe."""
+    far = nic(1, 9, "p9")
+    by_node = inventory(gpu(0, 0, "p0"), gpu(1, 1, "p1"), nic(0, 1, "p2"), far)
+    by_pcie = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p1"), nic(0, 0, "p1"), far)
+    for node in (by_node, by_pcie):
+        assert minors(allocated(node, question({GPUS: 1, NICS: 200}, BOTH)), "gpu") == [1]
+
+
+@pytest.mark.parametrize(("count", "nics"), [(1, [2]), (2, [2, 3]), (3, [1, 2, 3]), (4, [0, 1, 2, 3])])
+def test_more_nics_come_from_the_pcie_of_the_gpus_then_from_their_node(count: int, nics: list[int]) -> None:
+    node = inventory(gpu(0, 1, "p5"), nic(0, 0, "p0"), nic(1, 1, "p4"), nic(2, 1, "p5"), nic(3, 1, "p5"))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 100 * count}, BOTH)), "rdma") == nics
+
+
+def test_devices_whose_nodes_are_not_known_are_not_near_each_other() -> None:
+    node = inventory(gpu(0, None, "p0"), nic(0, 0, "p1"), nic(1, None, "p2"))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
+    node = inventory(gpu(0, None, "p0"), *(nic(i, i, f"p{1 + i}") for i in range(4)))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
+
+
+def test_groups_in_use_by_the_types_that_are_asked_for_are_preferred() -> None:
+    held = [DeviceGrant("rdma", 1, 1)]
+    assert minors(allocated(pairs(2, 1), question({GPUS: 1}), held), "gpu") == [0]
+    assert minors(allocated(pairs(2, 1), question({GPUS: 1, NICS: 1}, BOTH), held), "gpu") == [1]
+
+
+def test_of_groups_that_cost_the_same_the_lowest_give_the_most() -> None:
+    sizes = {"p0": 1, "p1": 3, "p2": 3, "p3": 5}
+    groups = [group for group, size in sizes.items() for _ in range(size)]
+    node = inventory(*(gpu(minor, 0, group) for minor, group in enumerate(groups)))
+    assert minors(allocated(node, question({GPUS: 6})), "gpu") == [0, 7, 8, 9, 10, 11]
+    node = inventory(gpu(0, 0, "p8"), gpu(1, 0, "p1"), *(nic(i, 0, f"p{i}") for i in range(9)))
+    assert minors(allocated(node, question({GPUS: 1})), "gpu") == [1]
+
+
+def test_of_equal_sets_the_first_is_taken() -> None:
+    on_one_pcie = {"rdma": {"requiredTopologyScope": "PCIe"}}
+    node = inventory(gpu(0, 0, "p0"), nic(0, 1, "p1"), nic(1, 1, "p2"))
+    assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH, hints=on_one_pcie)), "rdma") == [0]
+
+
 def test_a_search_of_no_sets_finds_nothing() -> None:
     groups = pcie_groups([gpu(0)])
     assert JointSearch(groups, [JointPart("gpu", 1, ())], frozenset()).choose() is None
