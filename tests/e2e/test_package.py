@@ -23,6 +23,7 @@ pytestmark = pytest.mark.timeout(1100)
 
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
+PLUGIN = "cri-proxy-device-plugin.service"
 SOCKET = "/run/cri-proxy/cri-proxy.sock"
 CONFIGURATION = "/etc/cri-proxy/cri-proxy.yaml"
 # What systemd-analyze says of what is left open, 0 to 10; each open point has its comment in the unit.
@@ -209,7 +210,20 @@ def test_the_package_tells_nothing_of_the_machine_that_built_it(package: Path) -
 
 
 def test_systemd_finds_nothing_wrong_with_the_units(machine: Booted) -> None:
-    assert machine.run(f"systemd-analyze verify {UNIT} cri-proxy.socket").stdout == ""
+    assert machine.run(f"systemd-analyze verify {UNIT} {PLUGIN} cri-proxy.socket").stdout == ""
+
+
+def test_the_device_plugin_serves_within_what_its_unit_allows_it(machine: Booted) -> None:
+    socket = "/var/lib/kubelet/device-plugins/cri-proxy-gpu.sock"
+    machine.run("mkdir -p /var/lib/kubelet/device-plugins /etc/cri-proxy")
+    machine.put("/etc/cri-proxy/devices.yaml", "gpu: [{minor: 0}]\n")
+    given = 'CRI_PROXY_DEVICE_PLUGIN_ARGS="--inventory /etc/cri-proxy/devices.yaml"'
+    machine.run(f"echo '{given}' >>/etc/default/cri-proxy")
+    machine.run(f"systemctl start {PLUGIN}")  # which waits until it is ready
+    assert machine.tell(f"stat --format=%a {socket}") == "600"
+    machine.run(f"systemctl reload {PLUGIN} && systemctl stop {PLUGIN}")
+    assert machine.value(PLUGIN, "Result") == "success"
+    assert machine.run(f"test -e {socket}", check=False).returncode == 1
 
 
 def test_little_is_left_open(machine: Booted) -> None:
