@@ -193,7 +193,7 @@ async def test_who_takes_it_back_needs_no_restart(scene: Scene) -> None:
 
 @pytest.mark.parametrize("known", [k for k in known_options() if not k.option.is_reloadable], ids=lambda k: k.key)
 def test_every_option_that_does_not_reload_is_held_back(known: Known) -> None:
-    texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g"}
+    texts = {"relay": "grpc", "http": "off", "nodeName": "n", "nodeGroup": "g", "extender": "true"}
     wanted = load_source(ConfigLocation(FILE), Source(FILE, f"{known.key}: {texts.get(known.key, '/x')}")).config
     config, late = split_by_restart(Config(), wanted)
     assert config == Config()
