@@ -71,3 +71,10 @@ def test_questions_are_met_one_after_the_other() -> None:
     assert not can_meet(allocator, (half, half), (), 0b01)
     assert not can_meet(allocator, (half, half), (), None, [DeviceGrant("gpu", 0, 100)])
     assert serving_sets(allocator, (half, half), (), [0b01, 0b10]) == [False, False, False, True]
+
+
+def test_enough_devices_do_not_serve_where_a_place_is_required_or_some_are_counted_twice() -> None:
+    allocator = DeviceAllocator(pairs(2, 1))
+    on_one_pcie = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
+    assert serving_sets(allocator, (on_one_pcie,), (), [0b1]) == [False, False]
+    assert serving_sets(allocator, (question({GPUS: 3}),), (), [0b1, 0b1]) == [False] * 4

@@ -4,7 +4,7 @@ import pytest
 
 from policies.device_grants import DeviceGrant
 from policies.devices.joint import CandidateSet, JointPart, JointSearch
-from policies.devices.model import InventoryDevice, pcie_groups
+from policies.devices.model import GpuPartition, InventoryDevice, pcie_groups
 from tests.unit.policies.devices.build import (
     GPUS,
     NICS,
@@ -146,7 +146,7 @@ def test_more_nics_come_from_the_pcie_of_the_gpus_then_from_their_node(count: in
 def test_devices_whose_nodes_are_not_known_are_not_near_each_other() -> None:
     node = inventory(gpu(0, None, "p0"), nic(0, 0, "p1"), nic(1, None, "p2"))
     assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
-    node = inventory(gpu(0, None, "p0"), *(nic(i, i, f"p{1 + i}") for i in range(4)))
+    node = inventory(gpu(0, None, "p0"), nic(0, 0, "p1"), nic(1, 2, "p2"))  # its group is number 2, after the others
     assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
 
 
@@ -163,6 +163,22 @@ def test_of_groups_that_cost_the_same_the_lowest_give_the_most() -> None:
     assert minors(allocated(node, question({GPUS: 6})), "gpu") == [0, 7, 8, 9, 10, 11]
     node = inventory(gpu(0, 0, "p8"), gpu(1, 0, "p1"), *(nic(i, 0, f"p{i}") for i in range(9)))
     assert minors(allocated(node, question({GPUS: 1})), "gpu") == [1]
+
+
+def test_same_pcie_means_a_device_of_every_other_type() -> None:
+    node = inventory(*pairs(2, 1).devices, InventoryDevice("fpga", 0, 0, "p1"))
+    asked = {NICS: 1, "koordinator.sh/fpga": 100}
+    one, two = (question({GPUS: count, **asked}, ("gpu", "rdma", "fpga"), scope=SAME) for count in (1, 2))
+    assert minors(allocated(node, one), "gpu") == [1]
+    assert "SamePCIe" in refused(node, two)
+
+
+def test_a_partition_near_a_nic_comes_before_an_equal_one_that_is_not() -> None:
+    node = inventory(
+        gpu(0, 0, "p0"), gpu(1, 0, "p1"), nic(0, 0, "p1"), partitions=[GpuPartition((0,)), GpuPartition((1,))]
+    )
+    found = allocated(node, question({GPUS: 1, NICS: 1}, BOTH, labels={"gpu-partition-policy": "Honor"}))
+    assert minors(found, "gpu") == [1]
 
 
 def test_of_equal_sets_the_first_is_taken() -> None:
