@@ -9,10 +9,10 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.option_groups import CostOptions
+from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start
+from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start, inventory_in_force
 from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
@@ -26,6 +26,7 @@ from policies.base import Allocations
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from tests.fakes.device_policy import two_pairs
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent, Site, no_hints
 from tests.fakes.sysfs_tree import write_tree
@@ -271,3 +272,11 @@ async def test_cost_files_of_a_directory_that_is_not_meant_any_more_are_not_take
     await replace(scene.applier, costs=costs, in_force=in_force).take_costs(announced("a.com/x/x0:\n", options), False)
     assert costs.inventory.devices == {}
     assert costs.view().directory == str(tmp_path / "other")
+
+
+def test_a_scan_adds_what_pci_has_to_what_the_file_lists() -> None:
+    listed = two_pairs()
+    assert inventory_in_force(DeviceOptions(), describe({}), listed) is listed
+    machine = describe({"pci": [{"address": "0000:01:00.0", "class": "0x030200", "node": 0}]})
+    both = inventory_in_force(DeviceOptions(scan=True), machine, listed)
+    assert [device.minor for device in both.of("gpu")] == [0, 1, 2]

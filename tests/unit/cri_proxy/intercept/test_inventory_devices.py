@@ -129,6 +129,16 @@ async def test_devices_survive_a_restart_and_a_lost_store() -> None:
         assert held(site, pod.container_id("c")) == had
 
 
+async def test_the_next_container_of_the_same_name_gets_the_same_devices() -> None:
+    async with opened(InventorySite()) as site:
+        other, pod = [await site.run(name, OWNS, **ASKS) for name in ("other", "a")]
+        await site.kubelet.remove_pod(other.sandbox_id)
+        had = held(site, pod.container_id("c"))
+        await site.kubelet.stop(pod.container_id("c"))
+        again = await site.kubelet.create(pod.spec, OWNS, pod.sandbox_id, attempt=1)
+        assert held(site, again) == had
+
+
 async def test_a_removed_container_gives_its_devices_back() -> None:
     async with opened(InventorySite()) as site:
         pods = [await site.run(name, OWNS, **ASKS) for name in ("a", "b")]
