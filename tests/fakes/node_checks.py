@@ -70,7 +70,7 @@ def sent_again(rows: Iterable[Row]) -> int:
     return sum(row.state == "created" and row.unconfirmed is not None for row in rows)
 
 
-def _waiting_for_starts(ledger: Ledger) -> frozenset[ContainerKey]:
+def waiting_for_starts(ledger: Ledger) -> frozenset[ContainerKey]:
     """The containers that wait for CPUs on which one may come alive that was not running when the daemon started."""
     presumed = {row.key for row in ledger.active() if ledger.starts.presumed(row) is not None}
     waits_for = {row.key: ledger.waits_for(row) for row in ledger.unmet()} if presumed else {}
@@ -107,7 +107,7 @@ def check_settled(runtime: ScriptedRuntime, ledger: Ledger, options: TopologyAwa
 
     Only what waits for a start from before the daemon's own may be elsewhere.
     """
-    waiting = _waiting_for_starts(ledger)
+    waiting = waiting_for_starts(ledger)
     live = {c.id: c for c in runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"}
     for row in ledger.active():
         assert row.container_id in live, f"{row.key} holds CPUs for nobody"

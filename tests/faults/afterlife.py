@@ -35,6 +35,7 @@ from tests.fakes.node_checks import (
     pinned_row,
     running,
     sent_again,
+    waiting_for_starts,
 )
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.faults.living import Configuration, Death, Living, copied
@@ -248,12 +249,13 @@ class Afterlife(Living):
         self._allowed = self.options.available & self.policy.machine.online
         self.check()
         self.check_settled()
+        waiting = waiting_for_starts(ledger)
         for container in self.live():
             row = pinned_row(self.runtime, ledger, container)
             if row is not None and row.acknowledged is not None:
                 believed = row.acknowledged
-                if row.unconfirmed is not None and ledger.starts.presumed(row) is not None:
-                    believed = row.unconfirmed.over(believed)  # a start from before may lose it
+                if row.unconfirmed is not None and (row.key in waiting or ledger.starts.presumed(row) is not None):
+                    believed = row.unconfirmed.over(believed)  # a start from before may lose it, or keeps it waiting
                 known = (str(believed.cpus), str(believed.mems or ""))
                 actual = (container.record.cpuset_cpus, container.record.cpuset_mems)
                 assert known[0] == actual[0], f"{row.key} is on {actual}, believed to be on {known}"
