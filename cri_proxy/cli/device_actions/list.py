@@ -1,33 +1,42 @@
-"""``cri-proxy devices list``: show the devices of an inventory, or of this machine's PCI, as a tree."""
+"""``cri-proxy devices list``: show the devices of an inventory, of a machine's PCI, or of device plugins, as a tree."""
 
 import argparse
+import asyncio
 from dataclasses import dataclass
 
 from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.output import emit
+from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cli.render.device_tree import device_tree, inventory_value
 from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.file import read_inventory
 from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.kubelet.plugin_inventory import ask_plugins
+from cri_proxy.kubelet.pod_resources import SOCKET
+from cri_proxy.runtime.client import RuntimeClient
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory
 from sysfs.sources import load_machine
 
-HELP = "show devices by NUMA node and PCIe: of an inventory, of a request with what is in use, or of a machine"
+HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"
 EXAMPLE = """\
 cri-proxy devices list
 cri-proxy devices list inventory.yaml
-cri-proxy devices list --machine report.tar.xz -o yaml > inventory.yaml"""
+cri-proxy devices list --machine report.tar.xz -o yaml > inventory.yaml
+cri-proxy devices list --kubelet"""
+
+KUBELET_SOCKET = f"/var/lib/kubelet/{SOCKET}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """An inventory, and what containers hold of it."""
+    """An inventory, what containers hold of it, and resources of device plugins that are of no type in it."""
 
     inventory: DeviceInventory
     held: tuple[DeviceGrant, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -41,13 +50,25 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the PCI devices of host (the default without FILE), a directory that holds sys/, an archive "
         "FILE.tar.xz[:ROOT], or a description",
     )
+    parser.add_argument(
+        "--kubelet",
+        nargs="?",
+        const=KUBELET_SOCKET,
+        metavar="SOCKET",
+        help=f"the devices that plugins have registered with the kubelet, by its pod resources API ({KUBELET_SOCKET})",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the devices. Raises CommandFailed and SysfsBaseError."""
+    sources = {"FILE": args.file, "--machine": args.machine, "--kubelet": args.kubelet}
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise CommandFailed(f"{given[0]} and {given[1]} both name devices; leave one out", 2)
+    if args.kubelet is not None:
+        emit(asyncio.run(_of_kubelet(args.kubelet)), args.output, _text, plain=_plain)
+        return 0
     if args.file is not None:
-        if args.machine is not None:
-            raise CommandFailed("FILE and --machine both name devices; leave one out", 2)
         return DocumentCommand((), _answer, _text, is_no=lambda _: False, plain=_plain).run(args)
     try:
         machine = load_machine(args.machine or "host")
@@ -55,6 +76,15 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(str(error)) from error
     emit(ListAnswer(inventory_of(machine)), args.output, _text, plain=_plain)
     return 0
+
+
+async def _of_kubelet(socket: str) -> ListAnswer:
+    channel = RuntimeClient(socket)
+    try:
+        found = await ask_plugins(channel, socket)
+    finally:
+        await channel.close()
+    return ListAnswer(found.inventory, found.held, found.others)
 
 
 def _answer(document: Document) -> ListAnswer:
@@ -65,7 +95,8 @@ def _answer(document: Document) -> ListAnswer:
 
 
 def _text(answer: ListAnswer) -> str:
-    return device_tree(answer.inventory, answer.held)
+    others = paragraph(", ".join(answer.others), "  ", first="other resources: ") if answer.others else ()
+    return "\n".join((device_tree(answer.inventory, answer.held), *others))
 
 
 def _plain(answer: ListAnswer) -> object:

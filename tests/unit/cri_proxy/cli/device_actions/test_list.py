@@ -1,10 +1,13 @@
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
 
 from cri_proxy.cli.main import run_command
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 
 CONFIGS = Path(__file__).parents[5] / "configs" / "devices"
 MACHINE = (
@@ -43,3 +46,50 @@ def test_a_file_and_a_machine_are_wrong_usage(capsys: pytest.CaptureFixture[str]
 def test_a_machine_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["devices", "list", "--machine", "/nonexistent"]) == 1
     assert capsys.readouterr().err.startswith("cri-proxy devices: ")
+
+
+class Kubelet:
+    """Serves the pod resources API on a socket: a GPU on node 1 that a container has, and a device of no type."""
+
+    def __init__(self, socket: Path) -> None:
+        self._server = grpc.server(ThreadPoolExecutor(1))
+        gpu = pb.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["GPU-a"])
+        gpu.topology.nodes.add(ID=1)
+        other = pb.ContainerDevices(resource_name="devices.kubevirt.io/kvm", device_ids=["kvm0"])
+        has = pb.PodResources(name="p", containers=[pb.ContainerResources(name="c", devices=[gpu])])
+        answers = {
+            "GetAllocatableResources": pb.AllocatableResourcesResponse(devices=[gpu, other]),
+            "List": pb.ListPodResourcesResponse(pod_resources=[has]),
+        }
+        handlers = {name: _answering(answer.SerializeToString()) for name, answer in answers.items()}
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("v1.PodResourcesLister", handlers)])
+        self._server.add_insecure_port(f"unix:{socket}")
+
+    def __enter__(self) -> None:
+        self._server.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None).wait()
+
+
+def _answering(answer: bytes) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    return grpc.unary_unary_rpc_method_handler(lambda _request, _context: answer)
+
+
+def test_what_plugins_have_registered_with_the_kubelet_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    socket = tmp_path / "kubelet.sock"
+    with Kubelet(socket):
+        assert run_command(["devices", "list", "--kubelet", str(socket)]) == 0
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "NUMA node 1",
+        "  PCIe unknown",
+        "    gpu 0         0 of 100 free",
+        "other resources: devices.kubevirt.io/kvm",
+    ]
+
+
+def test_without_a_kubelet_its_socket_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run_command(["devices", "list", "--kubelet", str(tmp_path / "none.sock")]) == 1
+    assert "the kubelet does not answer on" in capsys.readouterr().err

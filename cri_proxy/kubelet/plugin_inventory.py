@@ -1,0 +1,152 @@
+"""Make an inventory of the devices that plugins have registered with the kubelet, with what containers have of them.
+
+Source: GetAllocatableResources and List of the kubelet's pod resources API v1, which has healthy devices alone. Plugins
+name devices as they like: our own by type and minor, others by UUID, PCI address or number.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import DecodeError, Message
+
+from cri_proxy.errors import CallFailed, CommandFailed, RuntimeUnavailable
+from cri_proxy.kubelet.pod_resources import SERVICE
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from cri_proxy.runtime.channel import RuntimeChannel
+from policies.device_grants import DeviceGrant
+from policies.devices.model import (
+    DEVICE_TYPES,
+    FPGA,
+    GPU,
+    RDMA,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+    PciePath,
+    natural_order,
+)
+from sysfs.cpuset import NodeSet
+
+ANSWER_SECONDS: Final = 5.0
+
+_TYPE_WORDS: Final = ((GPU, ("gpu",)), (FPGA, ("fpga",)), (RDMA, ("rdma", "hca", "sriov", "nic", "roce", "infiniband")))
+_OURS: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})(-.*)?", re.ASCII)
+_PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInventory:
+    """The devices of types that are known here, what containers hold of them, and resources of other types."""
+
+    inventory: DeviceInventory
+    held: tuple[DeviceGrant, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+async def ask_plugins(channel: RuntimeChannel, socket: str) -> PluginInventory:
+    """Return what the kubelet behind this channel knows. Raises CommandFailed, which names the socket."""
+    try:
+        offered = await _call(channel, "GetAllocatableResources", pb.AllocatableResourcesRequest())
+        listed = await _call(channel, "List", pb.ListPodResourcesRequest())
+        return inventory_of_plugins(
+            pb.AllocatableResourcesResponse.FromString(offered), pb.ListPodResourcesResponse.FromString(listed)
+        )
+    except CallFailed as error:
+        raise CommandFailed(f"the kubelet refuses to list devices: {error.message} ({socket})") from error
+    except RuntimeUnavailable as error:
+        raise CommandFailed(f"the kubelet does not answer on {socket}: {error.problem}") from error
+    except DecodeError as error:
+        raise CommandFailed(f"what answers on {socket} is no kubelet: {error}") from error
+
+
+async def _call(channel: RuntimeChannel, method: str, message: Message) -> bytes:
+    return await channel.unary(SERVICE + method, message.SerializeToString(), timeout_seconds=ANSWER_SECONDS)
+
+
+def inventory_of_plugins(
+    offered: pb.AllocatableResourcesResponse, listed: pb.ListPodResourcesResponse
+) -> PluginInventory:
+    """Return the devices that these answers name. Parts of a device of ours (VFs, shares) count as the device.
+
+    A device without a number of its own gets the lowest free one of its type, by resource and id. One that several
+    resources offer is in each of them.
+    """
+    nodes: dict[tuple[str, str], int | None] = {}
+    others: set[str] = set()
+    for group in offered.devices:
+        if not _kind_of(group.resource_name):
+            others.add(group.resource_name)
+            continue
+        for name in group.device_ids:
+            nodes[group.resource_name, name] = _node(group.topology)
+    minors = _minors(nodes)
+    found = {minors[key]: _device(minors[key], key[1], node) for key, node in nodes.items()}
+    inventory = DeviceInventory(tuple(found[key] for key in sorted(found, key=_order)))
+    return PluginInventory(inventory, tuple(sorted(_held(listed, minors), key=_grant_order)), tuple(sorted(others)))
+
+
+def _kind_of(resource: str) -> str:
+    """Return the type of a resource, by the words of its name; '' where none is known.
+
+    >>> _kind_of("nvidia.com/gpu"), _kind_of("rdma/hca_shared_devices_a"), _kind_of("devices.kubevirt.io/kvm")
+    ('gpu', 'rdma', '')
+    """
+    words = re.split(r"[^a-z0-9]+", resource.lower())
+    return next((kind for kind, known in _TYPE_WORDS if any(word.startswith(known) for word in words)), "")
+
+
+def _minors(names: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[str, int]]:
+    """Return type and minor of each device, named by resource and id."""
+    found: dict[tuple[str, str], tuple[str, int]] = {}
+    unnumbered = []
+    for key in sorted(names, key=lambda key: (key[0], natural_order(key[1]))):
+        ours = _OURS.fullmatch(key[1])
+        if ours is None:
+            unnumbered.append(key)
+        else:
+            found[key] = (ours[1], int(ours[2]))
+    taken = set(found.values())
+    following = dict.fromkeys(DEVICE_TYPES, 0)
+    for key in unnumbered:
+        kind = _kind_of(key[0])
+        while (kind, following[kind]) in taken:
+            following[kind] += 1
+        found[key] = (kind, following[kind])
+        following[kind] += 1
+    return found
+
+
+def _device(place: tuple[str, int], name: str, node: int | None) -> InventoryDevice:
+    address = _PCI_ADDRESS.search(name)
+    bus = address[0].lower() if address is not None and not _OURS.fullmatch(name) else ""
+    uuid = "" if _OURS.fullmatch(name) or bus else name
+    return InventoryDevice(*place, numa=node, path=PciePath(bus=bus), uuid=uuid)
+
+
+def _node(topology: pb.TopologyInfo) -> int | None:
+    """Return the only node; of several none is the device's."""
+    nodes = NodeSet.of(node.ID for node in topology.nodes if 0 <= node.ID < 1024)
+    return next(iter(nodes)) if len(nodes) == 1 else None
+
+
+def _held(
+    listed: pb.ListPodResourcesResponse, minors: Mapping[tuple[str, str], tuple[str, int]]
+) -> Iterator[DeviceGrant]:
+    """Yield the devices that containers have, each once."""
+    seen: set[tuple[str, int]] = set()
+    for group in (g for pod in listed.pod_resources for container in pod.containers for g in container.devices):
+        for name in group.device_ids:
+            place = minors.get((group.resource_name, name))
+            if place is not None and place not in seen:
+                seen.add(place)
+                yield DeviceGrant(*place, WHOLE, is_given=True)
+
+
+def _order(place: tuple[str, int]) -> tuple[int, int]:
+    return DEVICE_TYPES.index(place[0]), place[1]
+
+
+def _grant_order(grant: DeviceGrant) -> tuple[int, int]:
+    return _order(grant.key)
