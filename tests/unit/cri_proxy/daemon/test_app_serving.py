@@ -306,7 +306,9 @@ async def test_a_socket_that_somebody_removed_is_what_only_a_new_start_helps_aga
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
 async def test_the_metrics_of_a_daemon_at_work_are_what_the_table_says(tmp_path: Path, relay: str) -> None:
-    async with started(tmp_path, relay=relay) as scene:
+    (tmp_path / "inventory.yaml").write_text("gpu: [{minor: 0}]")
+    more = f"devices: {{inventory: {tmp_path}/inventory.yaml}}\n"
+    async with started(tmp_path, relay=relay, more=more) as scene:
         await with_runtime(scene)
         await scene.run_pod()
         families = list(text_string_to_metric_families((await scene.get("/metrics"))[1]))
