@@ -40,8 +40,7 @@ class InventoryDevices:
         allocated = self._allocated(reservation)
         if not allocated:
             return ()
-        inventory = self._context.ledger.policy.devices
-        candidates = [names_of(grant, inventory) for grant in allocated]
+        candidates = [names_of(grant, reservation.devices) for grant in allocated]
         declared: frozenset[str] = frozenset()
         problem = ""
         try:
@@ -57,7 +56,7 @@ class InventoryDevices:
 
     def texts(self, reservation: Reservation) -> DeviceTexts:
         """Return what tells the container of its devices."""
-        return device_texts(reservation.decision.grant.allocated, self._context.ledger.policy.devices)
+        return device_texts(reservation.decision.grant.allocated, reservation.devices)
 
     def _allocated(self, reservation: Reservation) -> Sequence[DeviceGrant]:
         return [grant for grant in reservation.decision.grant.allocated if not grant.is_given]

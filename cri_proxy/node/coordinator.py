@@ -17,6 +17,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet
 
 CALLER_LEFT = "the caller left before the runtime was asked"
@@ -36,12 +37,14 @@ class Reservation:
     """A grant that is held while the runtime creates or resizes the container.
 
     ``before`` are the rows as they were, for a roll back: the container's own earlier row and those moved for it.
+    ``devices`` is the inventory that the decision was made with: a reload until the runtime is asked changes nothing.
     """
 
     row: Row
     before: tuple[Row, ...]
     decision: Placed
     circumstances: Circumstances = field(default_factory=Circumstances)
+    devices: DeviceInventory = EMPTY_INVENTORY
 
 
 @dataclass(eq=False)
@@ -136,7 +139,7 @@ class Coordinator:
         )
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
-        return Reservation(row, before, decision, circumstances)
+        return Reservation(row, before, decision, circumstances, self._ledger.policy.devices)
 
     async def save_reservation(self, reservation: Reservation) -> bool:
         """Make the place and those of the containers that were moved for it durable; False when the store failed."""

@@ -9,8 +9,10 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import DeclaredOf
+from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
+from policies.devices.model import EMPTY_INVENTORY
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
 
@@ -101,6 +103,20 @@ async def test_without_specifications_it_knows_from_its_variables() -> None:
         late = await site.run("b", OWNS, **ASKS)
         assert said(site, late) == ["not named to CDI: CDI specifications: has not answered for 1 s"]
         assert "devices_missing" in site.log.warnings
+
+
+async def test_a_reload_while_it_is_created_does_not_change_which_device_it_is_told() -> None:
+    async with opened(InventorySite()) as site:
+
+        async def reloaded(names: Sequence[str]) -> tuple[str, ...]:
+            use_devices(site.node, EMPTY_INVENTORY)
+            return tuple(names)
+
+        await site.declare(reloaded)
+        pod = await site.run("a", OWNS, **ASKS)
+        assert variables(site, pod)["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+        told = json.loads(config(site, pod).annotations["scheduling.koordinator.sh/device-allocated"])
+        assert told["gpu"][0]["id"] == "GPU-0"
 
 
 async def test_what_the_plugin_gave_is_held_and_not_told_again() -> None:
