@@ -78,18 +78,23 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class NodeDevices:
-    """What the files of a node say of its devices: those of cost files, and those of the inventory file."""
+    """What the files of a node say of its devices: those of cost files, and those of the inventory file.
+
+    ``before`` is the inventory in force: devices that a scan finds again keep their numbers.
+    """
 
     costs: Inventory = NO_DEVICES
     listed: DeviceInventory = EMPTY_INVENTORY
+    before: DeviceInventory = EMPTY_INVENTORY
 
 
 NOTHING_FOUND = NodeDevices()
 
 
-def inventory_in_force(options: DeviceOptions, machine: Machine, listed: DeviceInventory) -> DeviceInventory:
+def inventory_in_force(options: DeviceOptions, machine: Machine, devices: NodeDevices) -> DeviceInventory:
     """Return the devices of the inventory file, and those of a scan of this machine's PCI where that is wanted."""
-    return with_scanned(listed, inventory_of(machine)) if options.scan else listed
+    listed = devices.listed
+    return with_scanned(listed, inventory_of(machine), devices.before) if options.scan else listed
 
 
 def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
@@ -98,7 +103,7 @@ def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = N
     Raises ConfigError, PolicyBaseError.
     """
     resolved = policy_options(config, machine, root)
-    inventory = inventory_in_force(config.devices, machine, devices.listed)
+    inventory = inventory_in_force(config.devices, machine, devices)
     policy = build_policy(config.policy, resolved.machine, resolved.options, devices.costs, inventory)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
@@ -201,7 +206,7 @@ class Applier:
             before = self.node.context.ledger.policy.machine
             try:
                 machine = await asyncio.to_thread(host.discover)
-                devices = NodeDevices(self.costs.inventory, self.listed.listed)
+                devices = self._found(self.costs.inventory, self.listed.listed)
                 built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root, devices)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
@@ -217,7 +222,7 @@ class Applier:
         """
         async with self.lock:
             read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
-            built = await self._build(host, config, NodeDevices(read.said.inventory, listed.said.inventory))
+            built = await self._build(host, config, self._found(read.said.inventory, listed.said.inventory))
             if isinstance(built, str):
                 return built
             problem = await self.change(built, said, must_fit=True)
@@ -243,17 +248,21 @@ class Applier:
             read = await self.listed.merged(found, options) if found.path == Path(options.inventory) else None
             read = read or await self.listed.read(options)  # the configuration names another file since
             machine = self.node.context.ledger.policy.machine
-            use_devices(self.node, inventory_in_force(options, machine, read.said.inventory))
+            devices = self._found(self.costs.inventory, read.said.inventory)
+            use_devices(self.node, inventory_in_force(options, machine, devices))
             self.listed.use(read, is_asked=is_asked)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
             read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
-            built = await self._build(host, config, NodeDevices(read.said.inventory, listed.said.inventory))
+            built = await self._build(host, config, self._found(read.said.inventory, listed.said.inventory))
             if isinstance(built, str):
                 return Planned(built, ())
             return await plan(self.node, built.policy, NodeRules.of(built.config))
+
+    def _found(self, costs: Inventory, listed: DeviceInventory) -> NodeDevices:
+        return NodeDevices(costs, listed, self.node.context.ledger.policy.devices)
 
     async def _build(self, host: Host, config: Config, devices: NodeDevices) -> Built | str:
         """Resolve it for the machine as found last, or return why that fails."""

@@ -17,7 +17,7 @@ from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.config.topology import topology_options
 from cri_proxy.cri.annotations.cache import AnnotationCache
-from cri_proxy.daemon.apply import Applier, Built, Host, build_start, inventory_in_force
+from cri_proxy.daemon.apply import Applier, Built, Host, NodeDevices, build_start, inventory_in_force
 from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.daemon.loop_lag import LoopLag
@@ -115,7 +115,7 @@ class Engine:
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
-        inventory = inventory_in_force(config.devices, self._built.machine, listed.listed)
+        inventory = inventory_in_force(config.devices, self._built.machine, NodeDevices(listed=listed.listed))
         policy = self._built.policy.with_inventory(costs.inventory).with_devices(inventory)
         node = build_node(policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)

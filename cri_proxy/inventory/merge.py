@@ -38,21 +38,26 @@ def inventory_problems(path: str) -> tuple[str, ...]:
     return tuple(f"{where_text(found, f)}: {f.problem}" for f in judge_inventory(found, {}).files if f.problem)
 
 
-def with_scanned(listed: DeviceInventory, scanned: DeviceInventory) -> DeviceInventory:
+def with_scanned(
+    listed: DeviceInventory, scanned: DeviceInventory, before: DeviceInventory = EMPTY_INVENTORY
+) -> DeviceInventory:
     """Return both inventories as one: a device at the same PCI address is the same one.
 
-    The file's word counts, and the scan fills in what it leaves out. Devices that only the scan finds get the next free
-    minors of their type, by address.
+    The file's word counts, and the scan fills in what it leaves out. Devices that only the scan finds keep the minor
+    that they had ``before``: containers hold devices by these. Others get the next minor of their type, by address,
+    that nothing has or had.
     """
-    by_bus = {device.path.bus: device for device in scanned.devices if device.path.bus}
+    by_bus = {device.path.bus: device for device in scanned.devices}
     devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
+    had = {(device.kind, device.path.bus): device.minor for device in before.devices if device.path.bus}
     taken = {device.key for device in devices}
-    for device in scanned.devices:
-        if device.path.bus and device.path.bus not in by_bus:
-            continue
-        minor = device.minor
-        while (device.kind, minor) in taken:
-            minor += 1
+    known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
+    taken |= {device.key for device in before.devices}
+    for device in by_bus.values():
+        minor = known.get((device.kind, device.path.bus), device.minor)
+        if (device.kind, device.path.bus) not in known:
+            while (device.kind, minor) in taken:
+                minor += 1
         taken.add((device.kind, minor))
         devices.append(replace(device, minor=minor))
     return replace(listed, devices=tuple(devices))

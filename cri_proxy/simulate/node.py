@@ -221,7 +221,7 @@ class SimulatedNode:
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
         try:
-            found = NodeDevices(self._built.policy.inventory, self._listed)
+            found = NodeDevices(self._built.policy.inventory, self._listed, self._built.policy.devices)
             built = build_anyway(self._built.config, self.machine, NO_ROOT, found)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
@@ -232,9 +232,9 @@ class SimulatedNode:
         options = merged(self._options, change)
         try:
             config = read_config(options)
-            built = build(
-                config, self.machine, NO_ROOT, NodeDevices(inventory_of(self._costs, config.costs), self._listed)
-            )
+            costs = inventory_of(self._costs, config.costs)
+            found = NodeDevices(costs, self._listed, self._built.policy.devices)
+            built = build(config, self.machine, NO_ROOT, found)
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
@@ -254,7 +254,8 @@ class SimulatedNode:
     def use_listed(self, listed: DeviceInventory) -> None:
         """Let new containers choose in this inventory."""
         self._listed = listed
-        inventory = inventory_in_force(self._built.config.devices, self.machine, listed)
+        found = NodeDevices(listed=listed, before=self._built.policy.devices)
+        inventory = inventory_in_force(self._built.config.devices, self.machine, found)
         self._built = replace(self._built, policy=self._built.policy.with_devices(inventory))
         if self._is_serving:
             use_devices(self.node, inventory)

@@ -12,7 +12,16 @@ from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.daemon.apply import Applier, Built, Host, build, build_anyway, build_start, inventory_in_force
+from cri_proxy.daemon.apply import (
+    Applier,
+    Built,
+    Host,
+    NodeDevices,
+    build,
+    build_anyway,
+    build_start,
+    inventory_in_force,
+)
 from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
@@ -276,7 +285,7 @@ async def test_cost_files_of_a_directory_that_is_not_meant_any_more_are_not_take
 
 def test_a_scan_adds_what_pci_has_to_what_the_file_lists() -> None:
     listed = two_pairs()
-    assert inventory_in_force(DeviceOptions(), describe({}), listed) is listed
+    assert inventory_in_force(DeviceOptions(), describe({}), NodeDevices(listed=listed)) is listed
     machine = describe({"pci": [{"address": "0000:01:00.0", "class": "0x030200", "node": 0}]})
-    both = inventory_in_force(DeviceOptions(scan=True), machine, listed)
+    both = inventory_in_force(DeviceOptions(scan=True), machine, NodeDevices(listed=listed))
     assert [device.minor for device in both.of("gpu")] == [0, 1, 2]

@@ -67,3 +67,26 @@ def test_devices_that_only_the_scan_finds_get_the_next_free_minors() -> None:
         (1, "0000:01:00.0"),
         (2, "0000:0a:00.0"),
     ]
+
+
+def minors(inventory: DeviceInventory) -> dict[str, int]:
+    return {device.path.bus: device.minor for device in inventory.devices}
+
+
+def test_a_device_keeps_its_minor_when_another_one_goes_and_comes_back() -> None:
+    first = with_scanned(DeviceInventory(()), scanned("0000:01:00.0", "0000:02:00.0"))
+    left = with_scanned(DeviceInventory(()), scanned("0000:02:00.0"), first)
+    assert minors(left) == {"0000:02:00.0": 1}
+    assert minors(with_scanned(DeviceInventory(()), scanned("0000:01:00.0", "0000:02:00.0"), left)) == minors(first)
+
+
+def test_a_device_in_the_place_of_another_one_gets_no_minor_that_containers_may_hold() -> None:
+    first = with_scanned(DeviceInventory(()), scanned("0000:01:00.0", "0000:02:00.0"))
+    now = with_scanned(DeviceInventory(()), scanned("0000:00:00.0", "0000:02:00.0"), first)
+    assert minors(now) == {"0000:00:00.0": 2, "0000:02:00.0": 1}
+
+
+def test_the_file_may_take_the_minor_that_a_scan_gave() -> None:
+    first = with_scanned(DeviceInventory(()), scanned("0000:01:00.0"))
+    listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:09:00.0")),))
+    assert minors(with_scanned(listed, scanned("0000:01:00.0"), first)) == {"0000:09:00.0": 0, "0000:01:00.0": 1}
