@@ -59,7 +59,7 @@ ESCAPED: Final = "escaped"  # the kernel moved a container's processes out of it
 LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a cpuset: left alone from now on
 
 # Changes from outside.
-MACHINE_CHANGED: Final = "machine_changed"  # CPUs or memory nodes came or went
+MACHINE_CHANGED: Final = "machine_changed"  # CPUs, memory nodes or PCI devices came or went
 MACHINE_UNREADABLE: Final = "machine_unreadable"  # discovery failed; the machine as last found stays in use
 CONFIG_RELOADED: Final = "config_reloaded"  # a changed configuration is active, or means the same as the old one
 CONFIG_REJECTED: Final = "config_rejected"  # a changed configuration is invalid; the old one stays active

@@ -15,11 +15,11 @@ from sysfs.errors import MachineSourceError
 from sysfs.hugepages import OF_MACHINE, OF_NODE, count_paths
 from sysfs.model import Machine
 from sysfs.nodes import NODE, read_nodes
-from sysfs.pci import read_devices
+from sysfs.pci import BUS, read_devices
 from sysfs.reader import DirectoryTree, Tree, TreeReader
 
 ROOT_REMEDY = "--sysfs-root takes the directory that holds sys/ and proc/"
-# A few small files show that CPUs or memory nodes went offline or came back; the rest of a machine changes with a boot.
+# A few small files show that CPUs or memory nodes went offline or came back; caches and cores change with a boot.
 FILES = (
     *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
     *(f"{NODE}/{name}" for name in ("online", "has_cpu", "has_memory", "has_normal_memory")),
@@ -52,15 +52,16 @@ def discover_tree(tree: Tree) -> Machine:
 
 
 def fingerprint(tree: Tree) -> Fingerprint:
-    """Return the content of each file, '' for a missing one. Equal fingerprints mean an unchanged machine.
+    """Return the content of each file, '' for a missing one, and PCI addresses. Equal ones mean an unchanged machine.
 
-    Numbers of huge pages are among them: an operator may change these at any time.
+    Numbers of huge pages are among them: an operator may change these at any time, and the number of VFs, too.
     """
     reader = TreeReader(tree)
     none: list[int] = []
     nodes = reader.lenient(lambda path: reader.numbered(path, "node"), NODE, none)
     pages = [path for node in nodes for path in count_paths(reader, f"{NODE}/node{node}/{OF_NODE}")]
-    return tuple(_content(tree, path) for path in (*FILES, *(pages if nodes else count_paths(reader, OF_MACHINE))))
+    pci = " ".join(reader.lenient(reader.names, BUS, []))
+    return (pci, *(_content(tree, path) for path in (*FILES, *(pages if nodes else count_paths(reader, OF_MACHINE)))))
 
 
 def _content(tree: Tree, path: str) -> str:

@@ -211,7 +211,13 @@ class Applier:
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
             problem = await self.change(built, said(), must_fit=False)
-            self.node.context.journal.noted(events.MACHINE_CHANGED, cpus=str(machine.online), before=str(before.online))
+            self.node.context.journal.noted(
+                events.MACHINE_CHANGED,
+                cpus=str(machine.online),
+                before=str(before.online),
+                pci_devices=len(machine.devices),
+                pci_devices_before=len(before.devices),
+            )
             return problem
 
     async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:

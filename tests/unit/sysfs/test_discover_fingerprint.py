@@ -5,7 +5,7 @@ import pytest
 from sysfs.discover import FILES, fingerprint
 from sysfs.reader import DirectoryTree
 from tests.fakes.machines import small_machine
-from tests.fakes.sysfs_tree import files_of, memory_tree, write_tree
+from tests.fakes.sysfs_tree import files_of, memory_tree, tree_of, write_tree
 
 MACHINE = small_machine()
 WRITTEN = files_of(MACHINE)
@@ -21,4 +21,10 @@ def test_every_file_counts(path: str) -> None:
 
 
 def test_a_kernel_that_lacks_the_files_has_one_too() -> None:
-    assert fingerprint(memory_tree({})) == ("",) * len(FILES)
+    assert fingerprint(memory_tree({})) == ("",) * (1 + len(FILES))
+
+
+def test_a_pci_device_that_comes_or_goes_changes_it() -> None:
+    one, two = (small_machine(pci=[{"address": f"0{n}:00.0"} for n in range(count)]) for count in (1, 2))
+    assert fingerprint(tree_of(one)) != fingerprint(tree_of(two))
+    assert fingerprint(tree_of(two)) == fingerprint(tree_of(two))

@@ -214,6 +214,24 @@ async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path)
         await daemon.stop()
 
 
+async def test_a_gpu_that_goes_leaves_the_others_their_numbers(tmp_path: Path) -> None:
+    gpus = [{"address": f"0000:0{bus}:00.0", "class": "0x030200", "vendor": 0x10DE} for bus in (1, 2)]
+    host = write_tree(tmp_path / "host", small_machine(pci=gpus))
+    daemon = Daemon(embedded_in(tmp_path, f"sysfsRoot: {host}\ndevices: {{scan: true}}\n"), log=Silent())
+    try:
+        await daemon.start()
+        await until("it decides", lambda: is_ready(daemon), seconds=20)
+        assert daemon.node is not None
+        assert daemon.watchers is not None
+        assert [gpu.minor for gpu in daemon.node.context.ledger.policy.devices.devices] == [0, 1]
+        (host / "sys/bus/pci/devices/0000:01:00.0").unlink()
+        assert await daemon.watchers.hotplug.check()
+        (left,) = daemon.node.context.ledger.policy.devices.devices
+        assert (left.minor, left.path.bus) == (1, "0000:02:00.0")
+    finally:
+        await daemon.stop()
+
+
 @pytest.fixture
 def asked_to_leave() -> Iterator[list[int]]:
     """The signals by which this very process was asked for its place."""
