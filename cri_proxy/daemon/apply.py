@@ -210,7 +210,7 @@ class Applier:
                 built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root, devices)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
-            problem = await self.change(built, said(), must_fit=False)
+            problem = await self.change(await self._identified(built), said(), must_fit=False)
             self.node.context.journal.noted(
                 events.MACHINE_CHANGED,
                 cpus=str(machine.online),
@@ -255,7 +255,8 @@ class Applier:
             read = read or await self.listed.read(options)  # the configuration names another file since
             machine = self.node.context.ledger.policy.machine
             devices = self._found(self.costs.inventory, read.said.inventory)
-            use_devices(self.node, inventory_in_force(options, machine, devices))
+            inventory = inventory_in_force(options, machine, devices)
+            use_devices(self.node, await self.listed.identifiers.filled(inventory))
             self.listed.use(read, is_asked=is_asked)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
@@ -277,8 +278,13 @@ class Applier:
         make = build if is_about_cpus else build_anyway
         try:
             machine = await asyncio.to_thread(host.machine)
-            return await asyncio.to_thread(make, config, machine, host.cgroup_root, devices)
+            return await self._identified(await asyncio.to_thread(make, config, machine, host.cgroup_root, devices))
         except ConfigError as error:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:
             return str(error)
+
+    async def _identified(self, built: Built) -> Built:
+        """Return this with the identifiers of the node's GPUs."""
+        inventory = await self.listed.identifiers.filled(built.policy.devices)
+        return replace(built, policy=built.policy.with_devices(inventory))

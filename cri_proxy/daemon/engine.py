@@ -29,6 +29,7 @@ from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
+from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
@@ -115,7 +116,8 @@ class Engine:
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
-        inventory = inventory_in_force(config.devices, self._built.machine, NodeDevices(listed=listed.listed))
+        found = inventory_in_force(config.devices, self._built.machine, NodeDevices(listed=listed.listed))
+        inventory = await listed.identifiers.filled(found)
         policy = self._built.policy.with_inventory(costs.inventory).with_devices(inventory)
         node = build_node(policy, NodeRules.of(config), environment)
         closing.push_async_callback(node.close)
@@ -155,7 +157,8 @@ class Engine:
         """Return cost files and inventory file as they are now, or were when they were last good."""
         settings, config = self.settings, self.settings.config
         costs = CostFiles(config.costs, files, clock=self._clock, journal=self.journal)
-        listed = InventoryFile(config.devices, files, clock=self._clock, journal=self.journal)
+        identifiers = DriverIdentifiers(settings.sysfs_root, files)
+        listed = InventoryFile(config.devices, files, clock=self._clock, journal=self.journal, identifiers=identifiers)
         await asyncio.gather(costs.begin(settings.state_dir), listed.begin(settings.state_dir))
         return costs, listed
 

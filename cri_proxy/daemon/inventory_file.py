@@ -9,6 +9,7 @@ from cri_proxy.clock import Clock
 from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.daemon.file_reload import MERGE_SECONDS, FilesKind, FilesReading, WatchedFiles
 from cri_proxy.file_workers import FileCalls
+from cri_proxy.inventory.driver_names import Identifiers, NoIdentifiers
 from cri_proxy.inventory.merge import ListedDevices, judge_inventory
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.inventory import DeviceFileView, InventoryFileView
@@ -26,6 +27,7 @@ class NoInventoryFile:
     """Stands for the file where none is read: a node without a daemon, as in a simulation."""
 
     listed: DeviceInventory = EMPTY_INVENTORY
+    identifiers: Identifiers = NoIdentifiers()
 
     async def read(self, options: DeviceOptions) -> InventoryReading:
         """Return that there is none."""
@@ -54,8 +56,17 @@ class InventoryFile(WatchedFiles[DeviceOptions, ListedDevices]):
         not_kept=events.INVENTORY_NOT_KEPT,
     )
 
-    def __init__(self, options: DeviceOptions, files: FileCalls, *, clock: Clock, journal: Journal) -> None:
-        """Nothing is in force before ``begin``."""
+    def __init__(
+        self,
+        options: DeviceOptions,
+        files: FileCalls,
+        *,
+        clock: Clock,
+        journal: Journal,
+        identifiers: Identifiers | None = None,
+    ) -> None:
+        """Nothing is in force before ``begin``. ``identifiers`` are of GPUs that the file or a scan lists."""
+        self.identifiers = identifiers or NoIdentifiers()
         found = FoundFiles(Path(options.inventory), problem="not read yet", is_one=True)
         nothing = FilesReading(found, options, ListedDevices(), KeptTexts(found.path))
         super().__init__(nothing, files, clock=clock, journal=journal)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.link_file import read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.demand import full_name
@@ -124,7 +125,7 @@ def _device(field: YamlField, kind: str, seen: _Seen, place: Mapping[str, YamlFi
         minor,
         _given(ours, "numa", lambda field: field.parsed(f"{what}.numa", _node)),
         _text(ours, "pcie", what) or None,
-        PciePath(_text(ours, "root", what), switches or (), _text(ours, "bus", what).lower()),
+        PciePath(_text(ours, "root", what), switches or (), _address(_text(ours, "bus", what))),
         _given(ours, "labels", lambda field: _labels(field, f"{what}.labels")) or {},
         health is not False,
         _given(ours, "resources", lambda field: _resources(field, f"{what}.resources")) or {},
@@ -135,6 +136,11 @@ def _device(field: YamlField, kind: str, seen: _Seen, place: Mapping[str, YamlFi
 
 def _text(fields: Mapping[str, YamlField], key: str, what: str) -> str:
     return _given(fields, key, lambda field: field.text(f"{what}.{key}")) or ""
+
+
+def _address(text: str) -> str:
+    """Return a PCI address as sysfs writes it, if it is one: NVIDIA's tools write the domain with eight digits."""
+    return pci_address(text) or text.lower()
 
 
 def _vf_groups(field: YamlField, what: str, seen: _Seen) -> tuple[VfGroup, ...]:
@@ -153,7 +159,7 @@ def _vf(field: YamlField, number: int, what: str, seen: _Seen) -> VirtualFunctio
     bus = fields.get("bus") or fields.get("busID")
     if bus is None or bus.is_null:
         raise field.refuse(f"{what}: bus is missing; give the PCI address of the VF")
-    address = bus.text(f"{what}.bus").lower()
+    address = _address(bus.text(f"{what}.bus"))
     seen.add("the VF", address, bus)
     minor = _given(fields, "minor", lambda field: field.parsed(f"{what}.minor", _number))
     return VirtualFunction(number if minor is None else minor, address)

@@ -53,7 +53,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("/"),
         metavar="DIR",
-        help="the directory that holds sys, etc and var: of the devices of a scan, and of CDI files (default: /)",
+        help="the directory that holds sys, proc, etc and var: of the devices of a scan, GPU identifiers and CDI files "
+        "(default: /)",
     )
 
 

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document
@@ -11,6 +12,7 @@ from cri_proxy.cli.output import emit
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cli.render.device_tree import device_tree, inventory_value
 from cri_proxy.errors import CommandFailed
+from cri_proxy.inventory.driver_names import identified
 from cri_proxy.inventory.file import read_inventory
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.kubelet.plugin_inventory import ask_plugins
@@ -70,11 +72,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.file is not None:
         return DocumentCommand((), _answer, _text, is_no=lambda _: False, plain=_plain).run(args)
+    spec = args.machine or "host"
     try:
-        machine = load_machine(args.machine or "host")
+        machine = load_machine(spec)
     except OSError as error:
         raise CommandFailed(str(error)) from error
-    emit(ListAnswer(inventory_of(machine)), args.output, _text, plain=_plain)
+    inventory = identified(inventory_of(machine), _root_of(spec))
+    emit(ListAnswer(inventory), args.output, _text, plain=_plain)
     return 0
 
 
@@ -85,6 +89,12 @@ async def _of_kubelet(socket: str) -> ListAnswer:
     finally:
         await channel.close()
     return ListAnswer(found.inventory, found.held, found.others)
+
+
+def _root_of(spec: str) -> Path:
+    """Return the directory that holds the machine's ``proc``; one that has none of an archive or description."""
+    path = Path("/" if spec == "host" else spec)
+    return path.parent if path.name == "sys" else path
 
 
 def _answer(document: Document) -> ListAnswer:

@@ -11,6 +11,8 @@ from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.errors import ConfigError
+from cri_proxy.file_workers import FileWorkers
+from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.device_plugin.register import (
     NotRegistered,
     PluginDirectory,
@@ -25,7 +27,7 @@ from cri_proxy.kubelet.device_plugin.settings import PluginResource, PluginSetti
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.logs import Log
 from cri_proxy.tasks import Tasks
-from policies.devices.model import DeviceInventory
+from policies.devices.model import EMPTY_INVENTORY
 
 _NOWHERE: Final = PluginSockets(None)
 
@@ -39,6 +41,7 @@ class DevicePlugin:
         self._log = log
         self._clock = clock
         self._cdi = CdiSpecs(settings.sources.sysfs_root)
+        self._identifiers = DriverIdentifiers(settings.sources.sysfs_root, FileWorkers(None, most=1))
         self._known = PluginKnowledge()
         self._services: dict[str, ResourceService] = {}
         self._registered: dict[str, SocketId] = {}
@@ -96,7 +99,7 @@ class DevicePlugin:
 
     async def _use(self, known: PluginKnowledge) -> None:
         self._known = known
-        inventory = known.inventory or DeviceInventory(())
+        inventory = await self._identifiers.filled(known.inventory or EMPTY_INVENTORY)
         for resource in self._settings.resources:
             served = await asyncio.to_thread(served_resource, resource, inventory, known)
             service = self._services.get(resource.endpoint)

@@ -22,6 +22,7 @@ OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 
 _NVIDIA: Final = "nvidia.com"
+_NVIDIA_ID: Final = "GPU-"
 _VENDOR_LABEL: Final = f"{NODE_DOMAIN}/gpu-vendor"
 _SHOWN_IDS: Final = 8
 _HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
@@ -42,7 +43,7 @@ class AllocationRefused(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource with its devices as they are now. ``is_nvidia``: its GPUs are NVIDIA's."""
+    """A resource with its devices as they are now. ``is_nvidia``: all its GPUs are NVIDIA's, by whatever identifier."""
 
     name: str
     offered: OfferedDevices
@@ -74,8 +75,8 @@ class ServedResource:
         parts = self.offered.parts(device.id for device in devices)
         uuids = {device.part.minor: device.uuid for device in devices}
         envs = allocated_variables(parts)
-        visible = [uuids[part.minor] or str(part.minor) for part in parts if not part.vf]
-        if self.is_nvidia and visible:
+        visible = [uuids[part.minor] or str(part.minor) for part in parts if self._is_nvidia(part, uuids[part.minor])]
+        if visible:
             envs[VISIBLE_DEVICES] = ",".join(visible)
         wanted = [_cdi_names(part, uuids[part.minor]) for part in parts]
         there = frozenset(declared(tuple(name for names in wanted for name in names)))
@@ -101,6 +102,9 @@ class ServedResource:
             raise AllocationRefused(f"{twice}: asked for twice; a device can be had once")
         return tuple(found)
 
+    def _is_nvidia(self, part: PluginDevice, uuid: str) -> bool:
+        return part.kind == GPU and not part.vf and (self.is_nvidia or uuid.startswith(_NVIDIA_ID))
+
     def _shown(self, name: str) -> str:
         return repr(admit(name))[1:-1]
 
@@ -115,16 +119,12 @@ def served_resource(resource: PluginResource, inventory: DeviceInventory, known:
     offered = offered_devices(inventory, resource.kind, resource.offer)
     rule = partition_rule(inventory, inventory.node_labels, None)
     chooser = chooser_of(offered, resource.name, KnownCloseness(known.links or inventory.links, known.costs, rule))
-    return ServedResource(resource.name, offered, chooser, resource.kind == GPU and _is_nvidia(resource, inventory))
+    return ServedResource(resource.name, offered, chooser, _are_nvidia(resource, inventory))
 
 
-def _is_nvidia(resource: PluginResource, inventory: DeviceInventory) -> bool:
-    """Whether the GPUs are NVIDIA's: by the resource's name, the node's label, or the form of their identifiers."""
-    return (
-        resource.name.startswith(f"{_NVIDIA}/")
-        or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
-        or any(gpu.uuid.startswith("GPU-") for gpu in inventory.of(GPU))
-    )
+def _are_nvidia(resource: PluginResource, inventory: DeviceInventory) -> bool:
+    """Whether all GPUs are NVIDIA's, by the resource's name or the node's label."""
+    return resource.name.startswith(f"{_NVIDIA}/") or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
 
 
 def _device(device: OfferedDevice) -> pb.Device:

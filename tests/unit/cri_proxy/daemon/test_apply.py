@@ -23,9 +23,11 @@ from cri_proxy.daemon.apply import (
     inventory_in_force,
 )
 from cri_proxy.daemon.cost_files import CostFiles
+from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.reader import Reader
+from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import ConfigInForce, NodeView
@@ -37,6 +39,7 @@ from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.device_policy import two_pairs
 from tests.fakes.machines import small_machine
+from tests.fakes.nvidia_tree import write_gpu
 from tests.fakes.site import Silent, Site, no_hints
 from tests.fakes.sysfs_tree import write_tree
 from tests.unit.cri_proxy.node.stage import owned
@@ -289,3 +292,22 @@ def test_a_scan_adds_what_pci_has_to_what_the_file_lists() -> None:
     machine = describe({"pci": [{"address": "0000:01:00.0", "class": "0x030200", "node": 0}]})
     both = inventory_in_force(DeviceOptions(scan=True), machine, NodeDevices(listed=listed))
     assert [device.minor for device in both.of("gpu")] == [0, 1, 2]
+
+
+async def test_gpus_are_called_by_the_identifiers_of_their_driver(scene: Scene, tmp_path: Path) -> None:
+    write_gpu(tmp_path, "0000:3b:00.0", 0, "GPU-5a")
+    context, options = scene.site.node.context, DeviceOptions(str(tmp_path / "devices.yaml"))
+    listed = InventoryFile(
+        *(options, PLAIN_THREADS),
+        clock=context.clock,
+        journal=scene.site.journal,
+        identifiers=DriverIdentifiers(tmp_path, PLAIN_THREADS),
+    )
+    config = replace(CONFIG, devices=options)
+    applier = replace(scene.applier, listed=listed, in_force=ConfigInForce(config))
+    file = TextFile("devices.yaml", 'gpu: [{minor: 0, bus: "0000:3b:00.0"}]')
+    await applier.take_inventory(FoundFiles(Path(options.inventory), (file,), is_one=True), False)
+    assert [gpu.uuid for gpu in context.ledger.policy.devices.devices] == ["GPU-5a"]
+    (tmp_path / file.name).write_text(file.text)
+    assert not await applier.take_config(Host(settings_for(config), Silent(), MACHINE), config, ())
+    assert [gpu.uuid for gpu in context.ledger.policy.devices.devices] == ["GPU-5a"]

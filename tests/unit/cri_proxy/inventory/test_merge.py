@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.node_files.file_state import FileState
@@ -90,3 +91,9 @@ def test_the_file_may_take_the_minor_that_a_scan_gave() -> None:
     first = with_scanned(DeviceInventory(()), scanned("0000:01:00.0"))
     listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:09:00.0")),))
     assert minors(with_scanned(listed, scanned("0000:01:00.0"), first)) == {"0000:09:00.0": 0, "0000:01:00.0": 1}
+
+
+def test_an_address_as_nvidia_writes_it_is_the_same_device() -> None:
+    listed = read_inventory_text('gpu: [{minor: 5, bus: "00000000:0A:00.0"}]', "a.yaml")
+    (device,) = with_scanned(listed, scanned("0000:0a:00.0")).devices
+    assert (device.minor, device.numa) == (5, 0)

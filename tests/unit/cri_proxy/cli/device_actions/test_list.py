@@ -8,6 +8,9 @@ import pytest
 
 from cri_proxy.cli.main import run_command
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
+from sysfs.descriptions.machine import describe
+from tests.fakes.nvidia_tree import write_gpu
+from tests.fakes.sysfs_tree import write_tree
 
 CONFIGS = Path(__file__).parents[5] / "configs" / "devices"
 MACHINE = (
@@ -93,3 +96,14 @@ def test_what_plugins_have_registered_with_the_kubelet_is_shown(
 def test_without_a_kubelet_its_socket_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run_command(["devices", "list", "--kubelet", str(tmp_path / "none.sock")]) == 1
     assert "the kubelet does not answer on" in capsys.readouterr().err
+
+
+def test_the_gpus_of_a_machine_have_the_identifiers_of_their_driver(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = {"address": "0000:3b:00.0", "class": "0x030200", "node": 0}
+    root = write_tree(tmp_path / "host", describe({"pci": [gpu]}))
+    write_gpu(root, "0000:3b:00.0", 4, "GPU-5a")
+    assert run_command(["devices", "list", "--machine", str(root), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["gpu"]
+    assert (found["minor"], found["uuid"]) == (0, "GPU-5a")

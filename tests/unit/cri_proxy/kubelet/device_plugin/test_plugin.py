@@ -13,6 +13,7 @@ from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from policies.devices.plugin_variables import PluginDevice, read_allocated, read_annotated
 from tests.fakes.device_kubelet import DeviceKubelet
+from tests.fakes.nvidia_tree import write_gpu
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.kubelet.device_plugin.stage import RunningPlugin, running, settings_of
 
@@ -243,3 +244,14 @@ async def test_a_named_resource_is_registered_without_devices_and_others_are_not
     async with running(settings):
         await holds("the kubelet knows it", lambda: kubelet.knows("example.com/f"))
     assert [request.resource_name for request in kubelet.registrations] == ["example.com/f"]
+
+
+async def test_gpus_of_known_address_are_shown_by_the_identifiers_of_their_driver(
+    tmp_path: Path, kubelet: DeviceKubelet
+) -> None:
+    write_gpu(tmp_path, "0000:3b:00.0", 0, "GPU-5a")
+    (tmp_path / "gpus.yaml").write_text('gpu: [{minor: 3, bus: "0000:3b:00.0"}]')
+    async with running(settings_of(tmp_path / "plugins", PluginSources(tmp_path / "gpus.yaml", sysfs_root=tmp_path))):
+        await holds("the kubelet knows it", lambda: kubelet.knows(GPU))
+        envs = (await kubelet.give(GPU, ["gpu-3"])).envs
+    assert dict(envs) == {"CRI_PROXY_ALLOCATED_GPU": "3", "NVIDIA_VISIBLE_DEVICES": "GPU-5a"}

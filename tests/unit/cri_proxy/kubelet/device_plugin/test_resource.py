@@ -98,8 +98,14 @@ def test_an_unhealthy_device_is_never_preferred() -> None:
 
 
 def test_nvidias_variable_has_identifiers_where_they_are_known() -> None:
-    resource = served(inventory(replace(gpu(0), uuid=UUID), gpu(1)))
+    resource = served(inventory(replace(gpu(0), uuid=UUID), gpu(1)), name="nvidia.com/gpu")
     assert resource.allocation(["gpu-1", "gpu-0"], none).envs["NVIDIA_VISIBLE_DEVICES"] == f"{UUID},1"
+
+
+def test_a_gpu_of_another_maker_beside_nvidias_is_no_index_of_theirs() -> None:
+    resource = served(inventory(gpu(0), replace(gpu(1), uuid=UUID)))
+    assert "NVIDIA_VISIBLE_DEVICES" not in resource.allocation(["gpu-0"], none).envs
+    assert resource.allocation(["gpu-0", "gpu-1"], none).envs["NVIDIA_VISIBLE_DEVICES"] == UUID
 
 
 @pytest.mark.parametrize(

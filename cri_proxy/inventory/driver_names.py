@@ -1,0 +1,85 @@
+"""Fill in the identifiers of NVIDIA's GPUs that an inventory leaves out, as the driver has them by PCI address.
+
+An index that a container's toolkit reads counts GPUs in the order of NVML, and the minor of a device node may be
+another number: an identifier means the same GPU to all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from cri_proxy.cri.device_names.names import pci_address
+from cri_proxy.cri.device_names.nvidia_driver import nvidia_gpus
+from cri_proxy.cri.device_names.nvidia_gpus import Gpu
+from cri_proxy.file_workers import FileCalls, FilesFailed
+from policies.devices.model import GPU, DeviceInventory, InventoryDevice
+
+DRIVER_FILES: Final = "the NVIDIA driver"
+READ_SECONDS: Final = 2.0
+"""For a file for each GPU; one of a GPU that has fallen off its bus may never answer."""
+
+_PREFIX: Final = "GPU-"
+
+
+class Identifiers(Protocol):
+    """Knows the identifiers of the node's GPUs."""
+
+    async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
+        """Return the inventory with the identifiers that it leaves out, as far as they are known now."""
+
+
+class NoIdentifiers:
+    """Of a node without a driver, as in a simulation."""
+
+    async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
+        """Return the inventory as it is."""
+        return inventory
+
+
+class DriverIdentifiers:
+    """Asks the driver each time: at the start of the machine it may not know them yet."""
+
+    def __init__(self, root: Path, files: FileCalls) -> None:
+        """``root`` is the directory that holds ``proc``. Nothing is read yet."""
+        self._root = root
+        self._files = files
+
+    async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
+        """Return the inventory as it is where the driver does not answer."""
+        if not any(map(_lacks_one, inventory.devices)):
+            return inventory
+        try:
+            gpus = await self._files.run(DRIVER_FILES, _gpus_of, self._root, within_seconds=READ_SECONDS)
+        except FilesFailed:
+            return inventory
+        return with_identifiers(inventory, gpus)
+
+
+def identified(inventory: DeviceInventory, root: Path) -> DeviceInventory:
+    """Return the inventory as ``DriverIdentifiers`` fills it. Blocks, for a driver that hangs without an end."""
+    return with_identifiers(inventory, _gpus_of(root)) if any(map(_lacks_one, inventory.devices)) else inventory
+
+
+def with_identifiers(inventory: DeviceInventory, gpus: Iterable[Gpu]) -> DeviceInventory:
+    """Return the inventory with the identifier of each of these GPUs at whose address it has one without.
+
+    >>> from policies.devices.model import PciePath
+    >>> listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:3b:00.0")),))
+    >>> with_identifiers(listed, [Gpu("0000:3b:00.0", minor=1, uuid="gpu-5a")]).devices[0].uuid
+    'GPU-5a'
+    """
+    uuids = {gpu.address: _PREFIX + gpu.uuid.removeprefix(_PREFIX.lower()) for gpu in gpus if gpu.uuid}
+    devices = tuple(
+        replace(device, uuid=uuids.get(pci_address(device.path.bus) or "", "")) if _lacks_one(device) else device
+        for device in inventory.devices
+    )
+    return replace(inventory, devices=devices)
+
+
+def _lacks_one(device: InventoryDevice) -> bool:
+    return device.kind == GPU and not device.uuid and bool(device.path.bus)
+
+
+def _gpus_of(root: Path) -> tuple[Gpu, ...]:
+    return nvidia_gpus(root, with_parts=False).gpus
