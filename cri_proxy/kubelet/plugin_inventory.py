@@ -68,7 +68,7 @@ async def _call(channel: RuntimeChannel, method: str, message: Message) -> bytes
 def inventory_of_plugins(
     offered: pb.AllocatableResourcesResponse, listed: pb.ListPodResourcesResponse
 ) -> PluginInventory:
-    """Return the devices that these answers name. Parts of a device that cri-proxy offers (VFs, shares) count as the device.
+    """Return the devices that these answers name; a part of one (VF, share) that cri-proxy offers counts as the device.
 
     A device without a number of its own gets the lowest free one of its type, by resource and id. One that several
     resources offer is in each of them.
