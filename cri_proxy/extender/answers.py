@@ -180,7 +180,7 @@ class Extender:
             gpus=str(question.demand),
             nodes=len(rows),
             scored=sum(row.exact is not None for row in rows),
-            best=None if best is None else rows[best].name,
+            best=None if best is None or exact is None else rows[best].name,
             exact=None if exact is None else float(exact),
         )
 

@@ -190,6 +190,13 @@ async def test_the_log_says_which_node_was_the_best_and_why() -> None:
     assert line[2] == {**wanted, "exact": 100 / 9}
 
 
+async def test_where_no_node_has_a_score_none_is_called_the_best() -> None:
+    asked = Asked()
+    await asked.prioritized(named_arguments(pod(2), ["a", "b"]))
+    ((_, _, fields),) = asked.log.lines
+    assert (fields["scored"], fields["best"], fields["exact"]) == (0, None, None)
+
+
 async def test_a_pod_without_gpus_is_no_line_of_the_log() -> None:
     asked = Asked()
     await asked.prioritized(arguments(pod(0), [node("a", KEP)]))
