@@ -59,7 +59,7 @@ class DevicePlugin:
         """
         found = await asyncio.to_thread(self._settings.sources.read)
         for problem in found.problems:
-            raise ConfigError(problem.source, 0, "", problem.problem)
+            raise ConfigError(problem.source, problem.line, "", problem.problem)
         await self._use(found)
         for name in self._services:
             await self._open(name)
@@ -89,7 +89,11 @@ class DevicePlugin:
         for problem in found.problems:
             if problem not in before.problems:
                 self._log.error(
-                    events.DEVICE_FILE_REJECTED, file=problem.source, reason=problem.problem, last_good_stays=True
+                    events.DEVICE_FILE_REJECTED,
+                    file=problem.source,
+                    line=problem.line or None,
+                    reason=problem.problem,
+                    last_good_stays=True,
                 )
         await self._use(after)
         is_mended = before.problems and not after.problems

@@ -35,10 +35,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SourceProblem:
-    """Why a source cannot be used; ``source`` is the path, or ``scan``."""
+    """Why a source cannot be used; ``source`` is the path, or ``scan``. ``line`` of the file, 0 = unknown."""
 
     source: str
     problem: str
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _content(file: SourceFile[T] | None, problems: list[SourceProblem]) -> T | N
     try:
         return file.content()
     except DocumentError as error:
-        problems.append(SourceProblem(str(file.path), str(error)))
+        problems.append(SourceProblem(str(file.path), error.problem, error.line))
         return None
 
 

@@ -128,6 +128,7 @@ async def test_a_bad_edit_leaves_the_devices_as_they_were_and_is_told_once(
     inventory.write_text("gpu: [{minor: x}]")
     told = await plugin.says("device_file_rejected")
     assert (told["file"], told["last_good_stays"]) == (str(inventory), True)
+    assert told["line"] == 1
     assert "expected a number" in str(told["reason"])
     plugin.reload.set()
     inventory.write_text(INVENTORY.replace("minor: 1,", "minor: 7,"))
@@ -207,8 +208,9 @@ async def test_a_second_plugin_on_the_directory_is_refused(plugin: RunningPlugin
 
 async def test_without_a_usable_inventory_it_does_not_start(settings: PluginSettings, inventory: Path) -> None:
     inventory.unlink()
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+    with pytest.raises(ConfigError) as caught:
         await RunningPlugin(settings).serve()
+    assert str(caught.value) == f"{inventory}: cannot be read: No such file or directory"
 
 
 async def test_pairs_of_a_dgx1_have_two_links_each_until_all_are_given(

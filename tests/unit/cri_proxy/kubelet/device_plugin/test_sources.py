@@ -32,16 +32,16 @@ def test_all_three_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "costs", "problem"),
+    ("links", "costs", "line", "problem"),
     [
-        ("GPU0 X WAT", None, "links:1: GPU0: no such column"),
-        ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, "links: expected one document, a matrix of links, got 2"),
-        (None, "a/b: {x: [a/c]}", "costs:1: 'x': expected a cost"),
-        (None, "", "costs: is empty"),
+        ("GPU0 X WAT", None, 1, "GPU0: no such column"),
+        ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, 0, "expected one document, a matrix of links, got 2"),
+        (None, "a/b: {x: [a/c]}", 1, "'x': expected a cost"),
+        (None, "", 0, "is empty"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_a_problem_with_its_name(
-    tmp_path: Path, links: str | None, costs: str | None, problem: str
+def test_a_file_that_cannot_be_used_is_a_problem_with_its_line(
+    tmp_path: Path, links: str | None, costs: str | None, line: int, problem: str
 ) -> None:
     inventory = write(tmp_path, "inventory", INVENTORY)
     paths = [
@@ -50,7 +50,8 @@ def test_a_file_that_cannot_be_used_is_a_problem_with_its_name(
     known = PluginSources(inventory, *paths).read()
     assert known.inventory is not None
     (found,) = known.problems
-    assert found.problem.startswith(f"{tmp_path}/{problem}")
+    assert (found.source, found.line) == (str(next(filter(None, paths))), line)
+    assert found.problem.startswith(problem)
 
 
 def test_what_cannot_be_used_now_is_as_it_was_before(tmp_path: Path) -> None:
