@@ -11,6 +11,8 @@ OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
 VF_KIND: Final = f"{OWN_VENDOR}/vf"
 _NVIDIA: Final = "nvidia.com/gpu"
+_ALL_GPUS: Final = f"{_NVIDIA}=all"
+"""A device of the specifications that ``nvidia-ctk cdi generate`` writes: every GPU."""
 
 
 def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
@@ -37,7 +39,8 @@ def devices_named(names: Iterable[str], inventory: DeviceInventory) -> tuple[Dev
     asked = frozenset(name.lower() for name in names)
     found = []
     for device in inventory.devices if asked else ():
-        if not asked.isdisjoint(map(str.lower, _names(device))):
+        own = (*_names(device), *((_ALL_GPUS,) if device.kind == GPU else ()))
+        if not asked.isdisjoint(map(str.lower, own)):
             found.append(DeviceGrant(device.kind, device.minor, WHOLE, is_given=True))
         found += (
             DeviceGrant(device.kind, device.minor, VF_UNITS, vf=vf.bus, is_given=True)

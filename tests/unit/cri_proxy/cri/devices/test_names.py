@@ -39,6 +39,10 @@ def test_two_names_of_one_device_are_one() -> None:
     assert [str(grant) for grant in devices_named(names, NODE)] == ["gpu 0"]
 
 
+def test_all_gpus_of_nvidia_are_every_gpu() -> None:
+    assert [str(grant) for grant in devices_named(["nvidia.com/gpu=all"], NODE)] == ["gpu 0", "gpu 1"]
+
+
 def test_names_are_of_no_device_without_an_inventory_or_names() -> None:
     assert devices_named(["nvidia.com/gpu=0"], DeviceInventory(())) == ()
     assert devices_named([], DeviceInventory((InventoryDevice("gpu", 0),))) == ()
