@@ -41,7 +41,7 @@ def render_request(request: Request, defaults: Sequence[Default], *, width: int)
 def _lines(label: str, value: str, origin: str, width: int) -> list[str]:
     """Return one part with its source beside it, or below where it does not fit."""
     indent = " " * (_LABEL + 2)
-    lines = paragraph(value, indent, first=f"  {label.ljust(_LABEL)}", width=width)
+    lines = paragraph(value, indent, first=f"  {label.ljust(_LABEL - 1)} ", width=width)
     if not origin:
         return lines
     beside = f"{lines[-1].ljust(_LABEL + 2 + _VALUE)}  {origin}"

@@ -88,7 +88,7 @@ DEVICE_RESOURCES = Annotation(
     "nvidia.com/gpus=2",
     "devices, or shares of them, which no other container gets meanwhile",
     value_fields=SHORT_NAMES,
-    label="device resources",
+    label="device amounts",
     shown=lambda asked: ask_text(asked.allocation),
 )
 TOPOLOGY_POLICY = Annotation(

@@ -3,7 +3,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
-from policies.alignment import DeviceAmount
+from policies.alignment import DeviceAmount, TopologyPolicy
 from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.claims import CpuClaim
 from policies.policy import Default
@@ -71,6 +71,7 @@ def test_every_preference_has_a_label() -> None:
     ("preferences", "line"),
     [
         (Preferences(prefer_isolated=True, require_isolated=True), "  isolated CPUs  required"),
+        (Preferences(topology_policy=TopologyPolicy.RESTRICTED), "  topology policy restricted"),
         (Preferences(levels_up=2), "  shared CPUs    2 levels above the best pool"),
     ],
 )
