@@ -357,7 +357,7 @@ def render_report(report: ConfigReport) -> str:
     reserved = f"reserved {report.reserved}" if report.reserved else "none reserved"
     lines = [f"{report.file}: valid", f"CPUs of {report.machine}: available {report.available}, {reserved}"]
     lines += [f"cost files: {report.cost_files}"] if report.cost_files else []
-    lines += [f"cost file not usable: {problem}" for problem in report.cost_problems]
+    lines += [f"file of devices not usable: {problem}" for problem in report.cost_problems]
     lines += warnings
     lines += [f"hint: {hint}" for hint in report.hints]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"

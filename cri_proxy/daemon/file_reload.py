@@ -193,9 +193,9 @@ class WatchedFiles(ABC, Generic[OptionsT, SaidT]):
 
     def report(self, read: FilesReading[OptionsT, SaidT], outcome: str) -> None:
         """Log the problems that are new, and the change; ``outcome`` is '' at the start."""
-        before, path = self._in_force, str(read.found.path)
+        before, path = self._in_force, None if self.path_of(read.options) is None else str(read.found.path)
         if read.found.problem and read.found.problem != before.found.problem:
-            self._journal.noted(self.kind.unreadable, directory=path, reason=read.found.problem)
+            self._journal.noted(self.kind.unreadable, path=path, reason=read.found.problem)
         for file in read.said.files:
             if file.problem and file not in before.said.files:
                 self._journal.noted(
@@ -207,7 +207,7 @@ class WatchedFiles(ABC, Generic[OptionsT, SaidT]):
                 )
         if outcome:
             counts, files = self.counted(read.said), len(read.said.files)
-            self._journal.noted(self.kind.reloaded, outcome=outcome, directory=path, files=files, devices=dict(counts))
+            self._journal.noted(self.kind.reloaded, outcome=outcome, path=path, files=files, devices=dict(counts))
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings for the operator, one sentence each."""

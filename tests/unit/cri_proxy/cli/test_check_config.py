@@ -349,7 +349,7 @@ def test_the_cost_files_of_the_node_are_checked_with_the_configuration(
     assert (report.valid, report.is_good) == (True, not problem)
     if problem:
         assert report.cost_problems == (f"{costs}/gpu.yaml{problem}",)
-        assert f"cost file not usable: {costs}/gpu.yaml{problem}" in render_report(report)
+        assert f"file of devices not usable: {costs}/gpu.yaml{problem}" in render_report(report)
     else:
         assert f"cost files: {costs}, 1 file: a.com/gpu 4" in render_report(report)
     words = ["check-config", str(tmp_path / "c.yaml"), "--admin", str(tmp_path / "a.sock")]
