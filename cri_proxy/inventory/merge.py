@@ -9,6 +9,7 @@ from cri_proxy.node_files.directory import FoundFiles, TextFile, read_one
 from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, where_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+from sysfs.pci import is_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,10 @@ def with_scanned(
 ) -> DeviceInventory:
     """Return both inventories as one: a device at the same PCI address is the same one.
 
-    The file's word counts, and the scan fills in what it leaves out. Devices that only the scan finds keep the minor
-    that they had ``before``: containers hold devices by these. Others get the next minor of their type, by address,
-    that nothing has or had.
+    The file's word counts, and the scan fills in what it leaves out. It adds no device of a type of which the file has
+    one without a full address: that could be the same one, and would be given twice. Devices that only the scan finds
+    keep the minor that they had ``before``: containers hold devices by these. Others get the next minor of their type,
+    by address, that nothing has or had.
     """
     by_bus = {device.path.bus: device for device in scanned.devices}
     devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
@@ -53,7 +55,10 @@ def with_scanned(
     taken = {device.key for device in devices}
     known = {key: minor for key, minor in had.items() if (key[0], minor) not in taken}
     taken |= {device.key for device in before.devices}
+    nameless = {device.kind for device in listed.devices if not is_address(device.path.bus)}
     for device in by_bus.values():
+        if device.kind in nameless:
+            continue
         minor = known.get((device.kind, device.path.bus), device.minor)
         if (device.kind, device.path.bus) not in known:
             while (device.kind, minor) in taken:

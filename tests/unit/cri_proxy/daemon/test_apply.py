@@ -34,10 +34,10 @@ from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
-from tests.fakes.device_policy import two_pairs
 from tests.fakes.machines import small_machine
 from tests.fakes.nvidia_tree import write_gpu
 from tests.fakes.site import Silent, Site, no_hints
@@ -287,11 +287,11 @@ async def test_cost_files_of_a_directory_that_is_not_meant_any_more_are_not_take
 
 
 def test_a_scan_adds_what_pci_has_to_what_the_file_lists() -> None:
-    listed = two_pairs()
+    listed = DeviceInventory((InventoryDevice("rdma", 0), InventoryDevice("gpu", 4, path=PciePath(bus="0000:09:00.0"))))
     assert inventory_in_force(DeviceOptions(), describe({}), NodeDevices(listed=listed)) is listed
     machine = describe({"pci": [{"address": "0000:01:00.0", "class": "0x030200", "node": 0}]})
     both = inventory_in_force(DeviceOptions(scan=True), machine, NodeDevices(listed=listed))
-    assert [device.minor for device in both.of("gpu")] == [0, 1, 2]
+    assert [device.minor for device in both.of("gpu")] == [0, 4]
 
 
 async def test_gpus_are_called_by_the_identifiers_of_their_driver(scene: Scene, tmp_path: Path) -> None:

@@ -70,6 +70,12 @@ def test_devices_that_only_the_scan_finds_get_the_next_free_minors() -> None:
     ]
 
 
+def test_a_scan_adds_none_of_a_type_of_which_the_file_has_one_without_an_address() -> None:
+    for bus in ("", "02:00.0"):
+        listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus=bus)),))
+        assert with_scanned(listed, scanned("0000:01:00.0", "0000:02:00.0")) == listed
+
+
 def minors(inventory: DeviceInventory) -> dict[str, int]:
     return {device.path.bus: device.minor for device in inventory.devices}
 
