@@ -5,6 +5,7 @@ another number: an identifier means the same GPU to all.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -44,16 +45,15 @@ class DriverIdentifiers:
         """``root`` is the directory that holds ``proc``. Nothing is read yet."""
         self._root = root
         self._files = files
+        self._gpus: tuple[Gpu, ...] = ()
 
     async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
-        """Return the inventory as it is where the driver does not answer."""
+        """Return it filled in with what the driver said last where that does not answer now."""
         if not any(map(_lacks_one, inventory.devices)):
             return inventory
-        try:
-            gpus = await self._files.run(DRIVER_FILES, _gpus_of, self._root, within_seconds=READ_SECONDS)
-        except FilesFailed:
-            return inventory
-        return with_identifiers(inventory, gpus)
+        with suppress(FilesFailed):
+            self._gpus = await self._files.run(DRIVER_FILES, _gpus_of, self._root, within_seconds=READ_SECONDS)
+        return with_identifiers(inventory, self._gpus)
 
 
 def identified(inventory: DeviceInventory, root: Path) -> DeviceInventory:

@@ -24,10 +24,16 @@ rdma: [{minor: 0, bus: "0000:3b:00.0"}]
 
 
 class Hanging:
-    """Files that never answer."""
+    """Files that answer so many times, then never again."""
+
+    def __init__(self, answers: int = 0) -> None:
+        self.answers = answers
 
     async def run(self, subject: str, function: Callable[[*Ts], T], *args: *Ts, within_seconds: float) -> T:
-        raise FilesFailed(subject, "no answer")
+        self.answers -= 1
+        if self.answers < 0:
+            raise FilesFailed(subject, "no answer")
+        return function(*args)
 
 
 def uuids(inventory: DeviceInventory) -> list[str]:
@@ -55,6 +61,15 @@ async def test_without_a_driver_or_with_one_that_hangs_the_inventory_is_as_it_wa
     assert await DriverIdentifiers(tmp_path / "none", PLAIN_THREADS).filled(LISTED) == LISTED
     assert await DriverIdentifiers(tmp_path, Hanging()).filled(LISTED) == LISTED
     assert await NoIdentifiers().filled(LISTED) is LISTED
+
+
+async def test_a_driver_that_hangs_later_takes_no_identifier_away(tmp_path: Path) -> None:
+    """As it does once a GPU has fallen off its bus: an index would then mean another GPU to the toolkit."""
+    write_gpu(tmp_path, "0000:3b:00.0", 0, "GPU-5a")
+    identifiers = DriverIdentifiers(tmp_path, Hanging(answers=1))
+    first = await identifiers.filled(LISTED)
+    assert uuids(first)[0] == "GPU-5a"
+    assert await identifiers.filled(LISTED) == first
 
 
 async def test_nobody_is_asked_where_nothing_is_missing(tmp_path: Path) -> None:
