@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +46,8 @@ class ResourceService:
         self._is_ending = False
         self._server: aio.Server | None = None
         self._published: Published | None = None
+        # A search that is given up goes on. The loop's threads are for what containers wait for, and for the files.
+        self._searches = ThreadPoolExecutor(1, "preferences")
 
     @property
     def is_published(self) -> bool:
@@ -119,12 +122,12 @@ class ResourceService:
     async def _prefer(
         self, request: pb.PreferredAllocationRequest, context: _Context
     ) -> pb.PreferredAllocationResponse:
-        resource = self.resource
+        resource, loop = self.resource, asyncio.get_running_loop()
         answers = []
         for container in request.container_requests:
             try:
                 async with asyncio.timeout(PREFERENCE_SECONDS):
-                    ids = await asyncio.to_thread(resource.preferred, container)
+                    ids = await loop.run_in_executor(self._searches, resource.preferred, container)
             except TimeoutError:
                 self._log.warning(events.PREFERENCE_LATE, resource=resource.name, devices=container.allocation_size)
                 ids = ()

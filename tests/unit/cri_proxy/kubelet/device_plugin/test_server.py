@@ -1,7 +1,9 @@
 """One resource on its socket, called as the kubelet does and as it does not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -131,3 +133,31 @@ async def test_a_service_that_is_opened_again_serves_on_a_new_socket(stage: Stag
     client = stage.connect(tmp_path)
     await client.call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions)
     await client.channel.close(None)
+
+
+class Searching:
+    """A chooser whose searches last until they are let go."""
+
+    def __init__(self) -> None:
+        self.began, self.let_go = threading.Event(), threading.Event()
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        self.began.set()
+        assert self.let_go.wait(20)
+        return tuple(available[:size])
+
+
+async def test_long_searches_for_a_preference_keep_no_container_from_its_devices(stage: Stage) -> None:
+    chooser = Searching()
+    stage.service.use(replace(stage.service.resource, chooser=chooser))
+    container = pb.ContainerPreferredAllocationRequest(available_deviceIDs=["gpu-0", "gpu-1"], allocation_size=1)
+    request = pb.PreferredAllocationRequest(container_requests=[container])
+    async with asyncio.TaskGroup() as group:
+        for _ in range(40):  # more than the loop's own threads
+            group.create_task(stage.call("GetPreferredAllocation", request, pb.PreferredAllocationResponse))
+        await holds("a search goes on", chooser.began.is_set)
+        given = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=["gpu-0"])])
+        async with asyncio.timeout(10):
+            answer = await stage.call("Allocate", given, pb.AllocateResponse)
+        assert len(answer.container_responses) == 1
+        chooser.let_go.set()
