@@ -84,10 +84,10 @@ class DevicePlugin:
             await asyncio.gather(*(service.close() for service in self._services.values()))
 
     async def _take(self, found: PluginKnowledge, is_asked: bool) -> None:
-        """Serve what the sources say now; what one that cannot be used said last stays."""
+        """Serve what the sources say now; what one that cannot be used said last stays. Who asks is told anyway."""
         before, after = self._known, found.after(self._known)
         for problem in found.problems:
-            if problem not in before.problems:
+            if is_asked or problem not in before.problems:
                 self._log.error(
                     events.DEVICE_FILE_REJECTED,
                     file=problem.source,
@@ -96,8 +96,8 @@ class DevicePlugin:
                     last_good_stays=True,
                 )
         await self._use(after)
-        is_mended = before.problems and not after.problems
-        if is_mended or replace(after, problems=()) != replace(before, problems=()):
+        is_mended_or_asked = (before.problems or is_asked) and not after.problems
+        if is_mended_or_asked or replace(after, problems=()) != replace(before, problems=()):
             self._log.info(events.DEVICES_RELOADED, resources=self._counts())
         self._sockets.ask()  # a type may have its first device
 

@@ -130,10 +130,20 @@ async def test_a_bad_edit_leaves_the_devices_as_they_were_and_is_told_once(
     assert (told["file"], told["last_good_stays"]) == (str(inventory), True)
     assert told["line"] == 1
     assert "expected a number" in str(told["reason"])
-    plugin.reload.set()
     inventory.write_text(INVENTORY.replace("minor: 1,", "minor: 7,"))
     await holds("the new device is listed", lambda: "gpu-7" in kubelet.plugins[GPU].devices)
     assert len(plugin.lines("device_file_rejected")) == 1
+
+
+async def test_who_asks_for_a_reload_is_told_though_nothing_has_changed(
+    kubelet: DeviceKubelet, plugin: RunningPlugin, inventory: Path
+) -> None:
+    plugin.reload.set()
+    assert (await plugin.says("devices_reloaded"))["resources"] == {GPU: 3, RDMA: 2}
+    inventory.write_text("gpu: [{minor: x}]")
+    await plugin.says("device_file_rejected")
+    plugin.reload.set()
+    await plugin.says("device_file_rejected", 2)
 
 
 async def test_a_type_is_registered_when_its_first_device_comes(
