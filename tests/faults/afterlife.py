@@ -10,7 +10,7 @@ Checked at the end: nothing is left, in memory or on the disk.
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, cast
@@ -22,7 +22,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
-from policies.base import Allocations, Grant
+from policies.base import Allocations, ContainerKey, Grant
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.histories import LivePod
@@ -246,22 +246,31 @@ class Afterlife(Living):
     def _check_all(self) -> None:
         """Nothing is under way: grants, records, kernel and beliefs agree."""
         ledger = self.node.context.ledger
-        self._allowed = self.options.available & self.policy.machine.online
+        waiting = waiting_for_starts(ledger)
+        self._allowed = self.options.available & self.policy.machine.online | self._left_on(waiting)
         self.check()
         self.check_settled()
-        waiting = waiting_for_starts(ledger)
         for container in self.live():
             row = pinned_row(self.runtime, ledger, container)
-            if row is not None and row.acknowledged is not None:
+            # What waits may have got the dead daemon's last update or not: ``_check_belief`` has its bound.
+            if row is not None and row.acknowledged is not None and row.key not in waiting:
                 believed = row.acknowledged
-                if row.unconfirmed is not None and (row.key in waiting or ledger.starts.presumed(row) is not None):
-                    believed = row.unconfirmed.over(believed)  # a start from before may lose it, or keeps it waiting
+                if row.unconfirmed is not None and ledger.starts.presumed(row) is not None:
+                    believed = row.unconfirmed.over(believed)  # a start from before may lose it
                 known = (str(believed.cpus), str(believed.mems or ""))
                 actual = (container.record.cpuset_cpus, container.record.cpuset_mems)
                 assert known[0] == actual[0], f"{row.key} is on {actual}, believed to be on {known}"
                 assert not known[1] or known[1] == actual[1], f"{row.key} is on {actual}, believed to be on {known}"
         self._check_explain()
         assert not self.log.errors, self.log.errors
+
+    def _left_on(self, waiting: Collection[ContainerKey]) -> CpuSet:
+        """Where those are who wait for a start from before: the options that let them be there may have changed since.
+
+        Who is created there may still come alive, so that they cannot leave yet.
+        """
+        rows = pinned(self.runtime, self.node.context.ledger).values()
+        return CpuSet.of_masks(cpus.mask for row, cpus in rows if row.key in waiting)
 
     def _check_explain(self) -> None:
         view = NodeView(self.node, self.journal, ConfigInForce(Config()), name="node")
