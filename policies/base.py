@@ -242,10 +242,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """All grants of the node, sorted by container, and CPUs withheld from exclusive use."""
+    """All grants of the node, sorted by container, CPUs withheld from exclusive use, devices used without a grant."""
 
     grants: tuple[Grant, ...] = ()
     withheld: CpuSet = CpuSet()  # used by containers with a cpuset of their own (docs/placement.md, Choosing CPUs)
+    in_use: tuple[DeviceGrant, ...] = ()  # by containers that are left alone
 
     def _index(self, container: ContainerKey) -> int:
         return bisect_left(self.grants, container, key=lambda g: g.container)

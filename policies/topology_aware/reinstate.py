@@ -85,7 +85,7 @@ class _Reinstatement:
     def __init__(self, site: Site, saved: Allocations) -> None:
         self._tree, self._options, self._catalog, self._allocator = tree, _, _, _ = site
         self._saved = saved
-        self._held = Allocations((), saved.withheld)
+        self._held = Allocations((), saved.withheld, saved.in_use)
         self._supply = empty_supply(tree, saved.withheld.mask)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}

@@ -13,6 +13,7 @@ from cri_proxy.node.ledger.start_calls import StartCalls
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning
+from policies.device_grants import DeviceGrant
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 
@@ -34,6 +35,7 @@ class Ledger:
         self._aside: set[ContainerKey] = set()
         self._left_to_others: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
+        self._in_use: tuple[DeviceGrant, ...] = ()
         self._allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
         self._next_order = 0
@@ -47,7 +49,7 @@ class Ledger:
         other._rows, other._confirmed = self._rows.copy(), self._confirmed.copy()
         other._keys_by_id = dict(self._keys_by_id)
         other._aside, other._foreign = set(self._aside), dict(self._foreign)
-        other._left_to_others = dict(self._left_to_others)
+        other._left_to_others, other._in_use = dict(self._left_to_others), self._in_use
         other._allocations, other._desired = self._allocations, self._desired
         other._next_order, other.version = self._next_order, self.version
         other.sandboxes, other.starts = dict(self.sandboxes), self.starts.copy()
@@ -167,9 +169,9 @@ class Ledger:
         row = self._rows.get(key)
         return row.unconfirmed if row is not None and row.unconfirmed is not None else _UNKNOWN
 
-    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet]) -> None:
-        """Withhold the cpusets of these containers, which are not ours to write."""
-        self._foreign = dict(cpus_by_container_id)
+    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet], devices: tuple[DeviceGrant, ...] = ()) -> None:
+        """Withhold the cpusets of these containers, which are not ours to write, and the devices that they have."""
+        self._foreign, self._in_use = dict(cpus_by_container_id), devices
         self._changed()
 
     def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
@@ -370,7 +372,7 @@ class Ledger:
                 # Only by request: what the policy none passed on may lose its CPUs to the next policy.
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
-        self._allocations = Allocations(grants=tuple(grants), withheld=CpuSet(withheld))
+        self._allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
         self._signal.send()
 
 

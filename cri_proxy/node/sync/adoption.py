@@ -16,6 +16,7 @@ from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
+from policies.device_grants import DeviceGrant, with_given
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -57,10 +58,14 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere."""
+    """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere.
+
+    ``devices`` are those of the inventory that it has.
+    """
 
     name: str
     cpus: CpuSet | None
+    devices: tuple[DeviceGrant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +150,19 @@ class Adoption:
             if may_leave and adopted.grant is None and self._rules().adopt == "leave":
                 everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
                 own = None if everywhere else adopted.pinning.cpus
-                self._left[adopted.container.id] = LeftAlone(str(name_of(adopted.request)), own)
+                name, devices = str(name_of(adopted.request)), _devices_of(adopted.request)
+                self._left[adopted.container.id] = LeftAlone(name, own, devices)
             else:
                 kept.append(adopted)
         self._withhold()
         return tuple(kept)
 
     def _withhold(self) -> None:
-        """Withhold the cpusets that containers brought along from exclusive use."""
-        self._context.ledger.note_foreign({i: left.cpus for i, left in self._left.items() if left.cpus is not None})
+        """Withhold the cpusets that containers brought along from exclusive use, and their devices from any."""
+        cpus = {i: left.cpus for i, left in self._left.items() if left.cpus is not None}
+        self._context.ledger.note_foreign(
+            cpus, tuple(device for left in self._left.values() for device in left.devices)
+        )
 
     async def present_pinning(self, container_id: str) -> Pinning:
         """Return what the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
@@ -201,6 +210,11 @@ class Adoption:
     def _pinning(self, found: Existing) -> Pinning:
         """Return the runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
+
+
+def _devices_of(request: Request) -> tuple[DeviceGrant, ...]:
+    """Return the devices of the inventory that a container without a grant is known to have."""
+    return with_given(request.previous.allocated if request.previous is not None else (), request.given)
 
 
 def _shown(container: LiveContainer) -> tuple[object, ...]:

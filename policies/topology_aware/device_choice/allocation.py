@@ -38,8 +38,8 @@ def question_of(asked: DeviceAsk) -> DeviceQuestion:
 
 
 def held_by_others(context: PlacementContext) -> tuple[DeviceGrant, ...]:
-    """Return what other containers hold of the inventory's devices."""
-    return tuple(held for grant in context.others for held in grant.allocated)
+    """Return what other containers hold of the inventory's devices, with a grant or without."""
+    return (*(held for grant in context.others for held in grant.allocated), *context.in_use)
 
 
 def earlier_allocated(context: PlacementContext) -> tuple[DeviceGrant, ...]:

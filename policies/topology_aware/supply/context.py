@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from policies.alignment import Alignment
 from policies.base import Allocations, DeviceLocality, Grant, Request
 from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import HeldDevices
+from policies.device_grants import DeviceGrant, HeldDevices
 from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -23,7 +23,7 @@ class PlacementContext:
 
     ``catalog`` has the devices to choose from by cost, ``allocator`` those to choose by place; None: none are chosen,
     and it keeps those that it holds. ``devices`` are those of a container that runs, whatever it asks for; None: as
-    the request has it.
+    the request has it. ``in_use`` are the allocator's devices that containers without a grant have.
     """
 
     tree: PoolTree
@@ -36,6 +36,7 @@ class PlacementContext:
     catalog: DeviceCatalog | None = None
     allocator: DeviceAllocator | None = None
     devices: HeldDevices | None = None
+    in_use: tuple[DeviceGrant, ...] = ()
 
 
 def context_of(
@@ -51,7 +52,7 @@ def context_of(
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
-    return PlacementContext(tree, options, left, others, request, demand, own, catalog, allocator)
+    return PlacementContext(tree, options, left, others, request, demand, own, catalog, allocator, in_use=held.in_use)
 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:

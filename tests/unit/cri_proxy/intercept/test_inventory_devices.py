@@ -4,17 +4,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
+from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import DeclaredOf
+from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
 from policies.devices.model import EMPTY_INVENTORY
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.stage import direct
 
 OWNS = guaranteed("c", 1000)
 ASKS = {
@@ -27,8 +32,8 @@ ASKS = {
 class InventorySite(Site):
     """A site with a GPU and a NIC with two VFs on each of two nodes."""
 
-    def __init__(self) -> None:
-        super().__init__(policy_with_devices(devices=two_pairs()))
+    def __init__(self, rules: NodeRules | None = None) -> None:
+        super().__init__(policy_with_devices(devices=two_pairs()), rules=rules)
 
     async def declare(self, declared_of: DeclaredOf) -> None:
         self.interceptor.use_reader(replace(self.interceptor._reader, declared_of=declared_of))
@@ -163,3 +168,20 @@ async def test_a_removed_container_gives_its_devices_back() -> None:
         await site.node.settle()
         assert site.node.context.ledger.allocations.grants == ()
         assert held(site, (await site.run("c", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
+
+
+async def test_devices_of_a_container_that_is_left_alone_go_to_no_other_one_until_it_ends() -> None:
+    async with opened(InventorySite(NodeRules(adopt="leave"))) as site:
+        spec = PodSpec("a", (OWNS,))
+        sandbox_id = await direct(site).run_sandbox(spec)
+        request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+        request.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
+        await direct(site).start(await direct(site).create_as(request))
+        await site.open()
+        second = await site.run("b", OWNS, **ASKS)
+        assert held(site, second.container_id("c"))[0] == "gpu 1"
+        with pytest.raises(CallFailed, match="gpu"):
+            await site.run("c", OWNS, **ASKS)
+        await site.kubelet.remove_pod(sandbox_id)
+        third = await site.run("d", OWNS, **ASKS)
+        assert held(site, third.container_id("c"))[0] == "gpu 0"
