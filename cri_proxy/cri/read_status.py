@@ -4,7 +4,6 @@ containerd 1.7 and later have the resources in effect in the status itself; 1.6 
 ``pid``, ``config`` as the kubelet sent it, ``runtimeSpec`` as the OCI runtime got it and updates changed it).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -12,10 +11,12 @@ from typing import TypeVar
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.devices.plugin_devices import annotated_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from cri_proxy.cri.read_request import ContainerFields, build_request, labels_of
+from cri_proxy.cri.status_fields import fields_at, has_variable, info_of, known_cdi_names, number_in, text_in
 from policies.base import Pod, Request
 from sysfs.cpuset import CpuSet, CpuSetError, IdSet, NodeSet
 
@@ -29,6 +30,8 @@ class Existing:
     ``cpus`` and ``mems`` are the runtime's record (None: none on record), not what the kernel enforces. ``spec_cpus``
     are those of the OCI spec, as NRI plugins left it: containerd's record may keep what it was asked for. ``pid`` 0: no
     process. ``grant_text`` is our annotation ('' = not made through us). Times are in nanoseconds as CRI gives them.
+    ``cdi_names`` are the CDI devices that the runtime knows it by. ``may_have_claim``: its process has a variable as a
+    CPU DRA driver's devices add it, or as the author of its pod or image wrote it.
     """
 
     container_id: str
@@ -42,6 +45,8 @@ class Existing:
     grant_text: str
     problems: tuple[AnnotationProblem, ...] = ()
     spec_cpus: CpuSet | None = None
+    cdi_names: tuple[str, ...] = ()
+    may_have_claim: bool = False
 
 
 def read_status(
@@ -56,9 +61,9 @@ def read_status(
     No part of the verbose ``info`` is required: its format is the runtime's own, and a runtime may leave it out.
     """
     container = status.status
-    info = _info(status.info)
+    info = info_of(status.info)
     resources = _resources(container, info)
-    cgroup = _text(_at(info, "runtimeSpec", "linux"), "cgroupsPath")
+    cgroup = text_in(fields_at(info, "runtimeSpec", "linux"), "cgroupsPath")
     qos, qos_origin = qos_of(cgroup, resources)
     uid = sandbox.metadata.uid or sandbox.id
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
@@ -69,16 +74,18 @@ def read_status(
     origins = (*request.origins, ("qos", qos_origin))
     return Existing(
         container_id=container.id,
-        sandbox_id=sandbox.id or _text(info, "sandboxID"),
+        sandbox_id=sandbox.id or text_in(info, "sandboxID"),
         state=container.state,
         created_at_ns=container.created_at,
         request=replace(request, labels=labels_of(container.labels), origins=origins, given=given),
         cpus=_ids(CpuSet, resources.cpuset_cpus),
         mems=_ids(NodeSet, resources.cpuset_mems),
-        pid=_number(info, "pid"),
+        pid=number_in(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
         problems=(*problems, *of_devices),
-        spec_cpus=_ids(CpuSet, _text(_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
+        spec_cpus=_ids(CpuSet, text_in(fields_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
+        cdi_names=known_cdi_names(info, container.annotations),
+        may_have_claim=has_variable(info, VARIABLE_PREFIX),
     )
 
 
@@ -89,45 +96,18 @@ def _ids(kind: type[Ids], text: str) -> Ids | None:
         return None  # garbage counts as nothing on record: the set is then written again
 
 
-def _info(info: Mapping[str, str]) -> Mapping[str, object]:
-    """Parse the verbose part of containerd and CRI-O, one JSON object under "info"; {} for anything else."""
-    try:
-        value = json.loads(info.get("info", ""))
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _resources(container: pb.ContainerStatus, info: Mapping[str, object]) -> pb.LinuxContainerResources:
     """Return the figures in effect: those of the status, and those of the OCI spec where it has none."""
-    spec = _at(info, "runtimeSpec")
-    cpu = _at(spec, "linux", "resources", "cpu")
+    spec = fields_at(info, "runtimeSpec")
+    cpu = fields_at(spec, "linux", "resources", "cpu")
     resources = pb.LinuxContainerResources(
-        cpu_period=_number(cpu, "period"),
-        cpu_quota=_number(cpu, "quota"),
-        cpu_shares=_number(cpu, "shares"),
-        cpuset_cpus=_text(cpu, "cpus"),
-        cpuset_mems=_text(cpu, "mems"),
-        memory_limit_in_bytes=_number(_at(spec, "linux", "resources", "memory"), "limit"),
-        oom_score_adj=_number(_at(spec, "process"), "oomScoreAdj"),
+        cpu_period=number_in(cpu, "period"),
+        cpu_quota=number_in(cpu, "quota"),
+        cpu_shares=number_in(cpu, "shares"),
+        cpuset_cpus=text_in(cpu, "cpus"),
+        cpuset_mems=text_in(cpu, "mems"),
+        memory_limit_in_bytes=number_in(fields_at(spec, "linux", "resources", "memory"), "limit"),
+        oom_score_adj=number_in(fields_at(spec, "process"), "oomScoreAdj"),
     )
     resources.MergeFrom(container.resources.linux)
     return resources
-
-
-def _at(value: object, *path: str) -> Mapping[str, object]:
-    """Return the JSON object at this path; {} where there is none."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def _number(fields: Mapping[str, object], key: str) -> int:
-    value = fields.get(key)
-    limit = 1 << 63
-    return value if isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit else 0
-
-
-def _text(fields: Mapping[str, object], key: str) -> str:
-    value = fields.get(key)
-    return value if isinstance(value, str) else ""

@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -47,11 +47,13 @@ from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import CdiView, ConfigurationView, CostFilesView, HealthPart
 from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
+from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import Store
 from cri_proxy.version import version
+from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
@@ -128,12 +130,11 @@ class Engine:
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
+        node.adoption.use_claims(_claim_sources(hints, pod_resources, in_force))
         applier = Applier(node, interceptor, in_force, reader_of, costs, listed)
         watchers = Watchers(settings, applier, self._host, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
-        lag = LoopLag(asyncio.get_running_loop())
-        lag.start()
-        closing.callback(lag.stop)
+        lag = _measured_lag(closing)
         reservation = self._reservation(node, files.of_host)
         around = LiveDaemonStatus(
             node,
@@ -248,6 +249,27 @@ def _extender_posts(log: Log) -> Posts:
 
     extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
     return Posts(extender.handlers, most_at_once=1)
+
+
+def _measured_lag(closing: AsyncExitStack) -> LoopLag:
+    """Return the lag of this loop, measured until ``closing`` ends it."""
+    lag = LoopLag(asyncio.get_running_loop())
+    lag.start()
+    closing.callback(lag.stop)
+    return lag
+
+
+def _claim_sources(hints: DeviceHints, pod_resources: PodResources, in_force: ConfigInForce) -> ClaimSources:
+    """Return where claims of containers are looked up that run without a grant."""
+
+    async def names_of(request: Request) -> Sequence[str]:
+        """Return the CDI devices of its claims by the kubelet; () where this is not asked or does not answer."""
+        if not in_force.config.pod_resources:
+            return ()
+        told = await pod_resources.told(request.pod, request.container.name)
+        return tuple(name for name, _ in told.cdi)
+
+    return ClaimSources(hints.claim_variables, names_of)
 
 
 def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:

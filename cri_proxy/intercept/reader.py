@@ -10,6 +10,7 @@ from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
+from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
@@ -24,7 +25,6 @@ from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
-VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
 DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
 ResolvedOf = Callable[[Sequence[str]], Awaitable[ResolvedDevices]]
 M = TypeVar("M", bound=Message)
@@ -65,11 +65,6 @@ async def none_declared(_: Sequence[str]) -> tuple[str, ...]:
 async def none_resolved(_: Sequence[str]) -> ResolvedDevices:
     """Return that no CDI specification declares any device: for a node without files."""
     return ResolvedDevices(())
-
-
-async def no_variables(_: Sequence[str]) -> Sequence[tuple[str, str]]:
-    """Return that no CDI device adds a variable: for a node without files."""
-    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ _MEMORY_KIND = Label("kind", bound="dram, pmem, hbm")
 LIVE_STATES: Final[Values] = ("reserved", "pending", "created", "running")
 _STATE = Label("state", LIVE_STATES)
 _GRANT = Label("kind", tuple(kind.value for kind in CpuKind))
-_LEFT = Label("why", ("adopt", "other_manager"))
+_LEFT = Label("why", ("adopt", "claim", "other_manager"))
 FILE_OWNERS: Final[Values] = ("pod", "host")
 _FILE_OWNER = Label("owner", FILE_OWNERS)
 _CALL = Label("method", ("StartContainer", "UpdateContainerResources"))
@@ -309,7 +309,8 @@ UNPLACED: Final = gauge(
 )
 LEFT_ALONE: Final = gauge(
     "cri_proxy_left_alone_containers",
-    "Containers that are not pinned: by the option adopt, or because another manager keeps rewriting their cpusets.",
+    "Containers that are not pinned: by the option adopt, because CPUs that another allocator chose for them are not "
+    "to be had, or because another manager keeps rewriting their cpusets.",
     _LEFT,
 )
 FILES_HANGING: Final = gauge(

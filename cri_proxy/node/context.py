@@ -28,6 +28,7 @@ class NodeRules:
     on_policy_error: Literal["passthrough", "reject"] = "passthrough"
     on_store_error: Literal["continue", "reject"] = "continue"
     adopt: Literal["pin", "leave"] = "pin"
+    honours_claims: bool = True
     strict_annotations: bool = False
     resource_files: Literal["auto", "always", "never"] = "auto"
     lift_quota: bool = False
@@ -46,6 +47,7 @@ class NodeRules:
             on_policy_error=config.on_policy_error,
             on_store_error=config.on_store_error,
             adopt=config.adopt,
+            honours_claims=config.claims == "honour",
             strict_annotations=config.strict_annotations,
             resource_files=config.resource_files,
             lift_quota=enacted.lift_quota,

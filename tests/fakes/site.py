@@ -18,6 +18,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
@@ -120,6 +121,7 @@ class Site:
         self.store = MemoryStore()
         self.log = Silent()
         self.clock = InstantClock()
+        self.claims = ClaimSources()  # set it before ``open``
         self.files_root: Path | None = None  # set it before ``open``: containers are told their resources below it
 
     async def open(self, look: Callable[[], None] = lambda: None) -> None:
@@ -128,6 +130,7 @@ class Site:
         self.journal = Journal(self.log, self.clock)
         environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.files_root)
         self.node: Node = build_node(self.policy, self.rules, environment)
+        self.node.adoption.use_claims(self.claims)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         restricted, cache = self.rules.annotations.restricted, self.node.context.annotations
         reader = Reader(memory_bytes, DOMAINS, no_hints, restricted=restricted, cache=cache)

@@ -4,7 +4,7 @@ Source: the CDI specification (cncf-tags/container-device-interface, SPEC.md): `
 the whole file, NAME=VALUE each. Only root may write these files, so what they say is no wish of a pod.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,13 @@ MAX_VARIABLES: Final = 64
 _NAME_CHARACTERS: Final = 256
 
 Variables = tuple[tuple[str, str], ...]
+VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
+"""Returns the variables that these CDI devices add. Raises FilesFailed."""
+
+
+async def no_variables(_: Sequence[str]) -> Variables:
+    """Return that no CDI device adds a variable: for a node without files."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,10 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     """Return the figures that other parts of the node count."""
     resource_files = node.resource_files
     yield Sample(catalog.UNPLACED, len(node.adoption.unplaced()))
-    yield Sample(catalog.LEFT_ALONE, len(node.adoption.left()), ("adopt",))
+    left = node.adoption.left()
+    claimed = sum(bool(each.reason) for each in left)
+    yield Sample(catalog.LEFT_ALONE, len(left) - claimed, ("adopt",))
+    yield Sample(catalog.LEFT_ALONE, claimed, ("claim",))
     yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
     unanswered = Counter(call.method for call in node.effects.under_way(CLEAR_SECONDS) if not call.is_presumed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace
+from itertools import islice
 
 from cri_proxy.config.model import Config
 from cri_proxy.config.topology import topology_options
@@ -240,6 +241,8 @@ class NodeView:
             for call in self._node.effects.under_way()
             if call.row.container_id in remnants
         ]
+        left = (each for each in self._node.adoption.left() if each.reason)
+        notes += [f"container {e.name} is left on its CPUs: {e.reason}" for e in islice(left, GIVEN_UP_SHOWN)]
         given_up = self._node.adoption.given_up()
         notes += [f"container {each.name} is not pinned: {each.reason}" for each in given_up[:GIVEN_UP_SHOWN]]
         if len(given_up) > GIVEN_UP_SHOWN:

@@ -1,7 +1,7 @@
 """Read unknown containers (with rebuilt grants) and exits from the runtime; list those left alone or still unplaced."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -9,8 +9,11 @@ from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed, UnreadableReply
+from cri_proxy.file_workers import FilesFailed
+from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context, NodeRules
 from cri_proxy.node.sync import runtime_state
+from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.decisions import name_of
@@ -27,12 +30,16 @@ REREAD_SECONDS = (60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A live container as read from the runtime; ``grant`` is what its annotation records, else None."""
+    """A live container as read from the runtime; ``grant`` is what its annotation records, else None.
+
+    ``is_claim_found``: it has no usable grant annotation, and another allocator chose its CPUs. It gets no others.
+    """
 
     container: LiveContainer
     request: Request
     pinning: Pinning
     grant: Grant | None
+    is_claim_found: bool = False
 
     @property
     def rank(self) -> tuple[int, int, int, str]:
@@ -58,7 +65,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A container that is left alone by the operator's choice; ``cpus`` None = it can run anywhere.
+    """A container that is left alone; ``cpus`` None = it can run anywhere, ``reason`` '' = by the operator's choice.
 
     ``devices`` are those of the inventory that it has.
     """
@@ -66,6 +73,7 @@ class LeftAlone:
     name: str
     cpus: CpuSet | None
     devices: tuple[DeviceGrant, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +94,18 @@ class Adoption:
         """``rules`` returns the operator's present choices."""
         self._context = context
         self._rules = rules
+        self._claims = ClaimSources()
         self._left: dict[str, LeftAlone] = {}
         self._given_up: dict[str, GivenUp] = {}
         self._unplaced: set[str] = set()
         self._slots = asyncio.Semaphore(runtime_state.STATUS_CONCURRENCY)
 
+    def use_claims(self, sources: ClaimSources) -> None:
+        """Look claims of containers up here from now on."""
+        self._claims = sources
+
     def is_left(self, container_id: str) -> bool:
-        """Return whether this container was found and left alone by the operator's choice."""
+        """Return whether this container was found and left alone."""
         return container_id in self._left
 
     def left(self) -> tuple[LeftAlone, ...]:
@@ -148,14 +161,25 @@ class Adoption:
             if adopted is None or isinstance(adopted, BaseException):
                 continue
             if may_leave and adopted.grant is None and self._rules().adopt == "leave":
-                everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
-                own = None if everywhere else adopted.pinning.cpus
-                name, devices = str(name_of(adopted.request)), _devices_of(adopted.request)
-                self._left[adopted.container.id] = LeftAlone(name, own, devices)
+                self._leave(adopted)
             else:
                 kept.append(adopted)
         self._withhold()
         return tuple(kept)
+
+    def leave(self, those: Iterable[tuple[Adopted, str]]) -> None:
+        """Leave these containers alone, each for its reason, until one of the options changes; log that."""
+        for adopted, reason in those:
+            self._leave(adopted, reason)
+            name = adopted.request.container.name
+            self._context.journal.noted(events.NOT_ADOPTED, container=name, reason=reason)
+        self._withhold()
+
+    def _leave(self, adopted: Adopted, reason: str = "") -> None:
+        everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
+        own = None if everywhere else adopted.pinning.cpus
+        name, devices = str(name_of(adopted.request)), _devices_of(adopted.request)
+        self._left[adopted.container.id] = LeftAlone(name, own, devices, reason)
 
     def _withhold(self) -> None:
         """Withhold the cpusets that containers brought along from exclusive use, and their devices from any."""
@@ -192,9 +216,18 @@ class Adoption:
         if found.state not in (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING):
             self._give_up(container, "")
             return None
-        self._given_up.pop(container.id, None)
         rebuilt = rebuild(found, machine)
-        return Adopted(container, rebuilt.request, self._pinning(found), rebuilt.grant)
+        request, is_unclaimed = rebuilt.request, rebuilt.is_known or not self._rules().honours_claims
+        if not is_unclaimed:
+            try:
+                request = await self._claims.claimed(request, found, sandbox, annotations.rules)
+            except FilesFailed as error:
+                reason = f"it is not known whether CPUs were chosen for it: {error}"
+                self._give_up(container, admit(reason), was_answered=False)
+                return None
+        self._given_up.pop(container.id, None)
+        is_found = not is_unclaimed and request.claim is not None
+        return Adopted(container, request, self._pinning(found), rebuilt.grant, is_found)
 
     def _give_up(self, container: LiveContainer, reason: str, *, was_answered: bool = True) -> None:
         """Remember why it was not adopted, so that it is not read again at every check; log that once."""

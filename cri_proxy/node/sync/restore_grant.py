@@ -23,10 +23,14 @@ from sysfs.model import Machine, MemoryKind
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """``grant`` None: to be placed again by ``request``, which names what it had as far as that is known."""
+    """``grant`` None: to be placed again by ``request``, which names what it had as far as that is known.
+
+    ``is_known``: its grant annotation can be used.
+    """
 
     request: Request
     grant: Grant | None = None
+    is_known: bool = True
 
 
 def rebuild(found: Existing, machine: Machine) -> Rebuilt:
@@ -36,7 +40,7 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     except GrantTextError:
         parts = None
     if parts is None:
-        return Rebuilt(_with_devices(found.request, NOTHING_HELD))
+        return Rebuilt(_with_devices(found.request, NOTHING_HELD), is_known=False)
     request = _with_devices(found.request, parts.held)
     request = request if parts.claim is None else claimed(request, parts.claim)
     found = replace(found, request=request)

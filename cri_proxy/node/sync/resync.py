@@ -19,11 +19,12 @@ from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
+from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, ContainerKey, Grant, Reinstated
+from policies.base import Allocations, ContainerKey, Grant
 
 RETRY_SECONDS = 0.2
 # Status calls after a start without an answer, RETRY_SECONDS apart.
@@ -349,7 +350,7 @@ class Resync:
         ``order`` is when ``found`` were listed: a container that was decided on since is newer.
         """
 
-        def prepare() -> Callable[[], tuple[list[Adopted], Reinstated, Mapping[ContainerKey, str]]]:
+        def prepare() -> Callable[[], tuple[list[Adopted], Settled, Mapping[ContainerKey, str]]]:
             # What was saved under other rules may hold wishes that are restricted now.
             admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
             held, policy = admitted.held, self._ledger.policy
@@ -359,16 +360,18 @@ class Resync:
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
             held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
             live = {a.request.container: a.pinning.cpus for a in adopted if a.pinning.cpus is not None}
-            return lambda: (adopted, policy.reinstate(*policy.at_live(held, requests, live)), admitted.why)
+            claimed = {a.request.container for a in new if a.is_claim_found}
+            return lambda: (adopted, settle(policy, held, requests, live, claimed), admitted.why)
 
-        adopted, result, refused = await off_loop(lambda: self._ledger.version, prepare)
-        before = self._ledger.allocations
+        adopted, settled, refused = await off_loop(lambda: self._ledger.version, prepare)
+        result, before = settled.reinstated, self._ledger.allocations
+        self._adoption.leave((a, why) for a in adopted if (why := settled.missed.get(a.request.container)))
         said = {**{key: reason.text for key, reason in (*result.replaced, *result.unplaced)}, **refused}
         for key, why in said.items():
             after = result.allocations.get(key)
             if after is not None:
                 self._context.journal.changed(before.get(key), after, why)
-        sources = {a.request.container: a for a in adopted}
+        sources = {a.request.container: a for a in adopted if a.request.container not in settled.missed}
         changed: list[Row] = []
         for grant in result.allocations.grants:
             row, source = self._ledger.get(grant.container), sources.get(grant.container)

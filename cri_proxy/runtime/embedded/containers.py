@@ -249,11 +249,12 @@ def _oci_spec(node: NodeState, container: Container) -> dict[str, object]:
     cpu = {name: getattr(record, f"cpu_{name}") for name in ("shares", "quota", "period")}
     cpu |= {"cpus": record.cpuset_cpus, "mems": record.cpuset_mems}
     memory = {"limit": record.memory_limit_in_bytes}
-    sandbox = node.sandboxes[container.sandbox_id]
+    config, sandbox = container.config, node.sandboxes[container.sandbox_id]
+    env = [f"{each.key}={each.value.decode(errors='replace')}" for each in config.envs]
     return {
         "ociVersion": "1.0.2",
-        "process": {"args": [*container.config.command, *container.config.args], "oomScoreAdj": record.oom_score_adj},
-        "annotations": {"io.kubernetes.cri.container-name": container.config.metadata.name},
+        "process": {"args": [*config.command, *config.args], "env": env, "oomScoreAdj": record.oom_score_adj},
+        "annotations": {"io.kubernetes.cri.container-name": config.metadata.name},
         "linux": {
             "resources": {"cpu": {k: v for k, v in cpu.items() if v}, "memory": {k: v for k, v in memory.items() if v}},
             "cgroupsPath": cgroups_path(sandbox.config.linux.cgroup_parent, container.id),

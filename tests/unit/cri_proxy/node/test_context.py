@@ -16,6 +16,7 @@ threadCounts: {from: owned}
 annotationDomains: [example.com]
 driftCheckSeconds: 0
 cdi: resolve
+claims: ignore
 """
 
 

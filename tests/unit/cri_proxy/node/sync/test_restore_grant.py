@@ -142,7 +142,7 @@ def test_a_best_effort_one_asks_for_nothing() -> None:
 def test_without_an_annotation_or_a_cpuset_it_is_placed_anew() -> None:
     assert live(OWNER, "") == Rebuilt(OWNER.request)
     found = Existing("id", "s", pb.CONTAINER_RUNNING, 1, OWNER.request, OWNER.owned, None, 1, "garbage")
-    assert rebuild(found, MACHINE) == Rebuilt(OWNER.request)
+    assert rebuild(found, MACHINE) == Rebuilt(OWNER.request, is_known=False)
 
 
 @pytest.mark.parametrize(("mems", "is_cold"), [("1", True), ("0-1", False)])

@@ -1,0 +1,88 @@
+"""Find the CPUs that another allocator chose for a container that runs without a grant; leave it there or own them.
+
+What proves a claim is as at creation (docs/adr/0015-claims.md): names of CDI devices that come from the kubelet, looked
+up in the node's specification files, or the annotation of Koordinator's scheduler. containerd keeps the names; with
+another runtime the kubelet is asked for them. A variable of the process proves nothing: a pod or an image may set it.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
+from cri_proxy.cri.claim import with_claim
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import ReadRequest
+from cri_proxy.cri.read_status import Existing
+from cri_proxy.cri.status_fields import info_of, pod_figures
+from policies.base import Allocations, ContainerKey, CpuKind, Reinstated, Request
+from policies.policy import Policy
+from sysfs.cpuset import CpuSet
+
+_NO_REASON: Final = "the CPUs that were chosen for it cannot be its own"
+
+
+async def no_names(_: Request) -> Sequence[str]:
+    """Return that the kubelet names no CDI device: for a node without one."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSources:
+    """Where claims of containers are looked up that the proxy did not see created.
+
+    ``variables_of`` reads the specification files of CDI devices and raises FilesFailed; ``names_of`` asks the kubelet
+    for the CDI devices of a container.
+    """
+
+    variables_of: VariablesOf = no_variables
+    names_of: Callable[[Request], Awaitable[Sequence[str]]] = no_names
+
+    async def claimed(
+        self, request: Request, found: Existing, sandbox: pb.PodSandboxStatusResponse, rules: AnnotationRules
+    ) -> Request:
+        """Return the request with its claim, if there is one. Raises FilesFailed where that cannot be known."""
+        names = found.cdi_names or (tuple(await self.names_of(request)) if found.may_have_claim else ())
+        variables = await self.variables_of(names) if names else ()
+        config = pb.PodSandboxConfig(annotations=sandbox.status.annotations)
+        config.linux.resources.CopyFrom(pod_figures(info_of(sandbox.info)))
+        return with_claim(ReadRequest(request), variables, config, rules).request
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What becomes of all containers, and of which claims not all CPUs can be had, with the reasons."""
+
+    reinstated: Reinstated
+    missed: Mapping[ContainerKey, str]
+
+
+def settle(
+    policy: Policy,
+    held: Allocations,
+    requests: Sequence[Request],
+    live: Mapping[ContainerKey, CpuSet],
+    found: Collection[ContainerKey],
+) -> Settled:
+    """Place the requests beside what is held; leave out who would not get all CPUs of the claim that was ``found``.
+
+    Another container may own some of them by now, or they are reserved: moving it off what its allocator decided would
+    be wrong for both. It stays on its ``live`` CPUs, which are withheld from exclusive use.
+    """
+    missed: dict[ContainerKey, str] = {}
+    while True:
+        result = policy.reinstate(*policy.at_live(held, requests, live))
+        said = {key: reason.text for key, reason in (*result.unplaced, *result.replaced)}
+        short = [r.container for r in requests if r.container in found and _misses(r, result.allocations)]
+        if not short:
+            return Settled(result, missed)
+        missed |= {key: said.get(key, _NO_REASON) for key in short}
+        requests = [request for request in requests if request.container not in missed]
+        own = [live[key] for key in short if key in live and live[key] != policy.machine.online]
+        held = replace(held, withheld=CpuSet.of_masks(cpus.mask for cpus in (held.withheld, *own)))
+
+
+def _misses(request: Request, now: Allocations) -> bool:
+    grant, claim = now.get(request.container), request.claim
+    return grant is not None and claim is not None and grant.kind is not CpuKind.PRESERVE and grant.owned != claim.cpus
