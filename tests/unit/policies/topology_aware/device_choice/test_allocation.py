@@ -5,6 +5,7 @@ from dataclasses import replace
 from policies.alignment import Alignment
 from policies.base import Previous, Rejected
 from policies.device_grants import DeviceGrant, HeldDevices
+from policies.devices.model import EMPTY_INVENTORY
 from policies.topology_aware.device_choice.allocation import Allocation, allocate, allocation_refused, near_given
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
@@ -74,6 +75,11 @@ def test_too_many_are_refused_with_the_sentence_of_the_search_and_who_holds_them
     assert refused(context(4, holding("a/c", whole(1)))) == text
     assert allocation_refused(context(4)) is None
     assert allocation_refused(context(4, holding("a/c", whole(1)))) is not None
+
+
+def test_where_the_node_has_no_inventory_the_options_that_give_one_are_named() -> None:
+    text = refused(choosing(MACHINE, EMPTY_INVENTORY, asking("new/c", ask(gpu=1))))
+    assert text.endswith("the inventory has none; name an inventory in devices.inventory, or set devices.scan")
 
 
 def test_what_cannot_be_read_is_a_refusal() -> None:
