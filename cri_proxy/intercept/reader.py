@@ -132,8 +132,15 @@ class Reader:
         return with_claim(read, variables, sandbox, self._annotations.rules)
 
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
-        """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod."""
-        return read_request.read_pod(sandbox, annotations=self._annotations, topology=self.topology)
+        """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod.
+
+        They are not where others chose its CPUs, as the pod says: these are granted whatever hints say.
+        """
+        request = read_request.read_pod(sandbox, annotations=self._annotations, topology=self.topology)
+        if request is None or not self.honours_claims:
+            return request
+        read = with_claim(read_request.ReadRequest(request), (), sandbox, self._annotations.rules)
+        return request if read.request.claim is None else None
 
     @property
     def _annotations(self) -> AnnotationReader:

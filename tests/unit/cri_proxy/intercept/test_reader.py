@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import RESOURCE_STATUS
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest, pod_of
@@ -13,6 +14,7 @@ from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
+from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
@@ -131,3 +133,14 @@ async def test_where_the_specifications_hang_it_is_said_that_the_choice_is_not_k
     found = await read(replace(READER, variables_of=hanging), with_device())
     assert found.request.claim is None
     assert found.missing[0].startswith("it is not known whether CPUs were chosen for it: CDI specifications")
+
+
+def test_the_hints_of_a_pod_whose_cpus_others_chose_are_not_merged() -> None:
+    options = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    reader = replace(READER, topology=options)
+    spec = PodSpec("web", (guaranteed("c", 2000),), annotations=((RESOURCE_STATUS, '{"cpuset": "1,5"}'),))
+    chosen = sandbox_config(spec, node=KubeletNode(4 << 30))
+    assert reader.read_pod(chosen) is None
+    assert replace(reader, honours_claims=False).read_pod(chosen) is not None
+    del chosen.annotations[RESOURCE_STATUS]
+    assert reader.read_pod(chosen) is not None
