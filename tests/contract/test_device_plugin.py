@@ -79,7 +79,7 @@ class OneNode(Site):
 
     def holders(self) -> dict[str, list[str]]:
         """Which pods hold each device, as the status shows it."""
-        views = inventory_views(self.policy.devices, self.node.context.ledger.allocations.grants)
+        views = inventory_views(self.policy.devices, self.node.context.ledger.allocations)
         return {f"{v.type} {v.minor}": [holder.container.split("/")[1] for holder in v.holders] for v in views}
 
 

@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from cri_proxy.state.decisions import name_of
-from policies.base import Grant
+from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.usage import taken
+
+LEFT_ALONE: Final = "a container that is left alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,10 @@ class InventoryFileView:
 
 @dataclass(frozen=True, slots=True)
 class HolderView:
-    """A container that holds a device, or ``amount`` of its 100 units; ``is_given``: others chose it."""
+    """A container that holds a device, or ``amount`` of its 100 units; ``is_given``: others chose it.
+
+    It is LEFT_ALONE where no grant names it.
+    """
 
     container: str
     amount: int
@@ -73,12 +79,14 @@ class InventoryDeviceView:
     holders: tuple[HolderView, ...] = ()
 
 
-def inventory_views(inventory: DeviceInventory, grants: Sequence[Grant]) -> tuple[InventoryDeviceView, ...]:
+def inventory_views(inventory: DeviceInventory, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
     """Return every device, by type and minor, with who holds it."""
-    held: dict[DeviceKey, list[tuple[Grant, DeviceGrant]]] = {}
-    for grant in grants:
+    held: dict[DeviceKey, list[tuple[str, DeviceGrant]]] = {}
+    for grant in allocations.grants:
         for device in grant.allocated:
-            held.setdefault(device.key, []).append((grant, device))
+            held.setdefault(device.key, []).append((str(name_of(grant.request)), device))
+    for device in allocations.in_use:
+        held.setdefault(device.key, []).append((LEFT_ALONE, device))
     known = {device.key: device for device in inventory.devices}
     return tuple(_view(key, known.get(key), held.get(key, ())) for key in sorted({*known, *held}))
 
@@ -93,11 +101,9 @@ def state_of(device: InventoryDeviceView) -> str:
 
 
 def _view(
-    key: DeviceKey, device: InventoryDevice | None, held: Sequence[tuple[Grant, DeviceGrant]]
+    key: DeviceKey, device: InventoryDevice | None, held: Sequence[tuple[str, DeviceGrant]]
 ) -> InventoryDeviceView:
-    holders = tuple(
-        HolderView(str(name_of(grant.request)), part.amount, part.vf, part.is_given) for grant, part in held
-    )
+    holders = tuple(HolderView(name, part.amount, part.vf, part.is_given) for name, part in held)
     if device is None:
         return InventoryDeviceView(*key, is_missing=True, free=0, holders=holders)
     units, memory = 0, Fraction(0)

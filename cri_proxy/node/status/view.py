@@ -136,7 +136,7 @@ class NodeView:
         yield from health_samples(self.health())
         yield from config_samples(self._daemon.configuration())
         yield from cost_samples(self._daemon.costs())
-        devices = inventory_views(self._ledger.policy.devices, self._ledger.allocations.grants)
+        devices = inventory_views(self._ledger.policy.devices, self._ledger.allocations)
         yield from inventory_samples(self._daemon.inventory(), devices)
         yield from self._journal.counters.samples()
         yield from node_samples(self._node)
@@ -172,7 +172,7 @@ class NodeView:
         memory = memory_views(policy.machine, ledger.allocations.grants)
         yield
         devices = device_views(policy.inventory, ledger.allocations.grants)
-        inventory = inventory_views(policy.devices, ledger.allocations.grants)
+        inventory = inventory_views(policy.devices, ledger.allocations)
         containers: list[ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
