@@ -1,6 +1,6 @@
 """Decide which content of an inventory file counts, and join what it lists with what a scan of PCI finds."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def with_scanned(
     The file's word counts, and the scan fills in what it leaves out. It adds no device of a type of which the file has
     one without a full address: that could be the same one, and would be given twice. Devices that only the scan finds
     keep the minor that they had ``before``: containers hold devices by these. Others get the next minor of their type,
-    by address, that nothing has or had.
+    by address, that nothing has or had. A VF that the file lists as a device is no VF of another one.
     """
     by_bus = {device.path.bus: device for device in scanned.devices}
     devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
@@ -65,7 +65,16 @@ def with_scanned(
                 minor += 1
         taken.add((device.kind, minor))
         devices.append(replace(device, minor=minor))
-    return replace(listed, devices=tuple(devices))
+    own = {device.path.bus for device in listed.devices if device.path.bus}
+    return replace(listed, devices=tuple(_without_vfs(device, own) for device in devices))
+
+
+def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevice:
+    """Return the device without the VFs that the file lists as devices of their own."""
+    if not any(vf.bus in own for group in device.vf_groups for vf in group.vfs):
+        return device
+    left = (replace(group, vfs=tuple(vf for vf in group.vfs if vf.bus not in own)) for group in device.vf_groups)
+    return replace(device, vf_groups=tuple(group for group in left if group.vfs))
 
 
 def _read(file: TextFile) -> DeviceInventory:

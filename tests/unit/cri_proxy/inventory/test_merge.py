@@ -4,7 +4,7 @@ from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.node_files.file_state import FileState
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 
 GOOD, BAD = "gpu: [{minor: 0}]\n", "gpu: 7\n"
 
@@ -103,3 +103,14 @@ def test_an_address_as_nvidia_writes_it_is_the_same_device() -> None:
     listed = read_inventory_text('gpu: [{minor: 5, bus: "00000000:0A:00.0"}]', "a.yaml")
     (device,) = with_scanned(listed, scanned("0000:0a:00.0")).devices
     assert (device.minor, device.numa) == (5, 0)
+
+
+def test_a_vf_that_the_file_lists_as_a_device_is_given_once() -> None:
+    vfs = tuple(VirtualFunction(n, f"0000:51:00.{n + 1}") for n in range(2))
+    physical = InventoryDevice("rdma", 0, path=PciePath(bus="0000:51:00.0"), vf_groups=(VfGroup(vfs),))
+    own = InventoryDevice("rdma", 7, path=PciePath(bus="0000:51:00.2"))
+    both = with_scanned(DeviceInventory((own,)), DeviceInventory((physical,)))
+    assert [[vf.bus for group in device.vf_groups for vf in group.vfs] for device in both.devices] == [
+        [],
+        ["0000:51:00.1"],
+    ]
