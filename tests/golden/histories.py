@@ -44,6 +44,7 @@ ADDED_SINCE: Final = (
     "prefers_chosen_sets=False",
     "via=''",
     "claim=None",
+    "in_use=()",
 )
 
 
