@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from cri_proxy.daemon.apply import Applier, Built, Host, NodeDevices, build_star
 from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.daemon.loop_lag import LoopLag
+from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
@@ -33,10 +34,7 @@ from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
-from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters
-from cri_proxy.metrics.exposition import Sample
-from cri_proxy.metrics.process import process_samples, task_samples
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
@@ -44,15 +42,12 @@ from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
-from cri_proxy.node.status.inventory import InventoryFileView
-from cri_proxy.node.status.model import CdiView, ConfigurationView, CostFilesView, HealthPart
-from cri_proxy.node.status.view import ConfigInForce, DaemonStatus, NodeView
+from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import Store
-from cri_proxy.version import version
 from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -229,9 +224,7 @@ class Engine:
         node.keep_doing(watch.watch, "kubelet reservation")
         return watch
 
-    async def _open_admin(
-        self, view: NodeView, watchers: Watchers, http: "HttpAddress", closing: AsyncExitStack
-    ) -> None:
+    async def _open_admin(self, view: NodeView, watchers: Watchers, http: HttpAddress, closing: AsyncExitStack) -> None:
         posts = {"/api/v1/plan": plan_route(watchers.plan)}
         asked = _extender_posts(self._log) if self.settings.config.extender else Posts()
         admin = AdminServer(build_routes(view), posts=posts, tcp_posts=asked, on_late_tcp=http.opened)
@@ -292,109 +285,3 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
         variables_of=hints.claim_variables,
         honours_claims=config.claims == "honour",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class HostFiles:
-    """Workers for the host's own files, and others for pods' files: volumes that hang never hold the former."""
-
-    of_host: FileWorkers
-    of_pods: FileWorkers
-
-    def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each mount or directory that hangs."""
-        for whose, workers, effect in (
-            ("the host", self.of_host, "what is kept there is not written or read until it does"),
-            ("pods", self.of_pods, "containers are placed without its locality until it does"),
-        ):
-            for subject, seconds in workers.hanging():
-                yield f"files of {whose}: {subject} has not answered for {seconds:.0f} s; {effect}"
-
-    def samples(self) -> Iterator[Sample]:
-        """Yield how many mounts and directories hang."""
-        yield Sample(catalog.FILES_HANGING, len(self.of_pods.hanging()), ("pod",))
-        yield Sample(catalog.FILES_HANGING, len(self.of_host.hanging()), ("host",))
-
-    def close(self) -> None:
-        """End the workers that do nothing."""
-        self.of_host.close()
-        self.of_pods.close()
-
-
-class HttpAddress:
-    """The state of the HTTP server's TCP address: a warning while it is unavailable, e.g. used by another process."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._problem = ""
-
-    def failed(self, address: str, problem: str) -> None:
-        """Log and remember why it could not be opened; the server retries."""
-        self._problem = problem
-        self._log.warning(events.HTTP_UNAVAILABLE, address=address, reason=problem)
-
-    def opened(self, address: str) -> None:
-        """Log that it could be opened after all."""
-        self._problem = ""
-        self._log.info(events.HTTP_AVAILABLE, address=address)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return the problem as a sentence."""
-        return (f"http: {self._problem}",) if self._problem else ()
-
-
-@dataclass(frozen=True, slots=True)
-class LiveDaemonStatus(DaemonStatus):
-    """The daemon's part of the status; ``socket_problem`` returns why new clients cannot connect, '' if they can."""
-
-    node: Node
-    channel: RuntimeClient
-    watchers: Watchers
-    cost_files: CostFiles
-    inventory_file: InventoryFile
-    reservation: ReservationWatch
-    http: HttpAddress
-    files: HostFiles
-    lag: LoopLag
-    traffic: Traffic
-    socket_problem: Callable[[], str]
-    relay: str  # the kind
-
-    def reaches_runtime(self) -> bool:
-        """Return whether the runtime's socket answers."""
-        return self.channel.reaches_runtime()
-
-    def parts(self) -> Iterator[HealthPart]:
-        """Yield the health of the kubelet's socket; only a restart of the daemon restores a lost one."""
-        yield HealthPart("socket", self.socket_problem(), is_vital=True)
-
-    def samples(self) -> Iterator[Sample]:
-        """Yield the samples of the relays, the event loop, the process, its tasks and the build."""
-        yield from self.traffic.samples()
-        yield from self.lag.samples()
-        yield from self.files.samples()
-        yield from process_samples()
-        yield from task_samples()
-        yield Sample(catalog.BUILD, 1, (version(), self.node.context.ledger.policy.name, self.relay))
-
-    def configuration(self) -> ConfigurationView:
-        """Return the state of the configuration."""
-        return self.watchers.reloader.view()
-
-    def costs(self) -> CostFilesView:
-        """Return the state of the cost files."""
-        return self.cost_files.view()
-
-    def cdi(self) -> CdiView:
-        """Return how containers get CDI devices."""
-        known = self.node.runtime_cdi
-        return CdiView(known.way.value, self.node.coordinator.rules.cdi, known.text(), known.problems())
-
-    def inventory(self) -> InventoryFileView:
-        """Return the state of the inventory file."""
-        return self.inventory_file.view()
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return the warnings of all parts around the node."""
-        parts = (self.lag, self.http, self.files, self.watchers, self.cost_files, self.inventory_file, self.reservation)
-        return tuple(warning for part in parts for warning in part.warnings())

@@ -10,7 +10,7 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settings_for
-from cri_proxy.daemon.engine import Engine, HttpAddress
+from cri_proxy.daemon.engine import Engine
 from cri_proxy.errors import CriProxyError, StoreError
 from cri_proxy.file_workers import FilesFailed
 from policies.errors import PolicyBaseError
@@ -64,11 +64,3 @@ async def test_a_store_that_does_not_answer_is_not_waited_for_on_the_loop(
     with pytest.raises(FilesFailed, match=f"{tmp_path}: no answer within"):
         await engine.require_readable_store()
     freed.set()
-
-
-def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
-    http = HttpAddress(Silent())
-    http.failed("localhost:80", "the port is taken")
-    assert http.warnings() == ("http: the port is taken",)
-    http.opened("localhost:80")
-    assert http.warnings() == ()

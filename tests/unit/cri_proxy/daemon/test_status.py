@@ -1,0 +1,42 @@
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cri_proxy.daemon.status import HostFiles, HttpAddress
+from cri_proxy.file_workers import FilesFailed, FileWorkers
+from tests.fakes.site import Silent
+
+
+@asynccontextmanager
+async def pods_with_a_dead_volume() -> AsyncIterator[HostFiles]:
+    """The files of the host answer; a volume of a pod does not."""
+    files, freed = HostFiles(FileWorkers(None, most=1), FileWorkers(None, most=1)), threading.Event()
+    try:
+        await files.of_host.run("/var/lib", str, within_seconds=60)
+        with pytest.raises(FilesFailed):
+            await files.of_pods.run("/mnt/dead", freed.wait, 60, within_seconds=0.01)
+        yield files
+    finally:
+        freed.set()
+        files.close()
+
+
+async def test_a_volume_that_hangs_is_a_warning_that_says_what_is_missing_meanwhile() -> None:
+    async with pods_with_a_dead_volume() as files:
+        (warning,) = files.warnings()
+    assert warning.startswith("files of pods: /mnt/dead has not answered for 0 s; containers are placed without")
+
+
+async def test_what_hangs_is_counted_apart_for_pods_and_for_the_host() -> None:
+    async with pods_with_a_dead_volume() as files:
+        assert {sample.labels: sample.value for sample in files.samples()} == {("pod",): 1, ("host",): 0}
+
+
+def test_an_http_address_that_cannot_be_had_is_a_warning_until_it_can() -> None:
+    http = HttpAddress(Silent())
+    http.failed("localhost:80", "the port is taken")
+    assert http.warnings() == ("http: the port is taken",)
+    http.opened("localhost:80")
+    assert http.warnings() == ()
