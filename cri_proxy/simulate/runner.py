@@ -126,20 +126,27 @@ class ScenarioRunner:
             case model.Advance():
                 await self.simulated.advance(action.seconds)
             case model.CpuHotplug():
-                take = self.simulated.take_offline if action.what == "offline" else self.simulated.bring_online
-                return await take(action.cpus)
+                return await self._hotplug(action)
             case model.ChangeCosts():
                 self.simulated.use_costs(action.costs)
             case model.ChangeInventory():
                 self.simulated.use_listed(action.listed)
             case model.Tamper():
-                found = self._pods.container(action.container)
-                if not self._is_live(found.attempt):
-                    raise StepError(f"{found.name} has ended; restart-container starts it again")
-                self.simulated.tamper(found.attempt.id, action.cpus, action.mems)
+                self._tamper(action)
             case _:
                 assert_never(action)
         return ""
+
+    async def _hotplug(self, action: model.CpuHotplug) -> str:
+        if action.what == "offline":
+            return await self.simulated.take_offline(action.cpus)
+        return await self.simulated.bring_online(action.cpus)
+
+    def _tamper(self, action: model.Tamper) -> None:
+        found = self._pods.container(action.container)
+        if not self._is_live(found.attempt):
+            raise StepError(f"{found.name} has ended; restart-container starts it again")
+        self.simulated.tamper(found.attempt.id, action.cpus, action.mems)
 
     def _is_live(self, attempt: Attempt) -> bool:
         return any(seen.is_live and seen.id == attempt.id for seen in self._seen.values())
