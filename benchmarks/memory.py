@@ -60,6 +60,13 @@ def _file_mappings(pid: int) -> Iterator[tuple[str, int]]:
 
 
 def cpu_seconds(*processes: int) -> float:
-    """The CPU time of these processes so far, all threads."""
-    stats = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes)
-    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+    """The CPU time of these processes so far, all threads; helpers that have ended since are left out."""
+    return sum(map(_clock_ticks, processes)) / os.sysconf("SC_CLK_TCK")
+
+
+def _clock_ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(fields[11]) + int(fields[12])
