@@ -18,7 +18,7 @@ from typing import Final
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.read import WITHOUT_EFFECT
 from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules
-from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares
+from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.foreign_text import admit
@@ -119,8 +119,12 @@ def _unread(text: str, problem: str) -> ReadClaim:
 
 
 def requested_mcpu(request: Request, pod: pb.LinuxContainerResources) -> int:
-    """Return the CPU request of the pod as its sandbox has it, or of its container, where that is all that is known."""
-    of_pod = mcpu_of_quota(pod.cpu_quota, pod.cpu_period) or (mcpu_of_shares(pod.cpu_shares) if pod.cpu_shares else 0)
+    """Return the CPU request of the pod as its sandbox has it, or of its container, where that is all that is known.
+
+    Shares are the request; the quota is the limit, and tells the request where both are one and shares are saturated.
+    """
+    limit = mcpu_of_quota(pod.cpu_quota, pod.cpu_period) or 0
+    of_pod = limit if shares_of(limit) == pod.cpu_shares else mcpu_of_shares(pod.cpu_shares)
     return max(of_pod, request.cpu_request_mcpu)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules, Restriction
 from cri_proxy.cri.claim import MAX_ANNOTATION_CHARACTERS, of_annotation, of_variables, requested_mcpu, with_claim
+from cri_proxy.cri.kubelet_numbers import MAX_SHARES
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from policies.claims import CpuClaim
@@ -93,10 +94,18 @@ def test_a_status_counts_up_to_what_the_pod_requests(requested: int, *, counts: 
 
 def test_the_pods_request_is_that_of_its_sandbox_or_of_a_container_that_has_more() -> None:
     asked = request("web/main", 2000)
-    quota = pb.LinuxContainerResources(cpu_shares=1024, cpu_quota=300_000, cpu_period=100_000)
-    assert [requested_mcpu(asked, pod) for pod in (quota, sandbox().linux.resources, pb.LinuxContainerResources())] == [
-        3000, 4000, 2000,
-    ]  # fmt: skip
+    saturated = pb.LinuxContainerResources(cpu_shares=MAX_SHARES, cpu_quota=30_000_000, cpu_period=100_000)
+    pods = (saturated, sandbox().linux.resources, pb.LinuxContainerResources())
+    assert [requested_mcpu(asked, pod) for pod in pods] == [300_000, 4000, 2000]
+
+
+@pytest.mark.parametrize("shares", [102, 2, 0])
+def test_a_limit_above_the_request_makes_no_status_count(shares: int) -> None:
+    """Else the author of a pod that requests 100m and is limited to 64 CPUs would own 64."""
+    pod = pb.LinuxContainerResources(cpu_shares=shares, cpu_quota=6_400_000, cpu_period=100_000)
+    requested = requested_mcpu(request("web/main", 100), pod)
+    assert requested == 100
+    assert of_annotation('{"cpuset": "0-3"}', requested).claim is None
 
 
 def test_devices_come_before_the_annotation() -> None:
