@@ -28,10 +28,15 @@ async def no_variables(_: Sequence[str]) -> Variables:
 
 @dataclass(frozen=True, slots=True)
 class _SpecVariables:
-    """Variables in one file: of each device by its name, and those that every device has as well."""
+    """Variables in one file: of each device by its name, () for one that has none, and those that every device has."""
 
     devices: Mapping[str, Variables]
     common: Variables = ()
+
+    @property
+    def has_some(self) -> bool:
+        """Return whether a device of this file adds any."""
+        return bool(self.devices) and bool(self.common or any(self.devices.values()))
 
 
 class SpecsWithVariables:
@@ -46,7 +51,7 @@ class SpecsWithVariables:
     def of(self, names: Sequence[str]) -> Variables:
         """Return the variables that these devices add, sorted, a later device's in place of an earlier one's.
 
-        A device counts in the first file that declares it. At most ``MAX_VARIABLES`` are returned.
+        A device counts in the first file that declares it, also where it adds none there. At most ``MAX_VARIABLES`` are returned.
         """
         specs = [spec for _, spec in self._files if spec.devices]
         found: dict[str, str] = {}
@@ -58,7 +63,7 @@ class SpecsWithVariables:
 
     def files(self) -> tuple[str, ...]:
         """Return the files that have such variables, as paths of the host."""
-        return tuple(f"/{path.relative_to(self._root)}" for path, spec in self._files if spec.devices)
+        return tuple(f"/{path.relative_to(self._root)}" for path, spec in self._files if spec.has_some)
 
     def _read(self, content: object) -> _SpecVariables:
         fields = content if isinstance(content, dict) else {}
@@ -66,10 +71,9 @@ class SpecsWithVariables:
         if not isinstance(kind, str) or not isinstance(devices, list):
             return _SpecVariables({})
         named = (d for d in devices if isinstance(d, dict) and isinstance(d.get("name"), str | int))
-        # A device without one is left out: it declares nothing that is looked for.
+        # Also those without a variable: they hide the devices of the same name in the other directory.
         by_name = {f"{kind}={device['name']}": tuple(self._variables(device)) for device in named}
-        common = tuple(self._variables(fields))
-        return _SpecVariables({name: each for name, each in by_name.items() if each or common}, common)
+        return _SpecVariables(by_name, tuple(self._variables(fields)))
 
     def _variables(self, holder: Mapping[object, object]) -> Iterator[tuple[str, str]]:
         """Yield those in the ``containerEdits`` of a device or of the whole file."""

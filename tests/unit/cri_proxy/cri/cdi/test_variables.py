@@ -43,6 +43,13 @@ def test_var_run_comes_before_etc(tmp_path: Path) -> None:
     assert found.of([f"{KIND}=a"]) == (("DRA_CPUSET_a", "5"),)
 
 
+def test_a_device_that_adds_none_hides_one_of_the_weaker_directory(tmp_path: Path) -> None:
+    specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")), "etc/cdi/cpu.json")
+    found = specs(tmp_path, spec(device("a", "PATH=/x")))
+    assert found.of([f"{KIND}=a"]) == ()
+    assert found.files() == ("/etc/cdi/cpu.json",)
+
+
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")))
     found.of([f"{KIND}=a"])
