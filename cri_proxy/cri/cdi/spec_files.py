@@ -14,12 +14,12 @@ from typing import Generic, TypeVar
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
 
 DIRECTORIES = ("var/run/cdi", "etc/cdi")
-# Far above what drivers write; only root may write there, so that this bounds accidents.
-MAX_FILES = 256
+# Some drivers write a file for each ResourceClaim. Only root may write there: this bounds accidents.
+MAX_FILES = 2048
 MAX_FILE_BYTES = 4 << 20
 
 T = TypeVar("T")
-_Stamp = tuple[int, int]  # modification time in ns, size
+_Stamp = tuple[int, ...]  # of a file as stat(2) tells it, another one where it was replaced or written
 _YAML = Dialect(MAX_FILE_BYTES, max_depth=32, max_nodes=500_000, has_aliases=True)
 
 
@@ -33,7 +33,8 @@ class SpecFiles(Generic[T]):
         self._known: dict[Path, tuple[_Stamp, T]] = {}
 
     def __iter__(self) -> Iterator[tuple[Path, T]]:
-        """Yield what each file says, that of the stronger directory first; a file that cannot be opened is left out."""
+        """Return what each file says, the stronger directory first; a file that cannot be opened is left out."""
+        known: dict[Path, tuple[_Stamp, T]] = {}
         for directory in DIRECTORIES:
             try:
                 files = sorted(p for p in (self._root / directory).iterdir() if p.suffix in (".json", ".yaml"))
@@ -41,20 +42,21 @@ class SpecFiles(Generic[T]):
                 continue
             for path in files[:MAX_FILES]:
                 try:
-                    yield path, self._of(path)
+                    known[path] = self._of(path)
                 except OSError:
                     continue
+        self._known = known  # without files that are gone: those of claims come and go with their pods
+        return ((path, value) for path, (_, value) in known.items())
 
-    def _of(self, path: Path) -> T:
+    def _of(self, path: Path) -> tuple[_Stamp, T]:
         """Return what one file says. Raises OSError."""
         found = path.stat()
-        stamp = (found.st_mtime_ns, found.st_size)
+        # Not its time alone: files that a package manager or a copy puts there may all have the same.
+        stamp = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
         known = self._known.get(path)
         if known is not None and known[0] == stamp:
-            return known[1]
-        value = self._read(_parsed(_content(path)) if stat.S_ISREG(found.st_mode) else None)
-        self._known[path] = (stamp, value)
-        return value
+            return known
+        return stamp, self._read(_parsed(_content(path)) if stat.S_ISREG(found.st_mode) else None)
 
 
 def _content(path: Path) -> bytes:

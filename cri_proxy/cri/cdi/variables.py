@@ -51,7 +51,8 @@ class SpecsWithVariables:
     def of(self, names: Sequence[str]) -> Variables:
         """Return the variables that these devices add, sorted, a later device's in place of an earlier one's.
 
-        A device counts in the first file that declares it, also where it adds none there. At most ``MAX_VARIABLES`` are returned.
+        A device counts in the first file that declares it, also where it adds none there. At most ``MAX_VARIABLES`` are
+        returned.
         """
         specs = [spec for _, spec in self._files if spec.devices]
         found: dict[str, str] = {}

@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -8,6 +9,13 @@ from cri_proxy.cri.cdi.spec_files import MAX_FILE_BYTES, MAX_FILES, SpecFiles, _
 
 def said(root: Path) -> list[tuple[str, object]]:
     return [(str(path.relative_to(root)), content) for path, content in SpecFiles(root, lambda content: content)]
+
+
+class Parsed:
+    """What a file says, to be told from what it said before."""
+
+    def __init__(self, content: object) -> None:
+        self.content = content
 
 
 def put(root: Path, name: str, text: str) -> None:
@@ -36,6 +44,27 @@ def test_a_file_is_parsed_again_when_it_changes_only(tmp_path: Path) -> None:
     assert len(list(files)) == len(list(files)) == len(parsed) == 1
     put(tmp_path, "etc/cdi/a.json", "22")
     assert [len(list(files)), parsed] == [1, [1, 22]]
+
+
+def test_a_file_that_took_the_place_of_another_of_its_size_and_time_is_parsed_again(tmp_path: Path) -> None:
+    """Package managers that keep every version give all files the same time; a link leads to one of them."""
+    files = SpecFiles(tmp_path, lambda content: content)
+    for name in ("etc/cdi/a.json", "b"):
+        put(tmp_path, name, "1" if name == "b" else "2")
+        os.utime(tmp_path / name, (1, 1))
+    before = [content for _, content in files]
+    (tmp_path / "b").rename(tmp_path / "etc/cdi/a.json")
+    assert (before, [content for _, content in files]) == ([2], [1])
+
+
+def test_what_was_parsed_is_forgotten_with_its_file(tmp_path: Path) -> None:
+    files = SpecFiles(tmp_path, Parsed)
+    for name in ("a", "b"):
+        put(tmp_path, f"etc/cdi/{name}.json", "1")
+    kept = WeakSet(parsed for _, parsed in files)
+    assert len(kept) == 2
+    (tmp_path / "etc/cdi/a.json").unlink()
+    assert len(list(files)) == len(kept) == 1
 
 
 def test_what_cannot_be_opened_is_left_out(tmp_path: Path) -> None:
