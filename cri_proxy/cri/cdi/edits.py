@@ -114,10 +114,16 @@ def _node(value: object) -> CdiNode:
         permissions or "rwm",
         kind,
         (major, minor) if major else None,  # 0 is none, as in the reference implementation
-        _optional(fields, "fileMode"),
+        _mode(fields),
         _optional(fields, "uid"),
         _optional(fields, "gid"),
     )
+
+
+def _mode(fields: Mapping[str, object]) -> int | None:
+    """Return the permission bits; some vendors write the type of the file as well, as stat(2) gives it."""
+    mode = _optional(fields, "fileMode")
+    return None if mode is None else mode & 0o7777
 
 
 def _mount(value: object) -> CdiMount:

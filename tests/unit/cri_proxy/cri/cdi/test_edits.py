@@ -49,6 +49,10 @@ def test_a_node_takes_from_the_hosts_what_it_does_not_say() -> None:
     assert read_edits(node(hostPath="", major=0, minor=7)).nodes == (CdiNode("/dev/a", "/dev/a"),)
 
 
+def test_of_a_mode_the_permissions_count() -> None:
+    assert [each.mode for each in read_edits(node(fileMode=0o020660)).nodes] == [0o660]
+
+
 def test_fields_that_no_request_can_name_are_noted() -> None:
     tree = {"intelRdt": {"closID": "x"}, "netDevices": [{"hostInterfaceName": "eth1", "name": "net1"}]}
     assert read_edits(tree).others == ("intelRdt", "netDevices")
