@@ -81,7 +81,7 @@ def read_edits(tree: object) -> CdiEdits:
     """Read ``containerEdits`` as JSON has it, None for none. Raises CdiProblem for what the specification forbids."""
     if tree is None:
         return CdiEdits()
-    fields = _fields(tree, "containerEdits", _EDITS)
+    fields = known_fields(tree, "containerEdits", _EDITS)
     return CdiEdits(
         tuple(_each(fields, "env", _variable)),
         tuple(_each(fields, "deviceNodes", _node)),
@@ -100,7 +100,7 @@ def _variable(value: object) -> tuple[str, str]:
 
 
 def _node(value: object) -> CdiNode:
-    fields = _fields(value, "deviceNodes", _NODE)
+    fields = known_fields(value, "deviceNodes", _NODE)
     path = _path(fields, "path", "deviceNodes")
     kind, permissions = _text(fields.get("type"), "type"), _text(fields.get("permissions"), "permissions")
     major, minor = _optional(fields, "major") or 0, _optional(fields, "minor") or 0
@@ -127,7 +127,7 @@ def _mode(fields: Mapping[str, object]) -> int | None:
 
 
 def _mount(value: object) -> CdiMount:
-    fields = _fields(value, "mounts", _MOUNT)
+    fields = known_fields(value, "mounts", _MOUNT)
     target = _path(fields, "containerPath", "mounts")
     kind = _text(fields.get("type"), "type")
     source = _text(fields.get("hostPath"), "hostPath")
@@ -137,12 +137,12 @@ def _mount(value: object) -> CdiMount:
 
 
 def _hook(value: object) -> CdiHook:
-    fields = _fields(value, "hooks", _HOOK)
+    fields = known_fields(value, "hooks", _HOOK)
     return CdiHook(_text(fields.get("hookName"), "hookName"), _text(fields.get("path"), "path"))
 
 
-def _fields(tree: object, where: str, known: Iterable[str]) -> Mapping[str, object]:
-    """Return the fields by their known names, whatever the case of the file's."""
+def known_fields(tree: object, where: str, known: Iterable[str]) -> Mapping[str, object]:
+    """Return the fields by their known names, whatever the case of the file's. Raises CdiProblem for other fields."""
     if not isinstance(tree, dict):
         raise CdiProblem(f"has something else than fields in {where}")
     names = {name.lower(): name for name in known}

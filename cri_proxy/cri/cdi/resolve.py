@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.cri.cdi.conversion import Given, HostFile, express, paths_of
-from cri_proxy.cri.cdi.edits import CdiEdits, CdiProblem, read_edits
+from cri_proxy.cri.cdi.edits import CdiEdits, CdiProblem, known_fields, read_edits
 from cri_proxy.cri.cdi.names import is_device, is_kind
 from cri_proxy.cri.cdi.spec_files import SpecFiles
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit
@@ -25,6 +25,8 @@ from cri_proxy.foreign_text import SENTENCE_BYTES, admit
 _VERSION: Final = re.compile(r"v?[01]\.\d{1,4}\.\d{1,4}", re.ASCII)
 # All that one container gets: far above what vendors have, and far below what a request may hold.
 MAX_EDITS: Final = 4096
+_SPEC: Final = ("cdiVersion", "kind", "annotations", "devices", "containerEdits")
+_DEVICE: Final = ("name", "annotations", "containerEdits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ResolvedDevices:
 
 @dataclass(frozen=True, slots=True)
 class _Declaring:
-    """One file: its devices' edits and its own, as JSON has them. ``problem`` is what makes all of it invalid."""
+    """One file: its devices by name and its own edits, as JSON has them. ``problem`` makes all of it invalid."""
 
     devices: Mapping[str, tuple[object, ...]]
     common: object = None
@@ -107,7 +109,7 @@ class Resolver:
                     raise CdiProblem("has a name that CDI does not allow")
                 if device.path not in seen:
                     parts.append(self._expressed(read_edits(device.spec.common)))
-                parts.append(self._expressed(read_edits(device.spec.devices[device.name][0])))
+                parts.append(self._expressed(_edits_of(device.spec.devices[device.name][0])))
             except CdiProblem as error:
                 raise CdiProblem(f"{device.name} ({device.path}) {error.text}") from None
             seen.add(device.path)
@@ -137,20 +139,38 @@ def _declaring(content: object) -> _Declaring:
     """Return the devices of one file; none for what is no specification at all."""
     if not isinstance(content, dict):
         return _NOTHING
-    kind, devices, version = content.get("kind"), content.get("devices"), content.get("cdiVersion")
+    kind, devices = content.get("kind"), content.get("devices")
     if not isinstance(kind, str) or not isinstance(devices, list):
         return _NOTHING
-    problem = ""
-    if not is_kind(kind):
-        problem = f"has the kind {kind!r}, which is not VENDOR/CLASS as CDI allows it"
-    elif not isinstance(version, str) or _VERSION.fullmatch(version) is None:
-        problem = f"has cdiVersion {version!r}, and cri-proxy reads 0.x.y and 1.x.y"
     named: dict[str, tuple[object, ...]] = {}
     for device in devices:
         if isinstance(device, dict) and isinstance(device.get("name"), str | int):
             name = f"{kind}={device['name']}"
-            named[name] = (*named.get(name, ()), device.get("containerEdits"))
-    return _Declaring(named, content.get("containerEdits"), problem)
+            named[name] = (*named.get(name, ()), device)
+    try:
+        fields = _valid(content, kind)
+    except CdiProblem as error:
+        return _Declaring(named, problem=error.text)
+    return _Declaring(named, fields.get("containerEdits"))
+
+
+def _valid(content: object, kind: str) -> Mapping[str, object]:
+    """Return the fields of a file. Raises CdiProblem for what makes all of it invalid."""
+    fields = known_fields(content, "the specification", _SPEC)
+    version = fields.get("cdiVersion")
+    if not is_kind(kind):
+        raise CdiProblem(f"has the kind {kind!r}, which is not VENDOR/CLASS as CDI allows it")
+    if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
+        raise CdiProblem(f"has cdiVersion {version!r}, and cri-proxy reads 0.x.y and 1.x.y")
+    return fields
+
+
+def _edits_of(device: object) -> CdiEdits:
+    """Return what this device of a file changes. Raises CdiProblem."""
+    edits = read_edits(known_fields(device, "devices", _DEVICE).get("containerEdits"))
+    if edits == CdiEdits():
+        raise CdiProblem("has no containerEdits, which CDI asks of every device")
+    return edits
 
 
 def _joined(parts: Iterable[Given]) -> Given:

@@ -150,6 +150,26 @@ def test_kinds_and_names_that_cdi_does_not_allow_are_refused(tmp_path: Path) -> 
     assert "a name that CDI does not allow" in resolved(tmp_path, "a.com/b=-").problem
 
 
+def test_a_field_that_is_not_known_refuses_its_device_or_all_of_its_file(tmp_path: Path) -> None:
+    """A misspelt field left out would be a device given in part, or not at all."""
+    put(tmp_path, spec({"name": "0", "containerEdit": {"env": ["A=1"]}}, device("1", env=["B=1"]), annotations={}))
+    assert "has the field 'containerEdit' in devices" in resolved(tmp_path, "a.com/b=0").problem
+    assert resolved(tmp_path, "a.com/b=1").problem == ""
+    put(tmp_path, spec(device("1", env=["B=1"]), containerEdit={"env": ["A=1"]}))
+    assert "has the field 'containerEdit' in the specification" in resolved(tmp_path, "a.com/b=1").problem
+
+
+@pytest.mark.parametrize("edits", [{}, {"containerEdits": None}, {"containerEdits": {"env": []}}])
+def test_a_device_that_changes_nothing_is_refused(edits: dict[str, object], tmp_path: Path) -> None:
+    put(tmp_path, spec({"name": "0", **edits}, containerEdits={"env": ["A=1"]}))
+    assert "has no containerEdits, which CDI asks of every device" in resolved(tmp_path, "a.com/b=0").problem
+
+
+def test_edits_are_read_whatever_the_case_of_their_name(tmp_path: Path) -> None:
+    put(tmp_path, spec({"name": "0", "containeredits": {"env": ["A=1"]}}, ContainerEdits={"env": ["B=1"]}))
+    assert dict(resolved(tmp_path, "a.com/b=0").given.variables) == {"A": "1", "B": "1"}
+
+
 def test_another_devices_edits_do_not_count(tmp_path: Path) -> None:
     put(tmp_path, spec(device(env=["A=1"]), device("1", hooks=[{"hookName": "prestart", "path": "/x"}], surprise=1)))
     assert resolved(tmp_path, "a.com/b=0").names == ("a.com/b=0",)
