@@ -5,6 +5,7 @@ read-only and propagation. What would be lost is a note where the container has 
 refusal: half a device is worse than none.
 """
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -71,6 +72,15 @@ class Given:
     mounts: tuple[GivenMount, ...] = ()
     group_ids: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def clean_path(path: str) -> str:
+    """Return a place in the container as the one text that stands for it.
+
+    >>> clean_path("/dev//gpu0/"), clean_path("//dev/./gpu0")
+    ('/dev/gpu0', '/dev/gpu0')
+    """
+    return posixpath.normpath("/" + path.lstrip("/"))
 
 
 def paths_of(edits: CdiEdits) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from os import major, minor
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.cdi.conversion import Given, HostFile, express, paths_of
+from cri_proxy.cri.cdi.conversion import Given, HostFile, clean_path, express, paths_of
 from cri_proxy.cri.cdi.edits import CdiEdits, CdiProblem, known_fields, read_edits
 from cri_proxy.cri.cdi.names import is_device, is_kind
 from cri_proxy.cri.cdi.spec_files import SpecFiles
@@ -177,8 +177,8 @@ def _joined(parts: Iterable[Given]) -> Given:
     """Return these as one; of what has the same name or place in the container the last stays, in its place."""
     parts = list(parts)
     variables = {name: value for part in parts for name, value in part.variables}
-    nodes = {node.container_path: node for part in parts for node in part.nodes}
-    mounts = {mount.container_path: mount for part in parts for mount in part.mounts}
+    nodes = {clean_path(node.container_path): node for part in parts for node in part.nodes}
+    mounts = {clean_path(mount.container_path): mount for part in parts for mount in part.mounts}
     groups = dict.fromkeys(number for part in parts for number in part.group_ids)
     notes = dict.fromkeys(note for part in parts for note in part.notes)
     return Given(tuple(variables.items()), tuple(nodes.values()), tuple(mounts.values()), tuple(groups), tuple(notes))

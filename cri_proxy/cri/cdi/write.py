@@ -4,13 +4,12 @@ As a runtime that adds CDI devices does: a variable, a device node or a mount of
 the same name or place in the container (the CDI reference implementation, ``ContainerEdits.Apply``).
 """
 
-import posixpath
 from collections.abc import Callable, Collection, MutableSequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from cri_proxy.cri.cdi.conversion import Given
+from cri_proxy.cri.cdi.conversion import Given, clean_path
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
 M = TypeVar("M", bound=Message)
@@ -28,10 +27,18 @@ def write_given(config: pb.ContainerConfig, given: Given) -> None:
     _drop(config.envs, lambda env: env.key, {name for name, _ in variables})
     for name, value in variables:
         config.envs.add(key=name, value=value.encode())
-    _drop(config.devices, lambda device: _clean(device.container_path), {_clean(node.container_path) for node in nodes})
+    _drop(
+        config.devices,
+        lambda device: clean_path(device.container_path),
+        {clean_path(node.container_path) for node in nodes},
+    )
     for node in nodes:
         config.devices.add(container_path=node.container_path, host_path=node.host_path, permissions=node.permissions)
-    _drop(config.mounts, lambda mount: _clean(mount.container_path), {_clean(mount.container_path) for mount in mounts})
+    _drop(
+        config.mounts,
+        lambda mount: clean_path(mount.container_path),
+        {clean_path(mount.container_path) for mount in mounts},
+    )
     for mount in mounts:
         config.mounts.add(
             container_path=mount.container_path,
@@ -46,7 +53,9 @@ def write_given(config: pb.ContainerConfig, given: Given) -> None:
 
 def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:
     """Return what this container will not have of it: sentences, those of ``given`` first."""
-    moved = [node.container_path for node in given.nodes if _clean(node.container_path) != _clean(node.host_path)]
+    moved = [
+        node.container_path for node in given.nodes if clean_path(node.container_path) != clean_path(node.host_path)
+    ]
     if not (config.linux.security_context.privileged and moved):
         return given.notes
     where = ", ".join(moved)
@@ -60,7 +69,3 @@ def _drop(items: MutableSequence[M], place_of: Callable[[M], str], places: Colle
         copies = [type(item).FromString(item.SerializeToString()) for item in kept]
         del items[:]
         items.extend(copies)
-
-
-def _clean(path: str) -> str:
-    return posixpath.normpath("/" + path.lstrip("/"))

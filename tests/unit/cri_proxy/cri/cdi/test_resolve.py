@@ -95,7 +95,7 @@ def test_names_that_no_file_declares_are_left_out(tmp_path: Path) -> None:
 
 def test_of_variables_and_places_in_the_container_the_last_counts(tmp_path: Path) -> None:
     host(tmp_path)
-    nodes = [[{"path": "/dev/gpu", "hostPath": f"/dev/nvidia{i}"}] for i in range(2)]
+    nodes = [[{"path": f"/dev{'/' * (i + 1)}gpu", "hostPath": f"/dev/nvidia{i}"}] for i in range(2)]
     both = [device(str(i), env=[f"A={i}", f"B{i}=1"], deviceNodes=nodes[i]) for i in range(2)]
     put(tmp_path, spec(*both, containerEdits={"env": ["A=common", "C=1"], "additionalGids": [7, 7]}))
     given = resolved(tmp_path, "a.com/b=1", "a.com/b=0").given
