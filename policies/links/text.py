@@ -138,7 +138,14 @@ def _rows(rows: Sequence[_Row], names: frozenset[str]) -> Mapping[str, _Row]:
             if name in found:
                 raise row.error(0, f"it has a row on line {found[name].line} already; keep one matrix")
             found[name] = row
+        elif len(row.cells) > 1 and _is_of_a_row(row.cells[1][1]):
+            problem = "a row of no column; where the lines are broken, save what nvidia-smi topo -m prints to a file"
+            raise row.error(0, problem)
     return found
+
+
+def _is_of_a_row(word: str) -> bool:
+    return word == SELF or link_of(word) is not None
 
 
 def _links(names: Sequence[str], found: Mapping[str, _Row], header: _Row) -> Iterator[tuple[tuple[str, str], Link]]:
