@@ -17,6 +17,7 @@ _PUBLISHED = re.compile(r"v\d+\.\S*")
 # The matrix of 16 GPUs with as many NICs has 10 KiB.
 _MAX_CHARACTERS = 1 << 20
 _NUMBER = re.compile(r"0|[1-9]\d{0,2}")
+_FOREIGN_SPACE = re.compile(r"(?![\x00-\x7f])\s")
 
 
 def as_link_document(text: str) -> str:
@@ -27,8 +28,10 @@ def as_link_document(text: str) -> str:
     """
     if _YAML.search(text):
         return text
-    # Nothing in a matrix is outside ASCII, and JSON writes the rest as pairs that YAML does not put together.
-    return json.dumps({_WHOLE_FILE: text.encode("ascii", "replace").decode()}) if text.strip() else ""
+    # Web pages turn tabs into spaces of other kinds. Nothing else in a matrix is outside ASCII, and JSON writes that as
+    # pairs that YAML does not put together.
+    plain = _FOREIGN_SPACE.sub(" ", text).encode("ascii", "replace").decode()
+    return json.dumps({_WHOLE_FILE: plain}) if text.strip() else ""
 
 
 def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatrix:

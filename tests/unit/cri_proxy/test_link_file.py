@@ -21,6 +21,7 @@ def documents(text: str) -> list[LinkMatrix]:
 def test_a_text_is_a_document() -> None:
     assert documents(KEP_690) == [kep_690()]
     assert documents(f"\x1b[4m€ \U0001f600\x1b[0m\n{KEP_690}") == [kep_690()]
+    assert documents(KEP_690.replace(" ", "\u00a0")) == [kep_690()]
     assert documents("") == []
 
 
