@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.link_file import read_link_document
-from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices.demand import full_name
+from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr
+from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import (
     DEVICE_TYPES,
     DeviceInventory,
@@ -53,6 +53,7 @@ _PARTITION_NAMES: Final[Mapping[str, str]] = {
 }
 # Of Koordinator's devices, what has no use here.
 _IGNORED: Final = ("type", "moduleID", "topology", "conditions", "socketID")
+_SHORT_RESOURCES: Final = tuple(name.rpartition("/")[2] for name in RESOURCES)
 _MAX_MINOR: Final = 65535
 _MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
 
@@ -91,7 +92,7 @@ def read_inventory(root: YamlField) -> DeviceInventory:
 
 
 class _Seen:
-    """The lines on which minors and addresses of VFs stand, so that none is there twice."""
+    """The lines on which minors, identifiers and addresses stand, so that none is there twice."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], int] = {}
@@ -120,17 +121,21 @@ def _device(field: YamlField, kind: str, seen: _Seen, place: Mapping[str, YamlFi
     seen.add(kind, str(minor), ours["minor"])
     switches = _given(ours, "switches", lambda field: _texts(field, f"{what}.switches"))
     health = _given(ours, "health", lambda field: field.truth(f"{what}.health"))
+    bus = _given(ours, "bus", lambda field: _address(field, f"{what}.bus", "the PCI address", seen)) or ""
+    uuid = _text(ours, "uuid", what)
+    if uuid:
+        seen.add("the uuid", uuid, ours["uuid"])
     return InventoryDevice(
         kind,
         minor,
         _given(ours, "numa", lambda field: field.parsed(f"{what}.numa", _node)),
         _text(ours, "pcie", what) or None,
-        PciePath(_text(ours, "root", what), switches or (), _address(_text(ours, "bus", what))),
+        PciePath(_text(ours, "root", what), switches or (), bus),
         _given(ours, "labels", lambda field: _labels(field, f"{what}.labels")) or {},
         health is not False,
         _given(ours, "resources", lambda field: _resources(field, f"{what}.resources")) or {},
         _given(ours, "vf_groups", lambda field: _vf_groups(field, what, seen)) or (),
-        _text(ours, "uuid", what),
+        uuid,
     )
 
 
@@ -138,9 +143,18 @@ def _text(fields: Mapping[str, YamlField], key: str, what: str) -> str:
     return _given(fields, key, lambda field: field.text(f"{what}.{key}")) or ""
 
 
-def _address(text: str) -> str:
-    """Return a PCI address as sysfs writes it, if it is one: NVIDIA's tools write the domain with eight digits."""
-    return pci_address(text) or text.lower()
+def _address(field: YamlField, what: str, name: str, seen: _Seen) -> str:
+    """Return a PCI address as sysfs writes it, '' for an empty text; ``name`` tells its kind from others that are seen.
+
+    NVIDIA's tools write the domain with eight digits, and lspci leaves it out where all devices have the same.
+    """
+    text = field.text(what)
+    address = pci_address(text) or pci_address(f"0000:{text}")
+    if text and address is None:
+        raise field.refuse(f"{what}: expected a PCI address like 0000:3b:00.0, got {short_repr(text)}")
+    if address is not None:
+        seen.add(name, address, field)
+    return address or ""
 
 
 def _vf_groups(field: YamlField, what: str, seen: _Seen) -> tuple[VfGroup, ...]:
@@ -157,10 +171,9 @@ def _vf_group(field: YamlField, what: str, seen: _Seen) -> VfGroup:
 def _vf(field: YamlField, number: int, what: str, seen: _Seen) -> VirtualFunction:
     fields = field.mapping(("minor", "bus", "busID"), what)
     bus = fields.get("bus") or fields.get("busID")
-    if bus is None or bus.is_null:
+    address = "" if bus is None or bus.is_null else _address(bus, f"{what}.bus", "the VF", seen)
+    if not address:
         raise field.refuse(f"{what}: bus is missing; give the PCI address of the VF")
-    address = _address(bus.text(f"{what}.bus"))
-    seen.add("the VF", address, bus)
     minor = _given(fields, "minor", lambda field: field.parsed(f"{what}.minor", _number))
     return VirtualFunction(number if minor is None else minor, address)
 
@@ -246,7 +259,10 @@ def _labels(field: YamlField, what: str) -> Mapping[str, str]:
 
 
 def _resources(field: YamlField, what: str) -> Mapping[str, int]:
-    return {full_name(key): value.parsed(f"{what}.{key}", parse_bytes) for key, value in field.entries(what).items()}
+    """Return amounts by full name: of any domain, and of Koordinator's without it."""
+    entries = field.entries(what)
+    field.mapping((*_SHORT_RESOURCES, *(key for key in entries if "/" in key)), what)
+    return {full_name(key): value.parsed(f"{what}.{key}", parse_bytes) for key, value in entries.items()}
 
 
 def _texts(field: YamlField, what: str) -> tuple[str, ...]:

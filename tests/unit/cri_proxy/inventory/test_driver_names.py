@@ -17,7 +17,7 @@ gpu:
 - {minor: 1, bus: "0000:86:00.0", uuid: GPU-of-the-file}
 - {minor: 2, bus: "0000:af:00.0"}
 - {minor: 3}
-rdma: [{minor: 0, bus: "0000:3b:00.0"}]
+rdma: [{minor: 0, bus: "0000:3c:00.0"}]
 """,
     "devices.yaml",
 )
@@ -43,6 +43,7 @@ def uuids(inventory: DeviceInventory) -> list[str]:
 async def test_the_driver_names_gpus_of_known_address_unless_the_file_does(tmp_path: Path) -> None:
     write_gpu(tmp_path, "0000:3b:00.0", 7, "GPU-5a")
     write_gpu(tmp_path, "0000:86:00.0", 1, "GPU-other")
+    write_gpu(tmp_path, "0000:3c:00.0", 2, "GPU-where-the-file-has-a-nic")
     found = await DriverIdentifiers(tmp_path, PLAIN_THREADS).filled(LISTED)
     assert uuids(found) == ["GPU-5a", "GPU-of-the-file", "", "", ""]
     assert [device.minor for device in found.devices] == [0, 1, 2, 3, 0]  # not those of /dev/nvidiaN

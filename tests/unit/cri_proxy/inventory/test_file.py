@@ -6,6 +6,7 @@ from cri_proxy.inventory.file import DIALECT, read_inventory, read_inventory_fil
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 
+NO_ADDRESS = "expected a PCI address like 0000:3b:00.0"
 DEVICE_OBJECT = """\
 apiVersion: scheduling.koordinator.sh/v1alpha1
 kind: Device
@@ -72,6 +73,11 @@ def test_what_is_left_out_is_unknown_and_devices_are_healthy() -> None:
     assert found.partitions is None
 
 
+def test_a_pci_address_may_lack_its_domain_as_lspci_prints_it() -> None:
+    found = read("gpu: [{minor: 0, bus: '3B:00.0'}, {minor: 1, bus: ''}, {minor: 2, bus: ''}]")
+    assert [device.path.bus for device in found.devices] == ["0000:3b:00.0", "", ""]
+
+
 def test_partitions_and_labels_of_the_node_may_stand_beside_the_devices() -> None:
     found = read("gpu: []\npartitions: {2: [{minors: [1, 0]}]}\nnode_labels: {gpu-model: H100}")
     assert found.partitions is not None
@@ -107,8 +113,26 @@ def test_koordinators_object_is_read_as_it_is() -> None:
             "node.yaml:1: rdma 0.vf_groups.vfs: bus is missing; give the PCI address of the VF",
         ),
         (
-            "rdma:\n- {minor: 0, vf_groups: [{vfs: [{bus: a}]}]}\n- {minor: 1, vf_groups: [{vfs: [{bus: A}]}]}",
-            "node.yaml:3: the VF a stands twice, first on line 2; give each device its own",
+            "rdma:\n- {minor: 0, vf_groups: [{vfs: [{bus: '00:0a.1'}]}]}\n"
+            "- {minor: 1, vf_groups: [{vfs: [{bus: '00:0A.1'}]}]}",
+            "node.yaml:3: the VF 0000:00:0a.1 stands twice, first on line 2; give each device its own",
+        ),
+        (
+            "gpu:\n- {minor: 0, bus: '3b:00.0'}\nrdma:\n- {minor: 0, bus: '00000000:3B:00.0'}",
+            "node.yaml:4: the PCI address 0000:3b:00.0 stands twice, first on line 2; give each device its own",
+        ),
+        (
+            "gpu:\n- {minor: 0, uuid: GPU-1}\n- {minor: 1, uuid: GPU-1}",
+            "node.yaml:3: the uuid GPU-1 stands twice, first on line 2; give each device its own",
+        ),
+        ("gpu: [{minor: 0, bus: 0000:3b:00}]", f"node.yaml:1: gpu 0.bus: {NO_ADDRESS}, got '0000:3b:00'"),
+        (
+            "gpu: [{minor: 0, vf_groups: [{vfs: [{bus: ''}]}]}]",
+            "node.yaml:1: gpu 0.vf_groups.vfs: bus is missing; give the PCI address of the VF",
+        ),
+        (
+            "gpu: [{minor: 0, resources: {gpu-memroy: 80Gi}}]",
+            "node.yaml:1: gpu 0.resources: unknown key 'gpu-memroy'; did you mean 'gpu-memory'?",
         ),
         ("kind: Pod", "node.yaml:1: kind: expected Device with spec.devices, or lists gpu, rdma, fpga, got 'Pod'"),
         (

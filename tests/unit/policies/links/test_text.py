@@ -145,7 +145,10 @@ def test_a_word_tells_the_link() -> None:
         ),
         (PLAIN.replace("mlx5_0", "GPU0"), "NIC0: the legend calls it GPU0, which is taken; correct one"),
         (PLAIN.replace("mlx5_0\n", ""), "line 13, column 3: NIC0: expected its name in the legend, got ''"),
-        ("GPU0 GPU1\nGPU2\nGPU0 X NV1\nSYS\nGPU1 NV1 X\nNV2\nGPU2 SYS NV2\nX", "line 7, column 1: GPU2: a row of no column"),
+        (
+            "GPU0 GPU1\nGPU2\nGPU0 X NV1\nSYS\nGPU1 NV1 X\nNV2\nGPU2 SYS NV2\nX",
+            "line 7, column 1: GPU2: a row of no column",
+        ),
         ("GPU0\nGPU1 GPU2\nGPU0 X\nNV1 SYS\nGPU1 NV1\nX NV2\n", "line 4, column 1: NV1: a row of no column"),
         (PLAIN + PLAIN, "line 14, column 9: GPU0: it has a row on line 2 already"),
     ],
