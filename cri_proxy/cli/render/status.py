@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, instances_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
+from cri_proxy.cli.render.inventory_table import inventory_table
+from cri_proxy.node.status.inventory import state_of
 from cri_proxy.node.status.model import (
     ContainerView,
     CostFilesView,
@@ -151,6 +153,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
         _memory(view.memory, colours),
         _huge_pages(view.memory, colours),
         _devices(view.devices, colours, width),
+        inventory_table(view.inventory, colours=colours, width=width),
         _refused(view.refused, colours, width),
         _sentences("violation", view.violations, "red", colours, width),
         _sentences("warning", view.warnings, "yellow", colours, width),
@@ -198,16 +201,16 @@ def _cost_files(view: CostFilesView | None) -> list[str]:
 
 def _cdi(view: StatusView) -> list[str]:
     """Return how containers get their devices by CDI; nothing on a node without devices."""
-    return [f"CDI devices: {view.cdi.text}"] if view.cdi is not None and view.devices else []
+    return [f"CDI devices: {view.cdi.text}"] if view.cdi is not None and (view.devices or view.inventory) else []
 
 
 def _inventory(view: StatusView) -> list[str]:
-    """Return how many devices of the inventory there are of each type, how many are free, and who holds which."""
+    """Return how many devices of the inventory there are of each type, and how many are free."""
     if not view.inventory:
         return []
     kinds = dict.fromkeys(device.type for device in view.inventory)
     known = {kind: [each for each in view.inventory if each.type == kind and not each.is_missing] for kind in kinds}
-    counts = (f"{kind} {len(of)} ({sum(not each.holders for each in of)} free)" for kind, of in known.items())
+    counts = (f"{kind} {len(of)} ({sum(state_of(each) == 'free' for each in of)} free)" for kind, of in known.items())
     file = view.inventory_file
     return [f"inventory: {f'{file.file}, ' if file is not None and file.file else ''}{', '.join(counts)}"]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
+    CdiView,
     ConfigurationView,
     CostFilesView,
     CostFileView,
@@ -217,11 +218,24 @@ def test_cost_files_are_counted_and_those_whose_content_is_not_in_force_named_as
 
 
 def test_devices_of_the_inventory_are_counted_by_type() -> None:
-    devices = (InventoryDeviceView("gpu", 0, holders=(HolderView("default/a/c", 100),)), InventoryDeviceView("gpu", 1))
+    held = InventoryDeviceView("gpu", 0, free=0, holders=(HolderView("default/a/c", 100),))
+    devices = (held, InventoryDeviceView("gpu", 1))
     view = replace(status_view(), inventory=(*devices, InventoryDeviceView("rdma", 0, is_missing=True)))
     assert "inventory: gpu 2 (1 free), rdma 0 (0 free)" in render_status(view)
+    assert "gpu        2       1     1     default/a/c: 0" in render_status(view)
     file = InventoryFileView("/etc/cri-proxy/devices.yaml", scans=False, since_seconds=0.0)
     assert "inventory: /etc/cri-proxy/devices.yaml, gpu 2" in render_status(replace(view, inventory_file=file))
+
+
+def test_an_unhealthy_device_of_the_inventory_is_not_free() -> None:
+    view = replace(status_view(), inventory=(InventoryDeviceView("gpu", 0, is_healthy=False),))
+    assert "inventory: gpu 1 (0 free)" in render_status(view)
+
+
+def test_a_node_with_an_inventory_says_how_its_devices_get_into_containers() -> None:
+    view = replace(status_view(), cdi=CdiView("resolve", "auto", "resolved by cri-proxy"))
+    assert "CDI devices" not in render_status(view)
+    assert "CDI devices: resolved" in render_status(replace(view, inventory=(InventoryDeviceView("gpu", 0),)))
 
 
 def test_without_cost_files_none_are_named() -> None:
