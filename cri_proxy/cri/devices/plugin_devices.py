@@ -4,7 +4,7 @@ Their annotations and CDI names stand in the container's own configuration, wher
 annotations are those of its sandbox.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.device_sources import cdi_names
@@ -23,10 +23,17 @@ def given_devices(config: pb.ContainerConfig, inventory: DeviceInventory) -> tup
     The annotations of the device plugin come first: they also name parts of devices.
     """
     annotated, problems = annotated_devices(config.annotations)
-    found = {(grant.key, grant.vf): grant for grant in annotated}
-    for grant in devices_named(cdi_names(config), inventory):
+    return with_named(annotated, cdi_names(config), inventory), problems
+
+
+def with_named(
+    given: Iterable[DeviceGrant], names: Iterable[str], inventory: DeviceInventory
+) -> tuple[DeviceGrant, ...]:
+    """Return devices that were given to a container with those that its CDI names are of, by type and minor."""
+    found = {(grant.key, grant.vf): grant for grant in given}
+    for grant in devices_named(names, inventory):
         found.setdefault((grant.key, grant.vf), grant)
-    return tuple(sorted(found.values(), key=_order)), problems
+    return tuple(sorted(found.values(), key=_order))
 
 
 def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant, ...], Problems]:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cri_proxy import events
 from cri_proxy.cri.annotations.cache import AnnotationReader
+from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed, UnreadableReply
@@ -218,6 +219,9 @@ class Adoption:
             return None
         rebuilt = rebuild(found, machine)
         request, is_unclaimed = rebuilt.request, rebuilt.is_known or not self._rules().honours_claims
+        if not rebuilt.is_known:  # else these names may be of what was allocated to it here
+            given = with_named(request.given, found.cdi_names, self._context.ledger.policy.devices)
+            request = replace(request, given=given)
         if not is_unclaimed:
             try:
                 request = await self._claims.claimed(request, found, sandbox, annotations.rules)

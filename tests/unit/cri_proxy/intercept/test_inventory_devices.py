@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -170,13 +171,26 @@ async def test_a_removed_container_gives_its_devices_back() -> None:
         assert held(site, (await site.run("c", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
 
 
-async def test_devices_of_a_container_that_is_left_alone_go_to_no_other_one_until_it_ends() -> None:
-    async with opened(InventorySite(NodeRules(adopt="leave"))) as site:
-        spec = PodSpec("a", (OWNS,))
-        sandbox_id = await direct(site).run_sandbox(spec)
-        request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+async def runs_past_the_proxy(site: Site, way: str) -> str:
+    """Run a pod that the kubelet gave a GPU before the proxy came; return its sandbox."""
+    spec = PodSpec("a", (OWNS,))
+    sandbox_id = await direct(site).run_sandbox(spec)
+    request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+    if way == "annotation":
         request.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
-        await direct(site).start(await direct(site).create_as(request))
+    else:
+        request.config.CDI_devices.add(name="nvidia.com/gpu=0")
+    await direct(site).start(await direct(site).create_as(request))
+    return sandbox_id
+
+
+@pytest.mark.parametrize("adopt", ["leave", "pin"])
+@pytest.mark.parametrize("way", ["annotation", "name"])
+async def test_what_a_container_has_from_before_the_proxy_goes_to_no_other_one_until_it_ends(
+    way: str, adopt: Literal["leave", "pin"]
+) -> None:
+    async with opened(InventorySite(NodeRules(adopt=adopt))) as site:
+        sandbox_id = await runs_past_the_proxy(site, way)
         await site.open()
         second = await site.run("b", OWNS, **ASKS)
         assert held(site, second.container_id("c"))[0] == "gpu 1"
@@ -185,3 +199,13 @@ async def test_devices_of_a_container_that_is_left_alone_go_to_no_other_one_unti
         await site.kubelet.remove_pod(sandbox_id)
         third = await site.run("d", OWNS, **ASKS)
         assert held(site, third.container_id("c"))[0] == "gpu 0"
+
+
+async def test_a_name_of_what_was_allocated_here_is_nothing_that_others_chose() -> None:
+    async with opened(InventorySite()) as site:
+        await site.declare(all_declared)
+        pod = await site.run("a", OWNS, **ASKS)
+        site.store = MemoryStore()
+        await site.open()
+        grant = site.row(pod.container_id("c")).grant
+        assert (grant.request.given, [each.is_given for each in grant.allocated]) == ((), [False, False])
