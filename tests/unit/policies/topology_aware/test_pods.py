@@ -11,11 +11,10 @@ from policies.policy import Policy
 from policies.topology_aware.pods import PodSharing
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.allocations import ask, gpus_on, names
-from tests.unit.policies.build import BURSTABLE, GUARANTEED, before, four_nodes, options, request
+from tests.unit.policies.build import BURSTABLE, GUARANTEED, before, options, request
 from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_nodes
+from tests.unit.policies.pods import MACHINE, POLICY, fill, owned
 
-MACHINE = four_nodes()
-POLICY = PodSharing(MACHINE, options(MACHINE, "0"))
 GIB = 1 << 30
 MIB = 1 << 20
 
@@ -38,20 +37,6 @@ def asked(name: str, mcpu: int, qos: QosClass, memory_bytes: int, totals: PodTot
         name, mcpu, qos, cpu_limit_mcpu=mcpu, memory_limit_bytes=memory_bytes, memory_request_bytes=known,
         pod_totals=totals,
     )  # fmt: skip
-
-
-def fill(*requests: Request, held: Allocations | None = None) -> Allocations:
-    held = held or Allocations()
-    for each in requests:
-        decision = POLICY.decide(held, each)
-        assert isinstance(decision, Placed), decision
-        held = held.with_grants(*decision.moved, decision.grant)
-        assert POLICY.pinnings(held)[each.container] == decision.pinning
-    return held
-
-
-def owned(held: Allocations) -> dict[str, str]:
-    return {grant.container.name: str(grant.owned) for grant in held.grants}
 
 
 def root_free(held: Allocations) -> int:

@@ -4,35 +4,19 @@ from itertools import permutations
 
 import pytest
 
-from policies.base import Allocations, Placed, Rejected, Request
+from policies.base import Allocations, Rejected, Request
 from policies.claims import CpuClaim
 from policies.pod_share import PodTotals
-from policies.topology_aware.pods import PodSharing
 from sysfs.cpuset import CpuSet
-from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, request
+from tests.unit.policies.build import BURSTABLE, GUARANTEED, request
+from tests.unit.policies.pods import POLICY, fill, owned
 
-MACHINE = four_nodes()
-POLICY = PodSharing(MACHINE, options(MACHINE, "0"))
 STATUS = "scheduling.koordinator.sh/resource-status"
 GIB = 1 << 30
 
 
 def claimed(name: str, listed: str, mcpu: int = 1000, source: str = STATUS, **keys: object) -> Request:
     return request(name, mcpu, GUARANTEED, claim=CpuClaim(CpuSet.parse(listed), source), **keys)
-
-
-def fill(*requests: Request, held: Allocations | None = None) -> Allocations:
-    held = held or Allocations()
-    for each in requests:
-        decision = POLICY.decide(held, each)
-        assert isinstance(decision, Placed), decision
-        held = held.with_grants(*decision.moved, decision.grant)
-        assert POLICY.pinnings(held)[each.container] == decision.pinning
-    return held
-
-
-def owned(held: Allocations) -> dict[str, str]:
-    return {grant.container.name: str(grant.owned) for grant in held.grants}
 
 
 def test_containers_of_a_pod_with_the_same_claim_own_its_cpus_together() -> None:
