@@ -57,7 +57,8 @@ def contested(cpus: CpuSet) -> Reason:
 
 def contested_by_stuck(claim: CpuClaim, cpus: CpuSet) -> Reason:
     """Others cannot be moved away from the CPUs, and no others do."""
-    text = f"{_claims(claim, cpus)}, from which other containers could not be moved, and it may have no others"
+    stuck = f"other containers could not be moved from {cpus_text(cpus)}, and it may have no others"
+    text = f"{claim.source} claims {cpus_text(claim.cpus)}; {stuck}"
     return Reason(ReasonCode.CLAIM_REFUSED, f"{text}: restart or remove the containers that explain and status name")
 
 

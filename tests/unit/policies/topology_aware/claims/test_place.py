@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, CpuKind, Placed, Request
+from policies.base import Allocations, CpuKind, Placed, Previous, Request
 from policies.claims import CpuClaim
 from policies.preferences import Threads
 from policies.topology_aware.claims.place import available_part, narrowest_pool
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.model import MemoryKind
 from tests.unit.policies.build import (
     BURSTABLE,
     GUARANTEED,
@@ -81,6 +82,12 @@ def test_a_request_of_another_size_is_a_reason_and_no_refusal() -> None:
     assert (str(decision.grant.exclusive), "claim-size" in codes(decision)) == ("4-7", True)
 
 
+@pytest.mark.parametrize("mcpu", [0, 4000])
+def test_a_request_of_the_same_size_or_of_none_needs_no_word(mcpu: int) -> None:
+    decision = placed(POLICY.decide(NOTHING, replace(claimed("a/c", "4-7"), cpu_request_mcpu=mcpu)))
+    assert [code for code in codes(decision) if code.startswith("claim")] == ["claimed"]
+
+
 def test_hidden_hyperthreads_take_no_cpu_from_a_claim() -> None:
     policy = topology_aware(MACHINE, "0", threads=Threads.HIDE)
     held = fill(policy, claimed("a/c", "4-7"))
@@ -134,15 +141,43 @@ def test_a_claim_that_leaves_too_few_shared_cpus_is_refused() -> None:
 
 
 def test_cpus_that_foreign_cpusets_use_too_are_granted_with_a_word() -> None:
-    held = Allocations(withheld=CpuSet.parse("4-5"))
+    held = Allocations(withheld=CpuSet.parse("3-5"))
     decision = placed(POLICY.decide(held, claimed("a/c", "4-7")))
-    assert (str(decision.grant.exclusive), "claim-contested" in codes(decision)) == ("4-7", True)
+    texts = {reason.code: reason.text for reason in decision.reasons}
+    assert str(decision.grant.exclusive) == "4-7"
+    assert texts["claim-contested"].startswith("CPUs 4-5: containers with a cpuset of their own")
 
 
-def test_it_has_no_other_cpus_to_go_to_when_others_cannot_leave_its_own() -> None:
+@pytest.mark.parametrize("previous", [None, Previous("", CpuSet(), devices=("gpu0",))])
+def test_it_has_no_other_cpus_to_go_to_when_others_cannot_leave_its_own(previous: Previous | None) -> None:
+    held = replace(fill(POLICY, claimed("a/c", "4-5")), withheld=CpuSet.parse("3,5"))
+    reason = rejected(POLICY.decide(held, claimed("a/c", "4-5", previous=previous))).reason
+    assert "DRA_CPUSET_a claims CPUs 4-5; other containers could not be moved from CPU 5," in reason.text
+
+
+def test_it_stays_where_others_cannot_leave_cpus_that_are_not_its_own() -> None:
+    held = replace(fill(POLICY, claimed("a/c", "4-5")), withheld=CpuSet.parse("3,6"))
+    assert str(placed(POLICY.decide(held, claimed("a/c", "4-5"))).grant.exclusive) == "4-5"
+
+
+def test_a_resize_or_the_return_of_its_cpus_leaves_it_where_foreign_cpusets_are_too() -> None:
     held = replace(fill(POLICY, claimed("a/c", "4-5")), withheld=CpuSet.parse("5"))
-    reason = rejected(POLICY.decide(held, claimed("a/c", "4-5"))).reason
-    assert "CPU 5 is owned" not in reason.text and "could not be moved" in reason.text
+    own = held.grants[0]
+    resized = claimed("a/c", "4-5", mcpu=3000, previous=own.as_running)
+    without = replace(held, grants=(replace(own, kind=CpuKind.SHARED, exclusive=CpuSet()),))
+    for grants, asked in ((held, resized), (without, claimed("a/c", "4-5"))):
+        assert str(placed(POLICY.decide(grants, asked)).grant.exclusive) == "4-5"
+
+
+def test_another_claim_replaces_the_one_that_it_had() -> None:
+    held = fill(POLICY, claimed("a/c", "4-5"))
+    other = replace(claimed("a/c", "6-7"), previous=held.grants[0].as_running)
+    assert str(placed(POLICY.decide(held, other)).grant.exclusive) == "6-7"
+
+
+def test_memory_that_it_may_not_do_without_refuses_a_claim_too() -> None:
+    wish = claimed("a/c", "4-5", memory_kinds=(MemoryKind.HBM,), strict_memory=True)
+    assert rejected(POLICY.decide(NOTHING, wish)).reason.code == "strict-memory"
 
 
 def test_a_resize_keeps_the_claimed_cpus() -> None:

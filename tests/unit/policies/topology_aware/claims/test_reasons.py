@@ -37,6 +37,13 @@ def test_of_many_owners_the_first_ones_are_named() -> None:
     others = [owner(f"{n}/c", "5", CLAIM if n == 0 else None) for n in range(6)]
     text = reasons.owned(CLAIM, CLAIM.cpus, others).text
     assert "owned by 0/c (by DRA_CPUSET_a), 1/c, 2/c, 3/c and 2 more" in text
+    assert "2/c, 3/c: end that" in reasons.owned(CLAIM, CLAIM.cpus, others[:4]).text
+
+
+def test_of_a_claim_that_cannot_be_had_at_all_no_part_is_named() -> None:
+    one = CpuClaim(CpuSet.parse("5"), "x")
+    assert "x claims CPU 5, which is owned by 1/c" in reasons.owned(one, one.cpus, [owner("1/c", "5")]).text
+    assert "claims CPUs 4-5, which are owned by 1/c" in reasons.owned(CLAIM, CLAIM.cpus, [owner("1/c", "4-5")]).text
 
 
 def test_every_refusal_says_what_to_do() -> None:
@@ -47,7 +54,10 @@ def test_every_refusal_says_what_to_do() -> None:
 
 def test_containers_that_cannot_be_pinned_are_mentioned() -> None:
     assert reasons.contested(CpuSet.parse("5")).text.startswith("CPU 5: containers with a cpuset of their own")
-    assert "from which other containers could not be moved" in reasons.contested_by_stuck(CLAIM, CLAIM.cpus).text
+    assert reasons.contested_by_stuck(CLAIM, CpuSet.parse("5")).text == (
+        "DRA_CPUSET_a claims CPUs 4-5; other containers could not be moved from CPU 5, and it may have no others: "
+        "restart or remove the containers that explain and status name"
+    )
 
 
 def test_too_few_shared_cpus_are_told_with_what_was_granted() -> None:
