@@ -77,8 +77,7 @@ def _owners(context: PlacementContext, cpus: CpuSet) -> Iterator[Grant]:
 
 def _is_to_leave(context: PlacementContext) -> bool:
     """Return whether it is placed again because others cannot be moved from its CPUs."""
-    own, previous = context.own, context.request.previous
-    return own is not None and bool(own.owned) and (previous is None or not previous.pool)
+    return context.own is not None and bool(context.own.owned) and context.request.previous is None
 
 
 def _moved_away(context: PlacementContext, pool: Pool, grant: Grant) -> tuple[Grant, ...] | None:
