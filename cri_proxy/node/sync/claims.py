@@ -16,7 +16,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri.read_status import Existing
 from cri_proxy.cri.status_fields import info_of, pod_figures
-from policies.base import Allocations, ContainerKey, CpuKind, Reinstated, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Reinstated, Rejected, Request
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 
@@ -73,14 +73,20 @@ def settle(
     missed: dict[ContainerKey, str] = {}
     while True:
         result = policy.reinstate(*policy.at_live(held, requests, live))
-        said = {key: reason.text for key, reason in (*result.unplaced, *result.replaced)}
-        short = [r.container for r in requests if r.container in found and _misses(r, result.allocations)]
+        short = [r for r in requests if r.container in found and _misses(r, result.allocations)]
         if not short:
             return Settled(result, missed)
-        missed |= {key: said.get(key, _NO_REASON) for key in short}
+        missed |= {request.container: _why_not(policy, result.allocations, request) for request in short}
         requests = [request for request in requests if request.container not in missed]
-        own = [live[key] for key in short if key in live and live[key] != policy.machine.online]
+        cpus = (live.get(request.container, policy.machine.online) for request in short)
+        own = [each for each in cpus if each != policy.machine.online]
         held = replace(held, withheld=CpuSet.of_masks(cpus.mask for cpus in (held.withheld, *own)))
+
+
+def _why_not(policy: Policy, held: Allocations, request: Request) -> str:
+    """Return why this container cannot have all of its claim beside what is held: as if it were created now."""
+    decision = policy.decide(held.without(request.container), request)
+    return decision.reason.text if isinstance(decision, Rejected) else _NO_REASON
 
 
 def _misses(request: Request, now: Allocations) -> bool:

@@ -10,16 +10,20 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, gu
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure
-from cri_proxy.node.sync.claims import ClaimSources
-from policies.base import Request
+from cri_proxy.node.sync.claims import ClaimSources, Settled, settle
+from policies.base import Allocations, ContainerKey, Request
+from policies.claims import CpuClaim
 from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.site import Site
 from tests.fakes.store import MemoryStore
 from tests.unit.cri_proxy.node.stage import direct
+from tests.unit.policies.build import GUARANTEED, request, topology_aware
 
 OWNS, SHARES = guaranteed("c", 2000), ContainerSpec("c", 500)
 NAME = "dra.k8s.io/cpu=a"
+POLICY = topology_aware(describe({"packages": 1, "cores": 8}), "0")
 
 
 class Driver:
@@ -78,6 +82,43 @@ async def koordinators(site: Site, cpus: str, *containers: ContainerSpec) -> Run
     )
 
 
+def found(name: str, cpus: str, **keys: object) -> Request:
+    claim = CpuClaim(CpuSet.parse(cpus), f"DRA_CPUSET_{name[0]}")
+    return request(name, 1000 * len(claim.cpus), GUARANTEED, claim=claim, **keys)
+
+
+def settled(*requests: Request, live: str, of: int = 1) -> Settled:
+    """Settle these on eight CPUs, 0 is reserved; claims of the first ``of`` were found, which run on ``live``."""
+    those = [each.container for each in requests[:of]]
+    return settle(POLICY, Allocations(), requests, dict.fromkeys(those, CpuSet.parse(live)), those)
+
+
+def owned(settled: Settled) -> dict[str, str]:
+    return {grant.container.pod_uid: str(grant.owned) for grant in settled.reinstated.allocations.grants}
+
+
+def test_where_one_runs_that_misses_its_claim_nobody_else_owns_cpus() -> None:
+    other = request("o/c", 5000, GUARANTEED)
+    result = settled(found("a/c", "0-1"), other, live="2-3")
+    assert (owned(result), list(result.missed)) == ({"o": "1,4-7"}, [ContainerKey("a", "c")])
+    assert "CPU 0 is reserved" in result.missed[ContainerKey("a", "c")]
+
+
+def test_one_that_misses_its_claim_and_can_run_anywhere_keeps_no_cpu_from_others() -> None:
+    result = settled(found("a/c", "0-1"), request("o/c", 7000, GUARANTEED), live="0-7")
+    assert owned(result) == {"o": "1-7"}
+
+
+def test_one_that_is_known_from_its_annotation_keeps_what_is_left_of_its_claim() -> None:
+    result = settled(found("a/c", "0-1"), live="2-3", of=0)
+    assert (owned(result), result.missed) == ({"a": "1"}, {})
+
+
+def test_a_cpuset_to_be_preserved_misses_no_claim() -> None:
+    result = settled(found("a/c", "0-1", preserve_cpu=True), live="0-1")
+    assert (owned(result), result.missed) == ({"a": ""}, {})
+
+
 async def test_a_container_of_a_driver_owns_what_was_chosen_for_it() -> None:
     async with before(Driver(a="3,6")) as site:
         container = await runs(site, "web", cdi=NAME, cpus="3,6")
@@ -131,7 +172,7 @@ async def test_of_two_that_collide_the_later_stays_where_it_is_with_the_reason()
         await install(site)
         (left,) = site.node.adoption.left()
         assert (site.cpus(first), site.cpus(second), str(left.cpus)) == ("2-3", "3-4", "3-4")
-        assert (left.name, "CPU 3" in left.reason) == ("default/two/c", True)
+        assert (left.name, "CPU 3 is owned by one/c" in left.reason) == ("default/two/c", True)
         assert "4" not in site.cpus((await site.run("own", guaranteed("c", 1000))).container_id("c"))
 
 
