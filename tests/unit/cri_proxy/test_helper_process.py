@@ -30,7 +30,7 @@ STORIES = {
         assert helper.call(os.getpid) == helper.call(os.getpid) != os.getpid()
     """,
     "what a function raises reaches the caller": """
-        assert failure(FileNotFoundError, os.stat, "/nosuch").filename == "/nosuch"
+        assert failure(FileNotFoundError, os.stat, "/proc/none").filename == "/proc/none"
         assert "/proc/none: cannot make" in str(failure(StoreError, private_directory, Path("/proc/none")))
     """,
     "a fault of the function ends the helper and is named": """
