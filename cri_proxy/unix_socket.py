@@ -71,7 +71,8 @@ def claim(listen: Path, *, take_over: bool = False) -> Path:
     socket or too long. A stale socket is no obstacle.
     """
     if len(os.fsencode(listen)) > _MAX_PATH_BYTES:
-        raise ConfigError(str(listen), 0, "listen", f"a socket path may have {_MAX_PATH_BYTES} bytes; choose a shorter")
+        problem = f"a socket path may have {_MAX_PATH_BYTES} bytes; choose a shorter one"
+        raise ConfigError(str(listen), 0, "listen", problem)
     with named_errors(listen):
         listen.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         mode = listen.stat().st_mode if listen.exists() else None

@@ -61,27 +61,31 @@ class DevicePlugin:
         for problem in found.problems:
             raise ConfigError(problem.source, problem.line, "", problem.problem)
         await self._use(found)
-        for name in self._services:
-            await self._open(name)
-        self._sockets.ask()
+        try:
+            for name in self._services:
+                await self._open(name)
+            self._sockets.ask()
+            await self._serve_until(stop, reload, found)
+        finally:
+            await self._later.cancel()
+            await asyncio.gather(*(service.close() for service in self._services.values()))
+
+    async def _serve_until(self, stop: asyncio.Event, reload: asyncio.Event, found: PluginKnowledge) -> None:
+        """Follow the sources, of which ``found`` is in force, and the plugin directory."""
         sources: Watch[PluginKnowledge] = Watch(OnThreads(self._settings.sources), found, self._take, clock=self._clock)
         works = [
             *(sources.watch(Inotify(sources.notice)), sources.poll(), _asked_at(reload, sources)),
             *(self._sockets.watch(Inotify(self._sockets.notice)), self._sockets.poll()),
         ]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(work) for work in works]
-                systemd.notify("READY=1")
-                self._log.info(events.READY, directory=str(self._settings.directory), resources=self._counts())
-                await stop.wait()
-                self._log.info(events.STOPPING)
-                systemd.notify("STOPPING=1")
-                for task in tasks:
-                    task.cancel()
-        finally:
-            await self._later.cancel()
-            await asyncio.gather(*(service.close() for service in self._services.values()))
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+            systemd.notify("READY=1")
+            self._log.info(events.READY, directory=str(self._settings.directory), resources=self._counts())
+            await stop.wait()
+            self._log.info(events.STOPPING)
+            systemd.notify("STOPPING=1")
+            for task in tasks:
+                task.cancel()
 
     async def _take(self, found: PluginKnowledge, is_asked: bool) -> None:
         """Serve what the sources say now; what one that cannot be used said last stays. Who asks is told anyway."""

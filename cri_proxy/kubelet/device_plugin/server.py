@@ -14,6 +14,7 @@ import grpc
 from grpc import aio
 
 from cri_proxy import events
+from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.device_plugin.resource import OPTIONS, AllocationRefused, DeclaredNames, ServedResource
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from cri_proxy.logs import Log
@@ -63,8 +64,14 @@ class ResourceService:
         """Open the socket; one that was open before is closed first, with its streams. Raises ConfigError."""
         await self.close()
         self._is_ending = False
+        try:
+            await self._listen()
+        except ConfigError as error:  # the path is no option of its own: it follows from the directory
+            raise ConfigError(error.path, 0, "--plugin-dir", error.problem) from error
+
+    async def _listen(self) -> None:
         temporary = claim(self._socket)
-        server = aio.server(options=_OPTIONS)
+        self._server = server = aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers((self._handlers(),))
         with named_errors(self._socket):
             try:
@@ -73,7 +80,6 @@ class ResourceService:
             except RuntimeError as error:  # how grpcio reports a bind that failed
                 raise OSError(str(error)) from error
             await server.start()
-            self._server = server
             self._published = publish(temporary, self._socket, None)
 
     async def close(self) -> None:

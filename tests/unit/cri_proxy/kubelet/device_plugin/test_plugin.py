@@ -1,5 +1,6 @@
 """A plugin and a kubelet over real sockets."""
 
+import socket
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -214,6 +215,17 @@ async def test_a_socket_of_another_process_stays_at_the_end(
 async def test_a_second_plugin_on_the_directory_is_refused(plugin: RunningPlugin, settings: PluginSettings) -> None:
     with pytest.raises(ConfigError, match="another process answers there"):
         await RunningPlugin(settings).serve()
+
+
+async def test_a_start_that_is_refused_leaves_no_socket(
+    tmp_path: Path, kubelet: DeviceKubelet, settings: PluginSettings
+) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "plugins" / "cri-proxy-rdma.sock"))
+        other.listen()
+        with pytest.raises(ConfigError, match="--plugin-dir: another process answers there"):
+            await RunningPlugin(settings).serve()
+    assert sorted(path.name for path in (tmp_path / "plugins").iterdir()) == ["cri-proxy-rdma.sock", "kubelet.sock"]
 
 
 async def test_without_a_usable_inventory_it_does_not_start(settings: PluginSettings, inventory: Path) -> None:
