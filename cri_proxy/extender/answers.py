@@ -39,6 +39,9 @@ SCORE_SECONDS: Final = 2.0
 """For scores that are not known yet: kube-scheduler waits five seconds unless its configuration says otherwise."""
 _PROBLEM_BYTES: Final = 300
 _MAX_REMEMBERED: Final = 10_000
+# With any other status than 200 the scheduler leaves the body unread. Its type for a filter's answer has a field for an
+# error, which it shows at the pod; a list of priorities has none. Source: pkg/scheduler/extender.go of Kubernetes.
+_REFUSALS: Final = {"filter": HTTPStatus.OK, "prioritize": HTTPStatus.BAD_REQUEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class Extender:
         except QuestionError as error:
             self._counters.add(REQUESTS, verb, "refused")
             self._log.warning(events.QUESTION_REFUSED, verb=verb, reason=admit(str(error), _PROBLEM_BYTES))
-            return Response(HTTPStatus.BAD_REQUEST, JSON, error_answer(error))
+            return Response(_REFUSALS[verb], JSON, error_answer(error))
         self._counters.add(REQUESTS, verb, "answered" if question.demand.most else "skipped")
         self._counters.measure(DURATION, self._clock.monotonic_seconds() - began_seconds, verb)
         return Response(HTTPStatus.OK, JSON, body)

@@ -171,11 +171,13 @@ async def test_what_is_not_scored_in_time_is_last_and_scored_with_a_later_pod() 
     assert [row["Score"] for row in found.values()] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize"])
-async def test_what_is_no_question_is_a_bad_request_with_the_reason(verb: str) -> None:
+@pytest.mark.parametrize(("verb", "status"), [("filter", 200), ("prioritize", 400)])
+async def test_what_is_no_question_is_answered_with_the_reason_where_the_scheduler_reads_it(
+    verb: str, status: int
+) -> None:
     asked = Asked()
     response = await asked.response(verb, b"{}")
-    assert response.status == 400
+    assert response.status == status
     assert json.loads(response.body)["Error"].startswith("Pod: missing")
     assert asked.counters.count(REQUESTS, verb, "refused") == 1
     assert [event for _, event, _ in asked.log.lines] == ["question_refused"]

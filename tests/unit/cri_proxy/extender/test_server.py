@@ -96,7 +96,7 @@ async def test_it_says_that_it_is_well_and_what_it_has_done(server: ExtenderServ
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
-        ("POST", "/extender/filter", b"{}", 400),
+        ("POST", "/extender/prioritize", b"{}", 400),
         ("POST", "/extender/prioritize", b"[" * 100_000, 400),
         ("GET", "/extender/filter", b"", 405),
         ("POST", "/extender/bind", b"{}", 405),
