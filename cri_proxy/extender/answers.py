@@ -172,7 +172,11 @@ class Extender:
         for row in rows:
             if row.state == "malformed" and self._told.get(row.name) != row.problem:
                 self._told[row.name] = row.problem
-                self._log.warning(events.LINKS_UNREADABLE, node=row.name, reason=admit(row.problem, _PROBLEM_BYTES))
+                self._log.warning(
+                    events.LINKS_UNREADABLE,
+                    node=admit(row.name, _PROBLEM_BYTES),
+                    reason=admit(row.problem, _PROBLEM_BYTES),
+                )
         while len(self._told) > _MAX_REMEMBERED:
             self._told.pop(next(iter(self._told)))
         best = max(range(len(rows)), key=lambda i: points[i], default=None)
@@ -183,7 +187,7 @@ class Extender:
             gpus=str(question.demand),
             nodes=len(rows),
             scored=sum(row.exact is not None for row in rows),
-            best=None if best is None or exact is None else rows[best].name,
+            best=None if best is None or exact is None else admit(rows[best].name, _PROBLEM_BYTES),
             exact=None if exact is None else float(exact),
         )
 

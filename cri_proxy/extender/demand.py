@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cri_proxy.foreign_text import admit
 from sysfs.quantity import QuantityError, parse_bytes
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 _MAX_CONTAINERS: Final = 1000
+_SHOWN_BYTES: Final = 300
 
 
 @dataclass(eq=False)
@@ -43,7 +45,9 @@ class GpuDemand:
         return any(count > 1 for _, count in self.together)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {count}" for name, count in self.together) or f"init containers: {self.most}"
+        """Return it in a few words: it stands in the log, and in the answer for each node."""
+        words = ", ".join(f"{name}: {count}" for name, count in self.together) or f"init containers: {self.most}"
+        return admit(words, _SHOWN_BYTES)
 
 
 def demand_of(spec: Mapping[str, object]) -> GpuDemand:

@@ -11,12 +11,15 @@ from math import isfinite
 from typing import Final
 
 from cri_proxy.extender.demand import GPU_RESOURCE, GpuDemand, QuestionError, count_at, demand_of, items_at, mapping_at
+from cri_proxy.foreign_text import admit
 from policies.links.annotation import ANNOTATION, joined_labels
 
 MAX_NODES: Final = 20_000
 # An empty array takes 20 times its text in memory; what Kubernetes sends has an object or array for some 40 bytes.
 _BYTES_A_BRACKET: Final = 8
 _FREE_BRACKETS: Final = 1000
+# A namespace has 63 characters at most, a name 253.
+_MAX_POD_NAME: Final = 320
 _FORM: Final = "expected ExtenderArgs, as kube-scheduler sends them"
 
 
@@ -58,8 +61,7 @@ def read_question(body: bytes) -> Question:
     if not fields.get("pod"):
         raise QuestionError("Pod", f"missing; {_FORM}")
     pod = mapping_at(fields["pod"], "Pod")
-    metadata = mapping_at(pod.get("metadata"), "Pod.metadata")
-    name = f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or metadata.get('generateName') or ''}"
+    name = _pod_name(mapping_at(pod.get("metadata"), "Pod.metadata"))
     demand = demand_of(mapping_at(pod.get("spec"), "Pod.spec"))
     if fields.get("nodenames") is not None:
         names = _bounded(items_at(fields["nodenames"], "NodeNames"), "NodeNames")
@@ -95,6 +97,13 @@ def error_answer(error: QuestionError) -> bytes:
 def priority_answer(rows: Sequence[Mapping[str, object]]) -> bytes:
     """Return a HostPriorityList. Rows may have more keys than ``Host`` and ``Score``: Go passes over unknown ones."""
     return _written(rows)
+
+
+def _pod_name(metadata: Mapping[str, object]) -> str:
+    """Return namespace and name, for the log."""
+    words = {key: word for key in ("namespace", "name", "generateName") if isinstance(word := metadata.get(key), str)}
+    name = f"{words.get('namespace') or 'default'}/{words.get('name') or words.get('generateName') or ''}"
+    return admit(name, _MAX_POD_NAME)
 
 
 def _candidate(value: object, where: str) -> Candidate:

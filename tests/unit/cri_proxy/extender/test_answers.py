@@ -207,6 +207,18 @@ async def test_a_pod_without_gpus_is_no_line_of_the_log() -> None:
     assert asked.counters.count(REQUESTS, "prioritize", "skipped") == 1
 
 
+async def test_long_and_unprintable_names_are_cut_and_cleaned_wherever_they_are_told() -> None:
+    asked, a_pod = Asked(), pod(9)
+    a_pod["metadata"]["name"] = "\x1b[2J" + "n" * 5000
+    a_pod["spec"]["containers"][0]["name"] = "c" * 5000
+    question = arguments(a_pod, [node("a" * 5000, KEP)])
+    reasons = await asked.failed(question)
+    await asked.prioritized(question)
+    assert max(len(reason) for reason in reasons.values()) < 500
+    assert max(len(str(fields)) for _, _, fields in asked.log.lines) < 1500
+    assert "\x1b" not in str([fields["pod"] for _, _, fields in asked.log.lines])
+
+
 async def test_no_nodes_are_no_answer_and_no_fault() -> None:
     assert await Asked().scores(arguments(pod(2), [])) == {}
     assert await Asked().failed(named_arguments(pod(2), [])) == {}
