@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -63,8 +63,11 @@ class Connection:
         self._head = event
         return read_head(event)
 
-    async def read_body(self, most_bytes: int) -> bytes:
-        """Return the body of the request whose head was read. Raises BadRequest, also if it is larger than that."""
+    async def read_body(self, most_bytes: int, received: Callable[[int], object] = int) -> bytes:
+        """Return the body of the request whose head was read. Raises BadRequest, also if it is larger than that.
+
+        ``received`` is called with the number of bytes whenever some have come.
+        """
         problem = f"a body of more than {most_bytes} bytes" if most_bytes else "this request takes no body"
         too_large = BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
         fields = dict(self._head.headers) if self._head else {}
@@ -76,6 +79,7 @@ class Connection:
                 body += event.data
                 if len(body) > most_bytes:
                     raise too_large
+                received(len(event.data))
         return bytes(body)
 
     async def _receive(self) -> object:

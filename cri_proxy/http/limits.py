@@ -1,8 +1,9 @@
 """Limit HTTP clients: a number of open connections, and half of the event loop's time for building answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from typing import TypeVar
 
 from cri_proxy.clock import Clock
@@ -13,28 +14,30 @@ T = TypeVar("T")
 
 
 class ConnectionLimit:
-    """Open connections, each served by a task; at the limit a new one replaces the one idle longest."""
+    """Open connections, each served by a task; at the limit a new one replaces the one idle longest.
 
-    def __init__(self, most: int) -> None:
-        """Allow ``most`` at a time."""
-        self._most = most
+    Where none is idle, it replaces the one whose client has been sending a body longest.
+    """
+
+    def __init__(self, most: int, most_body_bytes: int = 0) -> None:
+        """Allow ``most`` at a time, and so many bytes of bodies that are being received, in all."""
+        self._most, self._most_body_bytes = most, most_body_bytes
         self._tasks = Tasks()
         self._open: set[asyncio.Task[object]] = set()  # without those that were cancelled and have not ended yet
         self._idle: dict[asyncio.Task[object], None] = {}  # by age, longest first
+        self._receiving: dict[asyncio.Task[object], int] = {}  # by age, with the bytes that have come
 
     def __len__(self) -> int:
         return len(self._open)
 
     def make_room(self) -> bool:
-        """Return whether one more may come; where the limit is reached, drop the one that is idle longest."""
+        """Return whether one more may come; where the limit is reached, drop the one that keeps us waiting longest."""
         if len(self._open) < self._most:
             return True
-        longest = next(iter(self._idle), None)
+        longest = next(iter(self._idle), None) or next(iter(self._receiving), None)
         if longest is None:
             return False
-        del self._idle[longest]
-        self._open.discard(longest)
-        longest.cancel()
+        self._drop(longest)
         return True
 
     def serve(self, work: Coroutine[object, object, None]) -> None:
@@ -59,6 +62,38 @@ class ConnectionLimit:
             yield
         finally:
             self._idle.pop(task, None)
+
+    @contextmanager
+    def receiving(self) -> Iterator[Callable[[int], None]]:
+        """Mark the running task's connection as one whose client sends a body; call the result for bytes that came.
+
+        Bodies wait here for as long as their clients like. Where they are too many bytes in all, who has been sending
+        longest is dropped.
+        """
+        task = asyncio.current_task()
+        if task is None:  # nothing to cancel
+            yield lambda size_bytes: None
+            return
+        self._receiving[task] = 0
+        try:
+            yield partial(self._received, task)
+        finally:
+            self._receiving.pop(task, None)
+
+    def _received(self, task: asyncio.Task[object], size_bytes: int) -> None:
+        if task in self._receiving:
+            self._receiving[task] += size_bytes
+        while sum(self._receiving.values()) > self._most_body_bytes:
+            longest = next((other for other in self._receiving if other is not task), None)
+            if longest is None:
+                return
+            self._drop(longest)
+
+    def _drop(self, task: asyncio.Task[object]) -> None:
+        self._idle.pop(task, None)
+        self._receiving.pop(task, None)
+        self._open.discard(task)
+        task.cancel()
 
     async def finish(self, seconds: float) -> None:
         """Drop the idle connections, and wait so long for the others to end."""

@@ -36,7 +36,10 @@ _TIMES = Times()
 
 @dataclass(frozen=True, slots=True)
 class Posts:
-    """The POST handlers by path that a kind of socket offers: bodies of up to so many bytes, so many at a time."""
+    """The POST handlers by path that a kind of socket offers: bodies of up to so many bytes, so many at a time.
+
+    Beside those that are being answered, as many may be on their way.
+    """
 
     handlers: Mapping[str, PostHandler] = field(default_factory=dict)
     most_body_bytes: int = MAX_BODY_BYTES
@@ -50,7 +53,7 @@ class _Clients:
         """``posts``: what they may POST."""
         self.posts = posts
         self.bodies = asyncio.Semaphore(posts.most_at_once)
-        self.connections = ConnectionLimit(_MAX_CONNECTIONS)
+        self.connections = ConnectionLimit(_MAX_CONNECTIONS, posts.most_at_once * posts.most_body_bytes)
         self.share = FairShare(SystemClock())
         self.streams = asyncio.Semaphore(_MAX_STREAMS)
 
@@ -209,9 +212,14 @@ class AdminServer:
     ) -> Response:
         if problem := _misdirected(connection, request):
             raise BadRequest(HTTPStatus.MISDIRECTED_REQUEST, problem)
-        async with clients.bodies:
-            body = await connection.read_body(clients.posts.most_body_bytes)
+        # A client that sends slowly holds its connection, and no turn: others are answered meanwhile.
+        with clients.connections.receiving() as received:
+            body = await connection.read_body(clients.posts.most_body_bytes, received)
+            await clients.bodies.acquire()
+        try:
             return await post(replace(request, body=body))
+        finally:
+            clients.bodies.release()
 
     async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response | EventStream:
         async with clients.share.turn():

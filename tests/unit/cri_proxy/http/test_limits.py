@@ -1,7 +1,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
 import pytest
 
@@ -17,22 +17,21 @@ class Talks:
         self.limit = ConnectionLimit(most)
         self.ended: list[str] = []
 
-    async def come(self, name: str, *, idle: bool = True) -> bool:
-        """Whether one more was let in, and has begun to be idle or busy."""
+    async def come(self, name: str, *, idle: bool = True, sends: bool = False) -> bool:
+        """Whether one more was let in, and has begun to be idle, to send a body, or to be busy."""
         if not self.limit.make_room():
             return False
         begun = asyncio.Event()
-        self.limit.serve(self._talk(name, begun, idle=idle))
+        mark = self.limit.receiving() if sends else self.limit.idle() if idle else nullcontext()
+        self.limit.serve(self._talk(name, begun, mark))
         await begun.wait()
         return True
 
-    async def _talk(self, name: str, begun: asyncio.Event, *, idle: bool) -> None:
+    async def _talk(self, name: str, begun: asyncio.Event, mark: AbstractContextManager[object]) -> None:
         try:
             begun.set()
-            if idle:
-                with self.limit.idle():
-                    await asyncio.Event().wait()
-            await asyncio.Event().wait()
+            with mark:
+                await asyncio.Event().wait()
         finally:
             self.ended.append(name)
 
@@ -52,6 +51,17 @@ async def test_who_has_been_idle_longest_gives_way() -> None:
             assert await talks.come(name, idle=name != "busy")
         assert await talks.come("d")
         assert talks.ended == ["a"]
+
+
+async def test_where_none_is_idle_who_has_been_sending_longest_gives_way() -> None:
+    async with talking(most=4) as talks:
+        assert await talks.come("busy", idle=False)
+        assert await talks.come("a", sends=True)
+        assert await talks.come("b")
+        assert await talks.come("c", sends=True)
+        assert await talks.come("d", idle=False)
+        assert await talks.come("e", idle=False)
+        assert talks.ended == ["b", "a"]
 
 
 async def test_at_the_end_the_idle_go_and_the_others_have_their_time() -> None:

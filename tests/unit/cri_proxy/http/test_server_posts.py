@@ -95,3 +95,29 @@ async def test_as_many_are_answered_at_once_as_may_be_and_the_others_after_them(
         echo.may_answer.set()
         assert [answer.startswith(b"HTTP/1.1 200") for answer in await asked] == [True] * 5
         assert echo.most_seen == 2
+
+
+async def begun(address: tuple[str, int], body: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A request of 100 bytes of which these have been sent."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(HEAD % 100 + body)
+    await writer.drain()
+    return reader, writer
+
+
+async def test_clients_that_send_slowly_keep_nobody_from_an_answer(echo: Echo) -> None:
+    async with offering(echo, most_at_once=2) as address:
+        slow = [await begun(address, b"x") for _ in range(3)]
+        assert (await exchanged(address, HEAD % 5 + b"hello")).endswith(b"hello")
+        for reader, writer in slow:
+            writer.write(b"x" * 99)
+            assert (await reader.read()).endswith(b"x" * 100)
+            writer.close()
+
+
+async def test_of_bodies_that_are_too_large_together_the_one_that_takes_longest_is_dropped(echo: Echo) -> None:
+    async with offering(echo, most_at_once=1) as address:
+        reader, writer = await begun(address, b"x" * 60)
+        assert (await exchanged(address, HEAD % 60 + b"y" * 60)).endswith(b"y" * 60)
+        assert await reader.read() == b""
+        writer.close()
