@@ -24,6 +24,8 @@ MAX_CPU_SHARED: Final = 64
 
 _KNOWN: Final = frozenset(key for row in TABLE for key in row.keys)
 _PARSED: Final = _KNOWN | OF_PEERS
+_NAMES_OF_KOORDINATOR: Final = {full_key.rpartition("/")[2]: full_key for full_key in OF_KOORDINATOR}
+_KOORDINATORS: Final = re.compile(r"^(?:[^/\n]*\.)?koordinator\.sh/([^/\n]{1,64})$", re.MULTILINE)
 _NO_TEXTS: Final[Mapping[str, ReadText]] = MappingProxyType({})
 _NONE_COUNTS: Final = "none of them counts"
 _MAX_UNKNOWN, _LONGEST_KEY = 16, 64  # bounds for unknown keys that are compared with the table, which is slow
@@ -34,7 +36,8 @@ _NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from to
 class PodAnnotations:
     """The texts by full key, sorted; without those of other domains, but for the keys of ``OF_OTHERS`` with '' as text.
 
-    Those of ``OF_KOORDINATOR`` are there too: their text is, where a container of the pod asks for device resources.
+    Those of ``OF_KOORDINATOR`` are there too: their text is, where a container of the pod asks for device resources. So
+    are then keys that are nearly one of these.
 
     ``problems`` are misspelt keys. Where the annotations are beyond a bound together, that is the one problem, and
     there are no texts.
@@ -58,6 +61,7 @@ def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, 
     keys |= {key for key in KEYS if key in annotations}
     if any(key_in(full_key, domains) in DEVICE_RESOURCES.keys for full_key in keys):
         keys |= {key for key in OF_KOORDINATOR if key in annotations}
+        keys |= {found[0] for found in islice(_KOORDINATORS.finditer(all_keys), _MAX_UNKNOWN) if _near(found[1])}
     chosen = {full_key: annotations[full_key] for full_key in sorted(keys)}
     # Characters first: to encode what is far too long would take longer than anything else here.
     size = sum(len(full_key) + len(text) for full_key, text in chosen.items())
@@ -112,12 +116,20 @@ def parse_pod(chosen: Mapping[str, str] | AnnotationProblem, domains: Sequence[s
 
 
 def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
-    """Yield a problem for each key in our domains that is nearly one of the table."""
+    """Yield a problem for each key in our domains that is nearly one of the table, or that is nearly Koordinator's."""
     unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)) not in _PARSED)
     asked = ((key, full_key) for key, full_key in unknown if 0 < len(key) <= _LONGEST_KEY)
-    for key, full_key in islice(asked, _MAX_UNKNOWN):
-        from difflib import get_close_matches  # loaded only where a key is unknown
-
-        near = get_close_matches(key, _KNOWN, n=1, cutoff=_NEAR)
+    koordinators = ((full_key, full_key) for full_key in annotations if _KOORDINATORS.fullmatch(full_key))
+    misspelt = (pair for pair in koordinators if pair[0] not in OF_KOORDINATOR and pair[0] not in OF_OTHERS)
+    for key, full_key in (*islice(asked, _MAX_UNKNOWN), *misspelt):
+        near = _near(key.rpartition("/")[2], *_KNOWN)
         if near:
-            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near[0]}?")
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near}?")
+
+
+def _near(key: str, *known: str) -> str:
+    """Return which of these keys, or of Koordinator's full ones, a key is nearly; '' if none."""
+    from difflib import get_close_matches  # loaded only where a key is unknown
+
+    near = get_close_matches(key, (*known, *_NAMES_OF_KOORDINATOR), n=1, cutoff=_NEAR)
+    return _NAMES_OF_KOORDINATOR.get(near[0], near[0]) if near else ""

@@ -50,6 +50,29 @@ def test_a_misspelt_key_is_reported_with_what_was_meant(key: str, meant: str) ->
     assert (problem.key, problem.problem.endswith(f"did you mean {meant}?")) == (key, True)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "scheduling.koordinator.sh/device-joint-alocate",
+        "koordinator.sh/device-joint-allocate",
+        f"{OURS}/device-joint-allocate",
+        f"device-joint-allocation.{NRI}/pod",
+    ],
+)
+def test_a_key_that_is_nearly_koordinators_is_reported_where_devices_are_asked_for(key: str) -> None:
+    asks = {f"{OURS}/device-resources": "nvidia.com/gpu=1"}
+    (problem,) = parse_annotations({**asks, key: "{}"}, "c0").problems
+    assert problem.key == key
+    assert problem.problem.endswith("did you mean scheduling.koordinator.sh/device-joint-allocate?")
+
+
+@pytest.mark.parametrize("name", ["device-allocated", "device-allocate-hint", "gpu-shared", "resource-spec"])
+def test_other_keys_of_koordinators_are_no_misspellings(name: str) -> None:
+    asks = {f"{OURS}/device-resources": "nvidia.com/gpu=1"}
+    assert parse_annotations({**asks, f"scheduling.koordinator.sh/{name}": "{}"}, "c0").problems == ()
+    assert parse_annotations({"scheduling.koordinator.sh/device-joint-alocate": "{}"}, "c0").problems == ()
+
+
 @pytest.mark.parametrize("key", [f"{OURS}/grant", f"{NRI}/rdtclass", f"irq-affinity.{NRI}/pod", "a.b/c"])
 def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
     assert parse_annotations({key: "true"}, "c0").problems == ()
