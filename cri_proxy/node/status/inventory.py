@@ -10,8 +10,12 @@ from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.usage import taken
+from sysfs.cpuset import NodeSet
+from sysfs.model import Machine
 
 LEFT_ALONE: Final = "a container that is left alone"
+
+_NAMES_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,20 @@ def inventory_views(inventory: DeviceInventory, allocations: Allocations) -> tup
         held.setdefault(device.key, []).append((LEFT_ALONE, device))
     known = {device.key: device for device in inventory.devices}
     return tuple(_view(key, known.get(key), held.get(key, ())) for key in sorted({*known, *held}))
+
+
+def misplaced_warning(inventory: DeviceInventory, machine: Machine) -> tuple[str, ...]:
+    """Return a warning about devices on NUMA nodes that the machine does not have, else nothing."""
+    nodes = NodeSet.of(node.id for node in machine.nodes)
+    away = [device for device in inventory.devices if device.numa is not None and device.numa not in nodes]
+    if not away:
+        return ()
+    named = ", ".join(f"{device.kind} {device.minor} (node {device.numa})" for device in away[:_NAMES_SHOWN])
+    more = f" and {len(away) - _NAMES_SHOWN} more" if len(away) > _NAMES_SHOWN else ""
+    return (
+        f"inventory: {named}{more}: this machine has the NUMA nodes {nodes}, so that the place counts as unknown; "
+        "correct numa in the inventory, or leave it out",
+    )
 
 
 def state_of(device: InventoryDeviceView) -> str:

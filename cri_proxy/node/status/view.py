@@ -29,7 +29,7 @@ from cri_proxy.node.status.explain import (
     resolved,
 )
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
-from cri_proxy.node.status.inventory import InventoryFileView, inventory_views
+from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, misplaced_warning
 from cri_proxy.node.status.model import (
     CdiView,
     ConfigurationView,
@@ -183,6 +183,7 @@ class NodeView:
         yield
         broken = violations(containers, escaped, kept_elsewhere)
         warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
+        warnings += misplaced_warning(policy.devices, policy.machine)
         shown = replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
         return replace(shown, devices=devices, inventory=inventory)
 

@@ -1,6 +1,14 @@
-from cri_proxy.node.status.inventory import LEFT_ALONE, InventoryFileView, inventory_views, state_of
+from cri_proxy.node.status.inventory import (
+    LEFT_ALONE,
+    InventoryFileView,
+    inventory_views,
+    misplaced_warning,
+    state_of,
+)
 from policies.base import Allocations, CpuKind, Grant
 from policies.device_grants import DeviceGrant
+from policies.devices.model import DeviceInventory, InventoryDevice
+from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import two_pairs
 from tests.unit.policies.build import request
 
@@ -37,3 +45,12 @@ def test_what_a_container_has_that_is_left_alone_is_held() -> None:
 def test_a_file_without_problems_is_good() -> None:
     assert InventoryFileView("", scans=True, since_seconds=0.0).is_good
     assert not InventoryFileView("/d", scans=True, since_seconds=0.0, problem="does not answer").is_good
+
+
+def test_devices_on_nodes_that_the_machine_has_not_are_named() -> None:
+    machine = describe({"packages": 2, "cores": 2})
+    assert misplaced_warning(two_pairs(), machine) == ()
+    nics = tuple(InventoryDevice("rdma", n, numa=7) for n in range(6))
+    (text,) = misplaced_warning(DeviceInventory((*two_pairs().devices, *nics, InventoryDevice("gpu", 9))), machine)
+    assert text.startswith("inventory: rdma 0 (node 7), rdma 1 (node 7), rdma 2 (node 7), rdma 3 (node 7) and 2 more: ")
+    assert "this machine has the NUMA nodes 0-1" in text

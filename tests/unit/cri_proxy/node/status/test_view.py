@@ -11,6 +11,7 @@ from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
+from policies.devices.model import DeviceInventory, InventoryDevice
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices
 from tests.fakes.grants import small_policy
@@ -341,3 +342,9 @@ async def test_the_status_shows_devices_and_who_has_them() -> None:
         (explained,) = view(site).explain("a").decisions
         assert explained.decision.granted is not None
         assert explained.decision.granted.devices == container.devices
+
+
+async def test_a_device_on_a_node_that_the_machine_has_not_is_a_warning() -> None:
+    far = DeviceInventory((InventoryDevice("gpu", 0, numa=7),))
+    async with opened(Site(policy_with_devices(devices=far))) as site:
+        assert "inventory: gpu 0 (node 7)" in view(site).status().warnings[-1]
