@@ -14,7 +14,7 @@ _FACTORS = (
     | {suffix + "i": (1024**power, 1) for power, suffix in enumerate("KMGTPE", 1)}
 )
 MAX_LENGTH = 64
-_BINARY = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
+_BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 class QuantityError(ValueError):
@@ -44,14 +44,25 @@ def parse_mcpu(text: str) -> int:
     return _parse(text, 1000, "750m or 2")
 
 
+def bytes_text(count: int) -> str:
+    """Format a number of bytes in the largest unit that shows it exactly.
+
+    >>> bytes_text(100 * 1024**2), bytes_text(1500)
+    ('100Mi', '1500')
+    """
+    for size, unit in _BINARY:
+        if count and count % size == 0:
+            return f"{count // size}{unit}"
+    return str(count)
+
+
 def page_size_text(page_bytes: int) -> str:
     """Return the size of a huge page as Kubernetes has it in the name of a resource, ``hugepages-2Mi``.
 
     >>> page_size_text(2 << 20), page_size_text(1 << 30), page_size_text(64 << 10)
     ('2Mi', '1Gi', '64Ki')
     """
-    factor, unit = next(((factor, unit) for factor, unit in _BINARY if page_bytes % factor == 0), (1, ""))
-    return f"{page_bytes // factor}{unit}"
+    return bytes_text(page_bytes)
 
 
 def _parse(text: str, per_unit: int, expected: str) -> int:

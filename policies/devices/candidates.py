@@ -8,6 +8,7 @@ from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
 from policies.devices.usage import DeviceUse, Usage
 from sysfs.cpuset import NodeSet
+from sysfs.quantity import bytes_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _lack_of_memory(demand: DeviceDemand, device: InventoryDevice, use: DeviceUs
     if memory is None:
         return f"the inventory does not say its {GPU_MEMORY}"
     if memory > WHOLE:
-        return f"its memory is smaller than the {demand.memory_bytes} bytes asked for"
+        return f"its memory is smaller than the {bytes_text(demand.memory_bytes or 0)} asked for"
     free = WHOLE - use.memory
     if memory <= free:
         return ""

@@ -12,6 +12,7 @@ from typing import Final
 from policies.devices.annotations import AllocateStrategy, DeviceAnnotations, DeviceHint
 from policies.devices.model import FPGA, GPU, GPU_MEMORY, RDMA, WHOLE, DeviceInventory, InventoryDevice
 from policies.errors import PolicyBaseError
+from sysfs.quantity import bytes_text
 
 GPU_UNITS: Final = "koordinator.sh/gpu"
 GPU_CORE: Final = "koordinator.sh/gpu-core"
@@ -209,8 +210,8 @@ def _count_of_bytes(wanted: int, gpus: Sequence[InventoryDevice]) -> int:
         if wanted % size == 0:
             return wanted // size
     raise DemandError(
-        f"{GPU_MEMORY}: {wanted} bytes are more than the {sizes[0]} of a GPU and no multiple of it; say on how many"
-        f" GPUs with {GPU_SHARED}"
+        f"{GPU_MEMORY}: {bytes_text(wanted)} are more than the {bytes_text(sizes[0])} of a GPU and no multiple of it;"
+        f" say on how many GPUs with {GPU_SHARED}"
     )
 
 

@@ -6,6 +6,7 @@ from policies.devices.annotations import RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU, WHOLE, PcieGroup
+from sysfs.quantity import bytes_text
 
 _SHOWN_GROUPS = 8
 
@@ -26,7 +27,7 @@ def shortage_text(demand: DeviceDemand, candidates: FoundDevices) -> str:
 def _amount_text(demand: DeviceDemand) -> str:
     parts = [f"{demand.units} units"] if demand.units is not None and demand.units != WHOLE else []
     if demand.kind == GPU and demand.memory_bytes is not None:
-        parts.append(f"{demand.memory_bytes} bytes of memory")
+        parts.append(f"{bytes_text(demand.memory_bytes)} of memory")
     elif demand.kind == GPU and demand.memory_units not in (None, WHOLE):
         parts.append(f"{demand.memory_units} units of memory")
     return f" with {' and '.join(parts)} each" if parts else ""

@@ -9,7 +9,7 @@ from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.cli.hint_requests.values import given
-from cri_proxy.cli.render.amounts import bytes_text, ids_text
+from cri_proxy.cli.render.amounts import ids_text
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, topology_of
@@ -18,6 +18,7 @@ from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
 from policies.hints.model import Hint, Hints, Unlisted
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
+from sysfs.quantity import bytes_text
 from sysfs.sources import load_machine
 
 HELP = "print the topology hints of a request for CPUs, memory and devices, as the kubelet's managers give them"

@@ -20,18 +20,6 @@ def cpu_text(mcpu: int) -> str:
     return f"{mcpu / 1000:.3f}".rstrip("0").rstrip(".")
 
 
-def bytes_text(count: int) -> str:
-    """Format a number of bytes in the largest unit that shows it exactly.
-
-    >>> bytes_text(100 * 1024**2), bytes_text(1500)
-    ('100Mi', '1500')
-    """
-    for size, unit in _UNITS:
-        if count and count % size == 0:
-            return f"{count // size}{unit}"
-    return str(count)
-
-
 def about_bytes_text(count: int) -> str:
     """Format a number of bytes with three digits, where the last byte does not matter.
 

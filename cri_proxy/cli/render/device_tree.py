@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from cri_proxy.cli.render.amounts import bytes_text
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
 from policies.devices.usage import DeviceUse, usage_of
 from policies.links.matrix import SELF, UNKNOWN, LinkMatrix
 from sysfs.cpuset import NodeSet
+from sysfs.quantity import bytes_text
 
 
 def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, devices_text, ids_text
+from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, devices_text, ids_text
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Expression, Request
 from policies.policy import Default
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text, page_size_text
 
 _LABEL = 15
 _VALUE = 20

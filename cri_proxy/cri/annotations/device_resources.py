@@ -11,7 +11,7 @@ from policies.device_grants import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import GPU_MEMORY
-from sysfs.quantity import parse_bytes, parse_mcpu
+from sysfs.quantity import bytes_text, parse_bytes, parse_mcpu
 
 OF_KOORDINATOR: Final = (ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC)
 """Koordinator's annotations of the pod, which say how the amounts are allocated; sorted."""
@@ -20,8 +20,8 @@ SHORT_NAMES: Final = frozenset(name.rpartition("/")[2] for name in RESOURCES)
 """Keys of a map of amounts that could be names of containers."""
 
 _EXPECTED: Final = "expected RESOURCE=AMOUNT pairs like nvidia.com/gpu=4,koordinator.sh/rdma=1, or a map of them"
-# Names this alike are typing errors.
-_SIMILAR: Final = 0.6
+# Names this alike are typing errors; amd.com/gpu is none for dcu.com/gpu.
+_SIMILAR: Final = 0.85
 
 
 def device_ask(value: object) -> DeviceAsk | None:
@@ -72,9 +72,10 @@ def ask_text(asked: DeviceAsk | None) -> str:
     """Return the amounts as one writes them.
 
     >>> ask_text(device_ask({"gpu-core": 50, "gpu-memory": "40Gi"}))
-    'koordinator.sh/gpu-core=50,koordinator.sh/gpu-memory=42949672960'
+    'koordinator.sh/gpu-core=50,koordinator.sh/gpu-memory=40Gi'
     """
-    return "" if asked is None else ",".join(f"{name}={amount}" for name, amount in asked.requests)
+    requests = asked.requests if asked is not None else ()
+    return ",".join(f"{name}={bytes_text(amount) if name == GPU_MEMORY else amount}" for name, amount in requests)
 
 
 def _amount(name: str, amount: object) -> int:

@@ -114,7 +114,10 @@ def _why(allocator: DeviceAllocator, found: FoundAllocation, earlier: Sequence[D
 
 def _refused(context: PlacementContext, allocator: DeviceAllocator, question: DeviceQuestion, problem: str) -> Rejected:
     if not allocator.inventory.devices:
-        problem += "; name an inventory in devices.inventory, or set devices.scan"
+        problem += (
+            "; name an inventory in devices.inventory, or set devices.scan;"
+            " where one is named, `cri-proxy status` says why nothing of it counts"
+        )
     kinds = [demand.kind for demand in allocator.demands(question)]
     return Rejected(reasons.refused(problem, kinds, claims_of(context.others)))
 

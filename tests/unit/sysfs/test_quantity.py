@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
+from sysfs.quantity import QuantityError, bytes_text, parse_bytes, parse_mcpu
 
 SCALES: dict[str, int | Fraction] = {
     "": 1,
@@ -69,3 +69,9 @@ def test_nothing_is_nothing_with_any_sign() -> None:
 def test_values_are_exact(number: str, scale: str) -> None:
     exact = Fraction(number) * SCALES[scale]
     assert (parse_bytes(number + scale), parse_mcpu(number + scale)) == (ceil(exact), ceil(exact * 1000))
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0"), (1 << 30, "1Gi"), (3 << 20, "3Mi"), (1000, "1000")])
+def test_bytes_are_written_in_full(count: int, text: str) -> None:
+    assert bytes_text(count) == text
+    assert parse_bytes(text) == count

@@ -52,8 +52,8 @@ def test_memory_counts_by_the_bytes_of_each_gpu() -> None:
     found, text = candidates(node, {MEMORY: 24 * GIB}, held=held)
     assert minors(found) == [0]
     assert text == (
-        f"gpu: 1 with {24 * GIB} bytes of memory each asked for, 1 can be given (1: its memory is smaller than the"
-        f" {24 * GIB} bytes asked for; 2: the inventory does not say its {MEMORY}; 3: in use: 20 of 100 units of memory"
+        "gpu: 1 with 24Gi of memory each asked for, 1 can be given (1: its memory is smaller than the"
+        f" 24Gi asked for; 2: the inventory does not say its {MEMORY}; 3: in use: 20 of 100 units of memory"
         " free)"
     )
 

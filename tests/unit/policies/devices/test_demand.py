@@ -110,7 +110,7 @@ def test_a_whole_device_is_one_of_which_nothing_is_left() -> None:
         ({SHARED: 2, RATIO: 250}, "", "koordinator.sh/gpu-memory-ratio: 250 on 2 GPUs are 125 of each, which has 100"),
         ({UNITS: 150}, "", "koordinator.sh/gpu: 150 is neither up to 100, an amount of one device, nor a multiple"),
         ({CORE: 200, RATIO: 100}, "", "koordinator.sh/gpu-core: 200 are 2 GPUs, koordinator.sh/gpu-memory-ratio:"),
-        ({MEMORY: 90 * GIB}, "", "koordinator.sh/gpu-memory: 96636764160 bytes are more than the 85899345920 of a GPU"),
+        ({MEMORY: 90 * GIB}, "", "koordinator.sh/gpu-memory: 90Gi are more than the 80Gi of a GPU"),
         ({GPUS: 2}, "ApplyForAll", "nvidia.com/gpu: 2 of every GPU (ApplyForAll); ask for 1"),
         ({UNITS: 200}, "ApplyForAll", "koordinator.sh/gpu: 200 of every device (ApplyForAll) is more than"),
         ({SHARED: 2, RATIO: 10}, "ApplyForAll", "koordinator.sh/gpu.shared: the hint asks for every GPU (ApplyForAll)"),

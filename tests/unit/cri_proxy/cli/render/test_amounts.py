@@ -1,12 +1,7 @@
 import pytest
 
-from cri_proxy.cli.render.amounts import about_bytes_text, bytes_text, cpu_text, ids_text, moment_text
+from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, ids_text, moment_text
 from sysfs.cpuset import CpuSet, NodeSet
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0"), (1 << 30, "1Gi"), (3 << 20, "3Mi"), (1000, "1000")])
-def test_bytes_are_shown_in_full(count: int, text: str) -> None:
-    assert bytes_text(count) == text
 
 
 @pytest.mark.parametrize(

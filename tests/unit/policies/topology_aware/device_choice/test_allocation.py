@@ -79,7 +79,7 @@ def test_too_many_are_refused_with_the_sentence_of_the_search_and_who_holds_them
 
 def test_where_the_node_has_no_inventory_the_options_that_give_one_are_named() -> None:
     text = refused(choosing(MACHINE, EMPTY_INVENTORY, asking("new/c", ask(gpu=1))))
-    assert text.endswith("the inventory has none; name an inventory in devices.inventory, or set devices.scan")
+    assert "the inventory has none; name an inventory in devices.inventory, or set devices.scan; where one is" in text
 
 
 def test_what_cannot_be_read_is_a_refusal() -> None:
