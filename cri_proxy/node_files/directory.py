@@ -57,6 +57,18 @@ class _Unreadable(Exception):
     """Why a file or directory is not read."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Remedies:
+    """What to do about something that is no file, and about a file that is too large."""
+
+    odd: str
+    large: str
+
+
+_OF_MANY: Final = _Remedies("remove it", "write ranges of names, or several files")
+_OF_ONE: Final = _Remedies("put a file there, or name another one", "leave out what nobody asks for")
+
+
 def read_directory(path: Path) -> FoundFiles:
     """Return the cost files that are there now, all of one generation of a ConfigMap volume. Blocks on the disk.
 
@@ -147,7 +159,7 @@ def _files(descriptor: int, path: Path) -> Iterator[TextFile]:
                 raise _Unreadable(
                     f"more than {MAX_FILES} cost files; those after it in the order of names are not read"
                 )
-            data = _content(descriptor, name, path / name)
+            data = _content(descriptor, name, path / name, _OF_MANY)
             left -= len(data)
             if left < 0:
                 raise _Unreadable(f"the cost files up to this one have more than {MAX_BYTES} bytes; write ranges")
@@ -165,7 +177,7 @@ def _one(path: Path) -> TextFile:
     except OSError as error:
         return TextFile(path.name, "", _reason(error))
     try:
-        return _decoded(path.name, _content(descriptor, path.name, path))
+        return _decoded(path.name, _content(descriptor, path.name, path, _OF_ONE))
     except (OSError, _Unreadable) as error:
         return TextFile(path.name, "", _reason(error))
     finally:
@@ -184,13 +196,13 @@ def _is_there(descriptor: int, name: str) -> bool:
     return True
 
 
-def _content(descriptor: int, name: str, path: Path) -> bytes:
+def _content(descriptor: int, name: str, path: Path, remedies: _Remedies) -> bytes:
     """Return a file's content. Raises OSError, and _Unreadable for anything but a file that only root may change."""
     file = os.open(name, _FILE, dir_fd=descriptor)
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
-            raise _Unreadable("is not a regular file: remove it")
+            raise _Unreadable(f"is not a regular file: {remedies.odd}")
         problem = shared_problem(status, path)
         if problem:
             raise _Unreadable(problem)
@@ -199,7 +211,7 @@ def _content(descriptor: int, name: str, path: Path) -> bytes:
     finally:
         os.close(file)
     if len(data) > MAX_FILE_BYTES:
-        raise _Unreadable(f"larger than {MAX_FILE_BYTES} bytes: write ranges of names, or several files")
+        raise _Unreadable(f"larger than {MAX_FILE_BYTES} bytes: {remedies.large}")
     return data
 
 
@@ -208,4 +220,4 @@ def _decoded(name: str, data: bytes) -> TextFile:
         return TextFile(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        return TextFile(name, "", f"not UTF-8: byte {data[error.start]:#04x}", line)
+        return TextFile(name, "", f"not UTF-8: byte {data[error.start]:#04x}; save it as UTF-8 text", line)

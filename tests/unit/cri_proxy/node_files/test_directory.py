@@ -5,7 +5,14 @@ import pytest
 
 from cri_proxy.config.files.inotify import ANY
 from cri_proxy.node_files import directory
-from cri_proxy.node_files.directory import FoundFiles, TextFile, directory_lookups, read_directory
+from cri_proxy.node_files.directory import (
+    MAX_FILE_BYTES,
+    FoundFiles,
+    TextFile,
+    directory_lookups,
+    read_directory,
+    read_one,
+)
 from tests.fakes.kubelet_volume import KubeletVolume
 
 
@@ -125,7 +132,16 @@ def test_a_directory_full_of_other_files_is_not_listed_whole(place: Path, monkey
 
 def test_text_that_is_not_utf_8_is_told_with_its_line(place: Path) -> None:
     (place / "a.yaml").write_bytes(b"a\nb\xff")
-    assert read_directory(place).files == (TextFile("a.yaml", "", "not UTF-8: byte 0xff", 2),)
+    assert read_directory(place).files == (TextFile("a.yaml", "", "not UTF-8: byte 0xff; save it as UTF-8 text", 2),)
+
+
+def test_where_a_file_is_named_something_else_is_not_to_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "devices.yaml").mkdir()
+    (found,) = read_one(tmp_path / "devices.yaml").files
+    assert found.problem == "is not a regular file: put a file there, or name another one"
+    (tmp_path / "large.yaml").write_text(" " * (MAX_FILE_BYTES + 1))
+    (found,) = read_one(tmp_path / "large.yaml").files
+    assert found.problem == "larger than 1048576 bytes: leave out what nobody asks for"
 
 
 def test_a_mounted_configmap_is_read_through_its_links(tmp_path: Path) -> None:
