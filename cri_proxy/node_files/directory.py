@@ -66,7 +66,7 @@ class _Remedies:
 
 
 _OF_MANY: Final = _Remedies("remove it", "write ranges of names, or several files")
-_OF_ONE: Final = _Remedies("put a file there, or name another one", "leave out what nobody asks for")
+_OF_ONE: Final = _Remedies("put a file there, or name another one", "leave out what no pod asks for")
 
 
 def read_directory(path: Path) -> FoundFiles:

@@ -141,7 +141,7 @@ def test_where_a_file_is_named_something_else_is_not_to_be_removed(tmp_path: Pat
     assert found.problem == "is not a regular file: put a file there, or name another one"
     (tmp_path / "large.yaml").write_text(" " * (MAX_FILE_BYTES + 1))
     (found,) = read_one(tmp_path / "large.yaml").files
-    assert found.problem == "larger than 1048576 bytes: leave out what nobody asks for"
+    assert found.problem == "larger than 1048576 bytes: leave out what no pod asks for"
 
 
 def test_a_mounted_configmap_is_read_through_its_links(tmp_path: Path) -> None:
