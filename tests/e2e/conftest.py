@@ -97,6 +97,7 @@ async def module_stage(containerd: PrivateContainerd, relay: str, options: tuple
 @pytest.fixture
 async def stage(module_stage: Stage) -> AsyncIterator[Stage]:
     """The stage, empty before and after each test. The daemon's log is shown with a test that fails."""
+    await module_stage.tidy()
     before = module_stage.daemon.log.stat().st_size
     yield module_stage
     await module_stage.remove_pods()

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
+from cri_proxy.testbed.child import run
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import DaemonProcess
 from cri_proxy.testbed.wait import until
@@ -24,6 +26,7 @@ SETTLE_SECONDS = 30.0
 # The rule is a second; containerd answers us a little before it answers the proxy's next attempt, and a busy machine
 # takes its time. What it is not: gRPC's own pauses, which grow to two minutes.
 RETURN_SECONDS = 20.0
+REMOVED_SECONDS = 90.0  # for a removal that is tried again; containerd's own clean-up gives up after some seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +109,57 @@ class Stage:
             return False
         return True
 
-    async def remove_pods(self) -> None:
+    async def remove_pod(self, sandbox_id: str, *, seconds: float = REMOVED_SECONDS) -> None:
+        """Remove a pod as the kubelet does, which tries again what failed. Raises TryoutError.
+
+        containerd 1.6 does not delete a container as long as it has a task of a start that was given up.
+        """
+        failures: list[str] = []
+
+        async def is_gone() -> bool:
+            try:
+                await self.kubelet.remove_pod(sandbox_id)
+            except (CallFailed, RuntimeUnavailable) as failure:
+                failures.append(str(failure))
+                return False
+            return True
+
+        try:
+            await until(f"sandbox {sandbox_id} is removed", is_gone, seconds=seconds)
+        except TryoutError as error:
+            error.problem += f" ({failures[-1]})"
+            raise
+
+    async def remove_pods(self, *, seconds: float = REMOVED_SECONDS) -> None:
+        """Remove every pod. Where one cannot be, the next test finds none of it all the same. Raises TryoutError."""
+        stuck: list[TryoutError] = []
         for sandbox_id in await self.kubelet.sandboxes():
-            await self.kubelet.remove_pod(sandbox_id)
+            try:
+                await self.remove_pod(sandbox_id, seconds=seconds)
+            except TryoutError as error:
+                stuck.append(error)
+                await self._remove_past_cri(sandbox_id)
+        if stuck:
+            raise stuck[0]
+
+    async def _remove_past_cri(self, sandbox_id: str) -> None:
+        """Take the tasks of a pod from containerd, then the pod."""
+        request = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox_id))
+        reply = await self.direct.call("ListContainers", request, pb.ListContainersResponse)
+        for container in reply.containers:
+            with suppress(TryoutError):  # it has none
+                self.ctr("tasks", "delete", "--force", container.id)
+        await self.kubelet.remove_pod(sandbox_id)
+
+    def ctr(self, *words: str) -> None:
+        """Do something to containerd that CRI knows nothing of. Raises TryoutError."""
+        run(("ctr", "-a", str(self.containerd.socket), "-n", "k8s.io", *words), seconds=REMOVED_SECONDS)
+
+    async def tidy(self) -> None:
+        """Make it as a test expects it, whatever became of the one before."""
+        if self.daemon.pid == 0 or self.daemon.exit_status is not None:
+            await self.daemon.restart()
+        await self.remove_pods()
 
     async def close(self) -> None:
         await self.to_proxy.close()

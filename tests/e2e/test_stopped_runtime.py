@@ -155,7 +155,7 @@ async def goes_on(stage: Stage, around: Bystanders, two: TwoCpus, pod: RunningPo
     victim = found.pop(pod.container_id("c0"))
     assert victim == CpuSet.of((two.high,))
     assert all(cpus.isdisjoint(victim) for cpus in found.values())
-    await stage.kubelet.remove_pod(pod.sandbox_id)
+    await stage.remove_pod(pod.sandbox_id)
     assert len(await agreed(stage)) == 2
     await holds("bystanders are where they were", lambda: around.now() == around.before, seconds=SETTLED_SECONDS)
 
