@@ -32,7 +32,8 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
-STARTING: Final = "is in starting state"  # containerd's word for a start that its caller has given up and that goes on
+# containerd's words for a start that was given up and goes on, or whose task is still there
+STARTING: Final = ("is in starting state", "cannot delete running task")
 EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
 
@@ -372,8 +373,7 @@ class _Excuse:
     """Swallow a failed call that a restart of the runtime or a start under way explains; others are problems."""
 
     def __init__(self, acts: Acts, what: str) -> None:
-        self._acts = acts
-        self._what = what
+        self._acts, self._what = acts, what
         self._was_excused = acts.is_excused
         self._restarts = acts.restarts
 
@@ -385,7 +385,7 @@ class _Excuse:
         acts = self._acts
         if self._was_excused or acts.is_excused or acts.restarts > self._restarts:
             acts.tally.acts["failed while the runtime was away"] += 1
-        elif STARTING in str(error):
+        elif any(words in str(error) for words in STARTING):
             acts.tally.acts["removed while it started"] += 1
         else:
             acts.tally.problems.append(f"{self._what}: {error}")

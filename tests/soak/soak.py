@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -14,7 +14,7 @@ from typing import Final
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
@@ -194,6 +194,15 @@ async def least(place: Ground) -> Mapping[str, float]:
     return {name: min(reading[name] for reading in readings) for name in readings[0]}
 
 
+async def not_removed(direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
+    """Remove what a call made that nobody waited for; give what cannot be removed yet, which a kubelet tries again."""
+    for sandbox_id in set(await direct.sandboxes()) - wanted:
+        try:
+            await direct.remove_pod(sandbox_id)
+        except CallFailed as failure:
+            yield str(failure)
+
+
 async def comes_to_rest(place: Ground, acts: Acts, tally: Tally, *, seconds: float) -> bool:
     """Wait until nothing is under way and everything is as it must be; else note what is not."""
     pods = [slot.pod for slot in acts.slots if slot.pod is not None]
@@ -205,9 +214,8 @@ async def comes_to_rest(place: Ground, acts: Acts, tally: Tally, *, seconds: flo
     async def is_at_rest() -> bool:
         nonlocal found
         await acts.greet()
-        for sandbox_id in set(await direct.sandboxes()) - {pod.sandbox_id for pod in pods}:
-            await direct.remove_pod(sandbox_id)  # what a call made that nobody waited for
-        found = tuple(problems(await place.daemon.admin.status(), await place.enforced(), wanted))
+        found = tuple([text async for text in not_removed(direct, {pod.sandbox_id for pod in pods})])
+        found = found or tuple(problems(await place.daemon.admin.status(), await place.enforced(), wanted))
         found = found or await claims(place)
         return not found
 
