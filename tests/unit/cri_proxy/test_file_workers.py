@@ -6,10 +6,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.file_workers import IDLE_SECONDS, PLAIN_THREADS, FilesFailed, FileWorkers
+from tests.fakes.loops import SkippingLoop, skip
 from tests.fakes.waiting import holds
 
 MOST = 3
-LONG_SECONDS, SHORT_SECONDS = 60.0, 0.05
+LONG_SECONDS = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"loop_factory": SkippingLoop}
 
 
 class Disk:
@@ -37,8 +43,12 @@ async def workers() -> AsyncIterator[tuple[FileWorkers, Disk]]:
 
 
 async def failure(files: FileWorkers, subject: str, disk: Disk) -> str:
+    """Why a call about this failed, whose time has passed once it was made."""
+    call = asyncio.get_running_loop().create_task(files.run(subject, disk.hang, subject, within_seconds=LONG_SECONDS))
+    await holds("it is asked", lambda: call.done() or subject in disk.asked, seconds=LONG_SECONDS)
+    skip(LONG_SECONDS)
     with pytest.raises(FilesFailed) as found:
-        await files.run(subject, disk.hang, subject, within_seconds=SHORT_SECONDS)
+        await call
     return found.value.problem
 
 
