@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import grpc
 
@@ -25,6 +25,10 @@ OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 60_000),
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+
+Start: TypeAlias = Callable[..., AbstractContextManager["subprocess.Popen[bytes]"]]
+"""Start a process with these options; it is told to end at the end of the block."""
 
 
 class EventedPleg:
@@ -66,7 +70,7 @@ class EventedPleg:
 
 
 @contextlib.contextmanager
-def socket_unit(place: Place) -> Iterator[Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]]:
+def socket_unit(place: Place) -> Iterator[Start]:
     """Listen as systemd does for cri-proxy.socket; give what starts a process with the socket as its number 3."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place.directory / "cri-proxy.sock"))

@@ -14,10 +14,12 @@ import pytest
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.waiting import holds
-from tests.restart.evented_pleg import TRIES, EventedPleg, connected, cpu_ticks, socket_unit
+from tests.restart.evented_pleg import TRIES, EventedPleg, Start, connected, cpu_ticks, socket_unit
 from tests.restart.place import SECONDS, Place
 
 pytestmark = pytest.mark.timeout(300)
+
+STARTS, MOST = 3, 0.75
 
 
 async def follows(place: Place) -> None:
@@ -91,12 +93,27 @@ async def test_a_restart_of_the_unit_alone_makes_it_give_up(place: Place) -> Non
 
 
 async def test_who_waits_at_the_socket_unit_is_served_before_the_daemon_has_loaded_what_decides(place: Place) -> None:
-    """Half a start or less, counted in CPU time: a kubelet waits 5 s for an answer, then all its tries fail at once."""
+    """Half a start or less, counted in CPU time: a kubelet waits 5 s for an answer, then all its tries fail at once.
+
+    The least of some starts: on a busy machine we may look late, when the daemon has gone on meanwhile.
+    """
     await place.daemon.stop()
-    with socket_unit(place) as start, connected(str(place.directory / "cri-proxy.sock")) as client:
+    shares: list[float] = []
+    with socket_unit(place) as start:
+        while len(shares) < STARTS and min(shares, default=1.0) >= MOST:
+            shares.append(await share_until_served(place, start))
+    assert min(shares) < MOST, shares
+
+
+async def share_until_served(place: Place, start: Start) -> float:
+    """Which part of the CPU time of a start was spent when the first byte came to a client that had waited."""
+    with connected(str(place.directory / "cri-proxy.sock")) as client, start() as process:
         client.settimeout(SECONDS)
-        with start() as process:
-            assert await asyncio.to_thread(client.recv, 1)
-            served = cpu_ticks(process.pid)
-            await place.decides(process.pid)
-            assert served < 0.75 * cpu_ticks(process.pid)
+
+        def served() -> int:
+            assert client.recv(1)
+            return cpu_ticks(process.pid)
+
+        ticks = await asyncio.to_thread(served)
+        await place.decides(process.pid)
+        return ticks / cpu_ticks(process.pid)
