@@ -17,6 +17,7 @@ from policies.devices.joint import (
     JointChoice,
     JointPart,
     JointSearch,
+    sets_by_device,
     sets_by_group,
     sets_by_node,
 )
@@ -255,7 +256,8 @@ class DeviceAttempt:
         candidates: tuple[DeviceCandidate, ...] = found.candidates
         match demand.hint.scope:
             case RequiredScope.DEVICE:
-                parts = [found] if demand.count == 1 else []
+                # Other types than the first may join in a larger number than is asked for (policies.devices.joint).
+                parts = list(sets_by_device(candidates)) if demand.count == 1 else []
             case RequiredScope.PCIE:
                 parts = list(sets_by_group(candidates))
             case RequiredScope.NUMA_NODE:

@@ -180,11 +180,16 @@ def sets_by_group(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSe
         yield CandidateSet(tuple(members))
 
 
+def sets_by_device(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSet]:
+    """Yield the first candidate of each PCIe group: others there are as good."""
+    for first, *_ in _by_group(candidates).values():
+        yield CandidateSet((first,))
+
+
 def sets_by_node(candidates: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> Iterator[CandidateSet]:
-    """Yield the candidates of each NUMA node; one whose node is not known is on none."""
+    """Yield the candidates of each NUMA node; those of a PCIe whose node is not known are on one of their own."""
+    nodes = _node_numbers(groups)
     found: dict[int, list[DeviceCandidate]] = {}
     for candidate in candidates:
-        numa = groups[candidate.group].numa
-        if numa is not None:
-            found.setdefault(numa, []).append(candidate)
+        found.setdefault(nodes[candidate.group], []).append(candidate)
     yield from (CandidateSet(tuple(members)) for members in found.values())

@@ -48,7 +48,7 @@ def scope_refusal(demand: DeviceDemand, usable: Sequence[DeviceCandidate], group
 
 
 def _node_text(group: PcieGroup) -> str:
-    return "an unknown NUMA node" if group.numa is None else f"NUMA node {group.numa}"
+    return f"the unknown NUMA node of {group}" if group.numa is None else f"NUMA node {group.numa}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:

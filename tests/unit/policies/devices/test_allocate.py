@@ -102,7 +102,7 @@ def test_a_required_scope_is_kept_or_refused() -> None:
     three = question({GPUS: 3}, hints={"gpu": {"requiredTopologyScope": "NUMANode"}})
     assert refused(node, three, held) == (
         "gpu: 3 asked for with requiredTopologyScope NUMANode; those that can be given: 1 on NUMA node 0, 2 on NUMA"
-        " node 1, 1 on an unknown NUMA node"
+        " node 1, 1 on the unknown NUMA node of the unknown PCIe of gpu 4"
     )
     device = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "Device"}})
     assert refused(node, device).endswith("requiredTopologyScope Device, which is one device; ask for one")

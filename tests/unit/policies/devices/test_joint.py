@@ -117,6 +117,28 @@ def test_all_nics_may_be_asked_for_beside_gpus() -> None:
     assert minors(same, "gpu") == [0, 1, 2, 3]
 
 
+def test_one_device_stays_one_where_the_gpus_are_on_several_pcie() -> None:
+    """Whatever joins by its PCIe, a hint for a single device of the type holds."""
+    one = {"rdma": {"requiredTopologyScope": "Device"}}
+    node = pairs(4)
+    asked = question({GPUS: 3, NICS: 100}, BOTH, hints=one)
+    assert minors(allocated(node, asked), "rdma") == [0]
+    assert minors(allocated(node, asked, [DeviceGrant("rdma", 0, 1)]), "rdma") == [1]
+    both = inventory(*node.devices, gpu(4, 1, "p3"))
+    found = allocated(both, question({GPUS: 2, NICS: 100}, BOTH, scope=SAME, hints=one))
+    assert (minors(found, "gpu"), minors(found, "rdma")) == ([3, 4], [3])
+    assert "SamePCIe" in refused(node, question({GPUS: 2, NICS: 100}, BOTH, scope=SAME, hints=one))
+
+
+def test_what_is_on_one_pcie_is_on_one_numa_node_though_it_is_not_known_which() -> None:
+    node = inventory(gpu(0, None, "p0"), gpu(1, None, "p0"), gpu(2, None, "p1"))
+    one, two, three = (question({GPUS: n}, hints={"gpu": {"requiredTopologyScope": "NUMANode"}}) for n in (1, 2, 3))
+    assert minors(allocated(node, one), "gpu") == [0]
+    assert minors(allocated(node, two, [DeviceGrant("gpu", 2, 1)]), "gpu") == [0, 1]
+    places = "2 on the unknown NUMA node of PCIe p0, 1 on the unknown NUMA node of PCIe p1"
+    assert refused(node, three).endswith(f"those that can be given: {places}")
+
+
 def test_devices_without_a_known_place_can_still_be_had() -> None:
     node = inventory(gpu(0, None), nic(0, None))
     assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH)), "rdma") == [0]
