@@ -219,6 +219,7 @@ class DeviceAttempt:
 
     def _search(self, kinds: Sequence[str], rule: PartitionRule | None) -> JointChoice | CannotAllocate:
         parts = []
+        asks_for_partition = rule.origin if rule is not None else ""
         for kind in kinds:
             demand = self._demands[kind]
             sets = self._partitions(rule) if kind == GPU and rule else [CandidateSet(self._candidates[kind].usable)]
@@ -226,7 +227,8 @@ class DeviceAttempt:
                 return CannotAllocate(partition_refusal(rule, demand.count, self._gpu_reasons()))
             scoped = [part for found in sets for part in self._scoped(demand, found)]
             if not scoped:
-                return CannotAllocate(scope_refusal(demand, self._candidates[kind].usable, self._groups))
+                usable, partition = self._candidates[kind].usable, asks_for_partition if kind == GPU else ""
+                return CannotAllocate(scope_refusal(demand, usable, self._groups, partition))
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         joint = self._annotations.joint
         is_same_pcie = joint is not None and joint.is_same_pcie and len(kinds) > 1
@@ -234,8 +236,8 @@ class DeviceAttempt:
         chosen = search.choose()
         if chosen is not None:
             return chosen
-        demands = [self._demands[kind] for kind in kinds]
-        return CannotAllocate(joint_refusal(demands, [self._candidates[kind].usable for kind in kinds], self._groups))
+        demands, found = [self._demands[kind] for kind in kinds], [self._candidates[kind] for kind in kinds]
+        return CannotAllocate(joint_refusal(demands, found, self._groups, asks_for_partition))
 
     def _partitions(self, rule: PartitionRule) -> list[CandidateSet]:
         """Return the candidates of each partition that can be given."""

@@ -33,10 +33,13 @@ def _amount_text(demand: DeviceDemand) -> str:
     return f" with {' and '.join(parts)} each" if parts else ""
 
 
-def scope_refusal(demand: DeviceDemand, usable: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> str:
-    """Return why the devices of a type cannot all be in one place."""
+def scope_refusal(
+    demand: DeviceDemand, usable: Sequence[DeviceCandidate], groups: Sequence[PcieGroup], partition: str = ""
+) -> str:
+    """Return why the devices of a type cannot all be in one place; ``partition`` as in ``joint_refusal``."""
     scope = demand.hint.scope
-    begin = f"{demand.kind}: {demand.count} asked for with requiredTopologyScope {scope}"
+    of_it = f" and a partition ({partition})" if partition else ""
+    begin = f"{demand.kind}: {demand.count} asked for with requiredTopologyScope {scope}{of_it}"
     if scope is RequiredScope.DEVICE:
         return f"{begin}, which is one device; ask for one"
     counts: dict[str, int] = {}
@@ -58,22 +61,34 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def joint_refusal(
-    demands: Sequence[DeviceDemand], usable: Sequence[Sequence[DeviceCandidate]], groups: Sequence[PcieGroup]
+    demands: Sequence[DeviceDemand], found: Sequence[FoundDevices], groups: Sequence[PcieGroup], partition: str = ""
 ) -> str:
-    """Return why types cannot be allocated together: what each PCIe that has the primary type could give."""
+    """Return why types cannot be allocated together: what each PCIe that has the primary type could give.
+
+    ``partition`` is what asks for a partition of GPUs, '' where none has to be one.
+    """
     first, *others = demands
     kinds = " and ".join(demand.kind for demand in others)
-    with_primary = sorted({candidate.group for candidate in usable[0]})
+    with_primary = sorted({candidate.group for candidate in found[0].usable})
     rows = []
     for group in with_primary[:_SHOWN_GROUPS]:
-        counts = [sum(candidate.group == group for candidate in found) for found in usable]
+        counts = [sum(candidate.group == group for candidate in each.usable) for each in found]
         parts = [f"{count or 'no'} {demand.kind}" for demand, count in zip(demands, counts, strict=True)]
         rows.append(f"{' and '.join(parts)} on {groups[group]}")
     more = len(with_primary) - _SHOWN_GROUPS
     rest = f"; and {more} more" if more > 0 else ""
     asked = ", ".join(f"{demand.count} {demand.kind}" for demand in others)
+    lacks = [f"{demand.kind} {each.shortage()}" for demand, each in zip(demands, found, strict=True) if each.reasons]
     return (
         f"device-joint-allocate with SamePCIe: no choice of {first.count} {first.kind} has {kinds} on each of its PCIe"
-        f" groups, {asked} or more in all; to be had are {'; '.join(rows)}{rest}; ask for fewer, or leave out"
-        " requiredScope"
+        f" groups, {asked} or more in all{_limits_text(demands, partition)}; to be had are {'; '.join(rows)}{rest};"
+        f" {'not to be had are ' + ', '.join(lacks) + '; ' if lacks else ''}ask for fewer, or leave out requiredScope"
     )
+
+
+def _limits_text(demands: Sequence[DeviceDemand], partition: str) -> str:
+    """Return what else bounds the choice: scopes of hints, a partition."""
+    anywhere = (RequiredScope.DEFAULT, RequiredScope.NODE)
+    limits = [f"{d.kind} with requiredTopologyScope {d.hint.scope}" for d in demands if d.hint.scope not in anywhere]
+    limits += [f"{GPU} in a partition ({partition})"] if partition else []
+    return f", {' and '.join(limits)}" if limits else ""
