@@ -241,12 +241,18 @@ class DeviceAttempt:
 
     def _partitions(self, rule: PartitionRule) -> list[CandidateSet]:
         """Return the candidates of each partition that can be given."""
-        usable = self._candidates[GPU].usable
-        idle = frozenset(c.device.minor for c in usable if self._usage.of(c.device).is_idle)
+        usable, idle = self._candidates[GPU].usable, self._idle_gpus()
+        minors = idle.intersection(candidate.device.minor for candidate in usable)
         return [
             CandidateSet(tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest)
-            for found in ranked_partitions(rule, self._demands[GPU].count, idle)
+            for found in ranked_partitions(rule, self._demands[GPU].count, minors, idle)
         ]
+
+    def _idle_gpus(self) -> frozenset[int]:
+        """Return the GPUs that are free for anybody, whatever this container may have of them."""
+        groups = [group for number, group in enumerate(self._groups) if (number, GPU) not in self._usage.exclusive]
+        gpus = (device for group in groups for device in group.devices if device.kind == GPU and device.is_healthy)
+        return frozenset(device.minor for device in gpus if self._usage.of(device).is_idle)
 
     def _gpu_reasons(self) -> Mapping[int, str]:
         """Return for each GPU why it cannot be given."""

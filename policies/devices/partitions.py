@@ -71,17 +71,20 @@ def _hopper_table() -> tuple[GpuPartition, ...]:
     )
 
 
-def ranked_partitions(rule: PartitionRule, size: int, idle: frozenset[int]) -> tuple[RankedPartition, ...]:
-    """Return the partitions of this size that can be given, the best first; ``idle`` are the minors that are free.
+def ranked_partitions(
+    rule: PartitionRule, size: int, usable: frozenset[int], idle: frozenset[int]
+) -> tuple[RankedPartition, ...]:
+    """Return the partitions of this size that can be given, the best first.
 
-    Of those with the same score, the one is best that leaves the most behind: the sum over partitions of at least this
-    size that are still idle, by their worth and score. Then those with the lowest minors.
+    ``usable`` are the minors that may be given, ``idle`` all that are free, also those that others alone may have. Of
+    partitions with the same score, the one is best that leaves the most behind: the sum over partitions of at least
+    this size that are still idle, by their worth and score. Then those with the lowest minors.
     """
     table = rule.table or ()
     found = []
     for partition in _allowed(rule, size):
         minors = frozenset(partition.minors)
-        if minors <= idle:
+        if minors <= usable:
             rest = idle - minors
             worth = sum(
                 _WORTH.get(len(other.minors), 0) * other.score

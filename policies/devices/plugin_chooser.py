@@ -80,7 +80,8 @@ class PartitionChooser:
     def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
         """Return the preferred set of this size, with all of ``included``; empty where there is none."""
         ids = {self.minors[name]: name for name in available if name in self.minors}
-        for found in ranked_partitions(self.rule, size, frozenset(ids)):
+        minors = frozenset(ids)
+        for found in ranked_partitions(self.rule, size, minors, minors):
             names = tuple(ids[minor] for minor in sorted(found.minors))
             if set(included) <= set(names):
                 return names

@@ -1,8 +1,9 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.model import DeviceInventory, GpuPartition
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 
@@ -125,3 +126,14 @@ def test_a_bandwidth_that_is_just_enough_will_do_and_all_gpus_need_no_partition(
     assert minors(allocated(node, question({GPUS: 2}, partition={"ringBusBandwidth": "400"})), "gpu") == [2, 3]
     everywhere = {"gpu": {"allocateStrategy": "ApplyForAll"}}
     assert len(allocated(node, question({GPUS: 1}, hints=everywhere, labels=HONOR)).grants) == 8
+
+
+def test_partitions_stay_free_that_this_container_may_not_have_itself() -> None:
+    """Its selector keeps it from 1 and 3: with 3 in use, GPU 2 is the one that breaks no free pair."""
+    labels = [{"model": "a"}, {"model": "b"}, {"model": "a"}, {"model": "b"}]
+    gpus = [replace(device, labels=label) for device, label in zip(EIGHT.devices, labels, strict=False)]
+    asked = question({GPUS: 1}, hints={"gpu": {"selector": {"matchLabels": {"model": "a"}}}}, labels=HOPPER | HONOR)
+    assert minors(allocated(inventory(*gpus), asked, used(3)), "gpu") == [2]
+    alone = DeviceGrant("gpu", 3, 100, exclusive=ExclusivePolicy.PCIE_LEVEL)  # also keeps others from 2
+    shared = [replace(device, pcie="p2") if device.minor in (2, 3) else device for device in EIGHT.devices]
+    assert minors(allocated(inventory(*shared), question({GPUS: 1}, labels=HOPPER | HONOR), [alone]), "gpu") == [0]
