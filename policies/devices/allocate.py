@@ -106,7 +106,7 @@ class DeviceAllocator:
         """Return the devices for a container beside what others hold. Raises DemandError.
 
         ``within`` is a mask of NUMA nodes that all devices have to be on, if theirs is known. ``own`` is what the
-        container has already.
+        container, or another one of its pod, has already: a pod is not kept from its own PCIe (PCIeLevel).
 
         >>> from policies.devices.model import InventoryDevice
         >>> gpus = DeviceInventory(tuple(InventoryDevice("gpu", minor, numa=minor) for minor in (0, 1)))
@@ -117,7 +117,7 @@ class DeviceAllocator:
         return DeviceAttempt(self, question, self.usage(held, own), within).run()
 
     def usage(self, held: Iterable[DeviceGrant], own: Iterable[DeviceGrant] = ()) -> Usage:
-        """Return what others hold, and the container itself."""
+        """Return what other pods hold, and the container's own."""
         return usage_of(held, self.inventory, self.groups, own)
 
 

@@ -108,9 +108,9 @@ def _place_reason(demand: DeviceDemand, number: int, group: PcieGroup, usage: Us
     if within is not None and group.numa is not None and not within >> group.numa & 1:
         return "on another NUMA node"
     if (number, demand.kind) in usage.exclusive:
-        return "another container has its PCIe exclusively (PCIeLevel)"
-    is_shared = demand.hint.exclusive is ExclusivePolicy.PCIE_LEVEL and (number, demand.kind) in usage.used
-    return f"other containers use {demand.kind} on its PCIe (PCIeLevel)" if is_shared else ""
+        return "another pod has its PCIe exclusively (PCIeLevel)"
+    is_shared = demand.hint.exclusive is ExclusivePolicy.PCIE_LEVEL and (number, demand.kind) in usage.by_others
+    return f"other pods use {demand.kind} on its PCIe (PCIeLevel)" if is_shared else ""
 
 
 def _lack(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse) -> str:

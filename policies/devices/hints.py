@@ -82,12 +82,15 @@ def can_meet(
     within: int | None,
     own: Sequence[DeviceGrant] = (),
 ) -> bool:
-    """Return whether devices on these nodes can meet the questions, one after the other. Raises DemandError."""
+    """Return whether devices on these nodes can meet the questions, one after the other. Raises DemandError.
+
+    They are of one pod, which is not kept from a PCIe that it has exclusively.
+    """
     for question in questions:
         found = allocator.allocate(question, held, within, own)
         if isinstance(found, CannotAllocate):
             return False
-        held, own = (*held, *own, *found.grants), ()
+        own = (*own, *found.grants)
     return True
 
 

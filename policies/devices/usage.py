@@ -62,13 +62,15 @@ def taken(grant: DeviceGrant, device: InventoryDevice) -> tuple[int, Fraction]:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The use of every device that is in use, and the types of which each PCIe group is in use, or held exclusively.
+    """The use of every device that is in use, and the types of which each PCIe group is in use.
 
+    Of these groups, ``by_others`` are those that other pods use, ``exclusive`` those that other pods hold exclusively.
     Groups go by their number among all groups of the inventory.
     """
 
     by_device: Mapping[DeviceKey, DeviceUse]
     used: frozenset[tuple[int, str]]
+    by_others: frozenset[tuple[int, str]]
     exclusive: frozenset[tuple[int, str]]
 
     def of(self, device: InventoryDevice) -> DeviceUse:
@@ -84,7 +86,7 @@ def usage_of(
 ) -> Usage:
     """Return what grants take; one of a device that the inventory no longer has takes nothing.
 
-    ``own`` are those of the container that asks: what they take is not free, and their PCIe is none that others use.
+    ``own`` are those of the pod that asks: what they take is not free, and their PCIe is none that others use.
     """
     devices = {device.key: device for device in inventory.devices}
     group_of = {device.key: number for number, group in enumerate(groups) for device in group.devices}
@@ -96,8 +98,9 @@ def usage_of(
         by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
         if grant.exclusive is ExclusivePolicy.PCIE_LEVEL:
             exclusive.add((group_of[grant.key], grant.kind))
-    used = {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
+    by_others = exclusive | {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
     for grant in own:
         if grant.key in devices:
             by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
-    return Usage(by_device, frozenset(used | exclusive), frozenset(exclusive))
+    used = by_others | {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
+    return Usage(by_device, frozenset(used), frozenset(by_others), frozenset(exclusive))

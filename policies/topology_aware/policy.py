@@ -116,7 +116,8 @@ class TopologyAware(Policy):
         """Return the context of a container that runs with these devices, but the cost files' of others."""
         others = holders(context.others)
         names = tuple(device for device in devices.names if device not in others)
-        allocated, _ = with_claims_counted(self._allocator, devices.allocated, claims_of(context.others))
+        claims, pod = claims_of(context.others), context.request.container.pod_uid
+        allocated, _ = with_claims_counted(self._allocator, devices.allocated, claims, pod)
         return replace(context, devices=HeldDevices(names, allocated))
 
     def joined(

@@ -206,7 +206,8 @@ class _Reinstatement:
         if lost:
             self._lost[grant.container] = device_reasons.taken(lost, held[lost[0]])
             grant = replace(grant, devices=tuple(device for device in grant.devices if device not in held))
-        allocated, claims = with_claims_counted(self._allocator, grant.allocated, claims_of(others))
+        pod = grant.container.pod_uid
+        allocated, claims = with_claims_counted(self._allocator, grant.allocated, claims_of(others), pod)
         if not claims:
             return grant
         twice = [was for was, now in zip(grant.allocated, allocated, strict=True) if was != now]

@@ -7,6 +7,7 @@ nothing that runs loses or gets a device, and what is released is free again.
 import json
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,11 @@ def random_ask(rng: random.Random) -> DeviceAsk:
         joint: dict[str, object] = {"deviceTypes": ["gpu", "rdma"]}
         texts[JOINT_ALLOCATE] = json.dumps(joint | ({"requiredScope": "SamePCIe"} if rng.random() < 0.3 else {}))
     return DeviceAsk(tuple(sorted(requests.items())), tuple(sorted(texts.items())))
+
+
+def devices_of_other_pods(grant: Grant, others: Iterable[Grant]) -> list[DeviceGrant]:
+    pod = grant.container.pod_uid
+    return [device for other in others if other.container.pod_uid != pod for device in other.allocated]
 
 
 class World:
@@ -140,12 +146,14 @@ class World:
         alignment, nodes = grant.request.alignment, {node.id for node in self.machine.nodes}
         for device in chosen if alignment is not None and alignment.is_strict else ():
             assert by_key[device.key].numa not in nodes - set(alignment.nodes if alignment else ()), grant
-        others = [d for other in self.held.grants if other.container != grant.container for d in other.allocated]
+        others = [other for other in self.held.grants if other.container != grant.container]
+        held = [d for other in others for d in other.allocated]
+        of_others = devices_of_other_pods(grant, others)
         for device in chosen:
-            self.check_beside(device, [*others, *(d for d in grant.allocated if d.is_given)], others)
+            self.check_beside(device, [*held, *(d for d in grant.allocated if d.is_given)], of_others)
 
     def check_beside(self, device: DeviceGrant, all_others: list[DeviceGrant], others: list[DeviceGrant]) -> None:
-        """A device that was chosen fits beside all that is held, whoever chose that."""
+        """A device that was chosen fits beside all that is held, whoever chose that; ``others`` is of other pods."""
         same = [other for other in all_others if other.key == device.key]
         assert device.amount + sum(other.amount for other in same) <= 100, device
         assert not device.vf or device.vf not in {other.vf for other in same}
@@ -224,12 +232,12 @@ class World:
         vfs = Counter(device.vf for device in chosen if device.vf)
         assert all(count == 1 for count in vfs.values()), vfs
         for grant in self.held.grants:
-            others = [
-                d for o in self.held.grants if o.container != grant.container for d in o.allocated if not d.is_given
-            ]
+            others = [other for other in self.held.grants if other.container != grant.container]
+            chosen_too = [d for other in others for d in other.allocated if not d.is_given]
+            of_pods = [d for d in devices_of_other_pods(grant, others) if not d.is_given]
             for device in grant.allocated:
                 if not device.is_given:
-                    self.check_beside(device, others, others)
+                    self.check_beside(device, chosen_too, of_pods)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -16,7 +16,8 @@ from policies.hints.model import Amount, Hint, Hints, Unlisted
 from policies.hints.node_sets import by_size, sums
 from policies.hints.search import fewest_nodes
 from policies.topology_aware.alignment.offers import MOST_LISTED, Asked, ResourceHints, device_text, free_text
-from policies.topology_aware.device_choice.allocation import held_by_others, question_of
+from policies.topology_aware.device_choice.allocation import question_of
+from policies.topology_aware.device_choice.allocation_conflict import held_by_others, held_by_pod
 from policies.topology_aware.device_choice.allocation_places import DevicePlaces, places_on
 from policies.topology_aware.device_choice.inventory import fixed_devices
 from policies.topology_aware.supply.context import PlacementContext
@@ -47,9 +48,9 @@ class _Offer:
         self, context: PlacementContext, allocator: DeviceAllocator, questions: Sequence[DeviceQuestion]
     ) -> None:
         self._allocator, self._questions = allocator, questions
-        self._held, self._given = held_by_others(context), context.request.given
+        self._held, self._own = held_by_others(context), held_by_pod(context)
         self._places: DevicePlaces = places_on(context.tree.machine, allocator)
-        usage = allocator.usage(self._held, self._given)
+        usage = allocator.usage(self._held, self._own)
         found = [DeviceAttempt(allocator, question, usage).found for question in questions]
         self.kinds = tuple(dict.fromkeys(kind for each in found for kind in each))
         self._wanted = {kind: sum(each[kind][0] for each in found if kind in each) for kind in self.kinds}
@@ -74,14 +75,14 @@ class _Offer:
 
     def hints(self) -> Hints:
         """Return the sets of nodes. Raises DemandError."""
-        if not can_meet(self._allocator, self._questions, self._held, None, self._given):
+        if not can_meet(self._allocator, self._questions, self._held, None, self._own):
             return ()
         if not any(any(self._on_nodes(kind)[0]) for kind in self.kinds):
             return None
         if len(self._places.nodes) > MOST_LISTED:
             return self._unlisted()
         allocator, masks = self._allocator, sums(1 << node.id for node in self._places.nodes)
-        can_serve = serving_sets(allocator, self._questions, self._held, self._places.masks, self._given)
+        can_serve = serving_sets(allocator, self._questions, self._held, self._places.masks, self._own)
         serving = [index for index in by_size(len(self._places.nodes)) if can_serve[index]]
         size = min((index.bit_count() for index in serving), default=0)
         return tuple(Hint(masks[index], index.bit_count() == size) for index in serving)
@@ -99,7 +100,7 @@ class _Offer:
 
     def _serves(self, nodes: int) -> bool:
         within = self._places.within(nodes)
-        return can_meet(self._allocator, self._questions, self._held, within, self._given)
+        return can_meet(self._allocator, self._questions, self._held, within, self._own)
 
     def _amount(self, on: Sequence[int], wanted: int) -> Amount:
         by_id = {node.id: count for node, count in zip(self._places.nodes, on, strict=True)}

@@ -15,7 +15,7 @@ from policies.devices.annotations import read_annotations
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
 from policies.topology_aware.device_choice import allocation_reasons as reasons
-from policies.topology_aware.device_choice.allocation_conflict import claims_of, rivals
+from policies.topology_aware.device_choice.allocation_conflict import claims_of, held_by_others, held_by_pod, rivals
 from policies.topology_aware.device_choice.allocation_places import places_on
 from policies.topology_aware.device_choice.allocation_search import AllocationSearch, FoundAllocation
 from policies.topology_aware.device_choice.inventory import fixed_devices
@@ -37,11 +37,6 @@ def question_of(asked: DeviceAsk) -> DeviceQuestion:
     return DeviceQuestion(dict(asked.requests), read_annotations(dict(asked.annotations)))
 
 
-def held_by_others(context: PlacementContext) -> tuple[DeviceGrant, ...]:
-    """Return what other containers hold of the inventory's devices, with a grant or without."""
-    return (*(held for grant in context.others for held in grant.allocated), *context.in_use)
-
-
 def earlier_allocated(context: PlacementContext) -> tuple[DeviceGrant, ...]:
     """Return what an earlier attempt of the container held."""
     if context.own is not None:
@@ -57,7 +52,7 @@ def allocation_refused(context: PlacementContext) -> Rejected | None:
         return None
     try:
         question = question_of(asked)
-        found = allocator.allocate(question, held_by_others(context), own=context.request.given)
+        found = allocator.allocate(question, held_by_others(context), own=held_by_pod(context))
     except (AnnotationError, DemandError) as error:
         return Rejected(reasons.refused(str(error)))
     return _refused(context, allocator, question, found.problem) if isinstance(found, CannotAllocate) else None
@@ -87,7 +82,7 @@ def allocate(context: PlacementContext) -> Allocation | Rejected:
 
 def _chosen(context: PlacementContext, allocator: DeviceAllocator, question: DeviceQuestion) -> Allocation | Rejected:
     """Return the devices on the container's nodes, else where its topology policy allows it anywhere. May raise."""
-    search = AllocationSearch(context, allocator, question, held_by_others(context))
+    search = AllocationSearch(context, allocator, question, held_by_others(context), held_by_pod(context))
     earlier = tuple(grant for grant in earlier_allocated(context) if not grant.is_given)
     alignment = context.request.alignment
     found = search.find(alignment.nodes.mask if alignment is not None else None, earlier)
@@ -134,8 +129,8 @@ def _settled(context: PlacementContext, chosen: tuple[DeviceGrant, ...], why: tu
 def _overlaps(context: PlacementContext, given: Sequence[DeviceGrant]) -> list[Reason]:
     if context.allocator is None:
         return []
-    claims = claims_of(context.others)
-    found = [(device, tuple(rivals(context.allocator, device, claims))) for device in given]
+    claims, pod = claims_of(context.others), context.request.container.pod_uid
+    found = [(device, tuple(rivals(context.allocator, device, claims, pod))) for device in given]
     return [reasons.overlap(device, others) for device, others in found if others]
 
 

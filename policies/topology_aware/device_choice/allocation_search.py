@@ -39,12 +39,13 @@ class FoundAllocation:
 
 @dataclass(frozen=True)
 class AllocationSearch:
-    """The search for one container beside what others hold, and beside what it was given itself."""
+    """The search for one container beside what other pods hold, and its own, of which it was given some itself."""
 
     context: PlacementContext
     allocator: DeviceAllocator
     question: DeviceQuestion
     held: tuple[DeviceGrant, ...]
+    own: tuple[DeviceGrant, ...] = ()
 
     @cached_property
     def places(self) -> DevicePlaces:
@@ -54,7 +55,7 @@ class AllocationSearch:
     @cached_property
     def usage(self) -> Usage:
         """What is taken of them."""
-        return self.allocator.usage(self.held, self.context.request.given)
+        return self.allocator.usage(self.held, self.own)
 
     @cached_property
     def room(self) -> NodeRoom:

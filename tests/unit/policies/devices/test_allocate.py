@@ -66,7 +66,7 @@ def test_an_exclusive_pcie_keeps_later_containers_away() -> None:
     second = allocated(node, question({NICS: 1}), first.grants)
     assert minors(second, "rdma") == [2]
     assert refused(node, question({NICS: 200}), first.grants).endswith(
-        "1 can be given (0-1: another container has its PCIe exclusively (PCIeLevel))"
+        "1 can be given (0-1: another pod has its PCIe exclusively (PCIeLevel))"
     )
     assert minors(allocated(node, question({GPUS: 1}), first.grants), "gpu") == [0]
 
@@ -76,7 +76,7 @@ def test_an_exclusive_pcie_is_one_that_no_one_uses_yet() -> None:
     held = [DeviceGrant("rdma", 1, 1)]
     assert minors(allocated(node, question({NICS: 1}, hints=EXCLUSIVE), held), "rdma") == [2]
     assert refused(node, question({NICS: 200}, hints=EXCLUSIVE), held).endswith(
-        "1 can be given (0-1: other containers use rdma on its PCIe (PCIeLevel))"
+        "1 can be given (0-1: other pods use rdma on its PCIe (PCIeLevel))"
     )
 
 

@@ -73,6 +73,13 @@ def test_questions_are_met_one_after_the_other() -> None:
     assert serving_sets(allocator, (half, half), (), [0b01, 0b10]) == [False, False, False, True]
 
 
+def test_questions_of_one_pod_share_a_pcie_that_it_has_exclusively() -> None:
+    allocator = DeviceAllocator(inventory(gpu(0, 0, "p0"), gpu(1, 0, "p0")))
+    alone = question({GPUS: 1}, hints={"gpu": {"exclusivePolicy": "PCIeLevel"}})
+    assert can_meet(allocator, (alone, alone), (), None)
+    assert not can_meet(allocator, (alone,), [DeviceGrant("gpu", 0, 100)], None)
+
+
 def test_enough_devices_do_not_serve_where_a_place_is_required_or_some_are_counted_twice() -> None:
     allocator = DeviceAllocator(pairs(2, 1))
     on_one_pcie = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})

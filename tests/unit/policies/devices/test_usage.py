@@ -43,11 +43,12 @@ def test_a_pcie_is_held_exclusively_for_one_type() -> None:
 
 
 def test_a_device_that_has_left_the_inventory_is_in_no_ones_way() -> None:
-    assert use(DeviceGrant("gpu", 9, 100)) == Usage({}, frozenset(), frozenset())
+    assert use(DeviceGrant("gpu", 9, 100)) == Usage({}, frozenset(), frozenset(), frozenset())
 
 
-def test_what_the_container_has_itself_takes_and_is_no_use_of_others() -> None:
-    own = [DeviceGrant("gpu", 0, 60), DeviceGrant("gpu", 9, 60)]
+def test_what_the_pod_has_itself_takes_and_is_no_use_of_others() -> None:
+    own = [DeviceGrant("gpu", 0, 60, exclusive=ExclusivePolicy.PCIE_LEVEL), DeviceGrant("gpu", 9, 60)]
     found = usage_of((), NODE, pcie_groups(NODE.devices), own)
     assert found.of(NODE.devices[0]).units == 60
-    assert (found.used, found.exclusive) == (frozenset(), frozenset())
+    assert found.used == {(0, "gpu")}
+    assert (found.by_others, found.exclusive) == (frozenset(), frozenset())

@@ -157,6 +157,16 @@ def test_others_see_devices_that_were_given() -> None:
     assert devices(placed(PLAIN.decide(held, asking("a/c", ask(hints=alone, core=50)))).grant) == "gpu 1"
 
 
+def test_containers_of_one_pod_share_the_pcie_that_it_has_exclusively() -> None:
+    node = with_inventory(MACHINE, DeviceInventory(tuple(InventoryDevice("gpu", i, 0, "p0") for i in range(3))))
+    alone = ask(hints={"gpu": {"exclusivePolicy": "PCIeLevel"}}, gpu=1)
+    held = fill(node, asking("a/one", alone), asking("a/two", alone))
+    assert [devices(grant) for grant in held.grants] == ["gpu 0", "gpu 1"]
+    assert "another pod has its PCIe exclusively" in rejected(node.decide(held, asking("b/c", ask(gpu=1)))).reason.text
+    plain = fill(node, asking("b/c", ask(gpu=1)))
+    assert "other pods use gpu on its PCIe" in rejected(node.decide(plain, asking("a/one", alone))).reason.text
+
+
 def test_strict_hints_make_the_place_of_devices_a_condition() -> None:
     strict = asking("a/c", ask(gpu=1), 6000, strict_hints=True)
     assert rejected(PLAIN.decide(NOTHING, strict)).reason.code == "strict-hints"

@@ -11,8 +11,8 @@ ALLOCATOR = DeviceAllocator(DeviceInventory(tuple(InventoryDevice("gpu", i, 0, "
 HALF = DeviceGrant("gpu", 0, 50)
 
 
-def holders(device: DeviceGrant, *others: Grant, groups: bool = True) -> list[str]:
-    found = rivals(ALLOCATOR, device, claims_of(others), groups=groups)
+def holders(device: DeviceGrant, *others: Grant, pod: str = "mine", groups: bool = True) -> list[str]:
+    found = rivals(ALLOCATOR, device, claims_of(others), pod, groups=groups)
     return [claim.holder.container.pod_uid for claim in found]
 
 
@@ -40,15 +40,24 @@ def test_a_pcie_that_one_has_alone_is_no_others() -> None:
     assert holders(HALF, holding("a/c", alone), groups=False) == []
 
 
+def test_containers_of_one_pod_share_the_pcie_that_they_have_alone() -> None:
+    alone = replace(DeviceGrant("gpu", 1, 1), exclusive=PCIE)
+    mine = replace(HALF, exclusive=PCIE)
+    assert holders(mine, holding("a/c", alone, mine), pod="a") == []
+    assert holders(mine, holding("a/c", alone, mine)) == ["a", "a"]
+    device = replace(HALF, exclusive=DEVICE)
+    assert holders(HALF, holding("a/c", device), pod="a") == ["a"]
+
+
 def test_a_device_that_the_inventory_lacks_has_no_rivals() -> None:
     assert holders(whole(7), holding("a/c", whole(7))) == []
 
 
 def test_a_second_claim_stays_counted_as_one_that_others_chose() -> None:
     claims = claims_of([holding("a/c", whole(0))])
-    kept, lost = with_claims_counted(ALLOCATOR, (whole(0), whole(1)), claims)
+    kept, lost = with_claims_counted(ALLOCATOR, (whole(0), whole(1)), claims, "mine")
     assert kept == (replace(whole(0), is_given=True), whole(1))
     assert lost == claims
-    assert with_claims_counted(ALLOCATOR, kept, claims) == (kept, ())
+    assert with_claims_counted(ALLOCATOR, kept, claims, "mine") == (kept, ())
     given = claims_of([holding("a/c", replace(whole(0), is_given=True))])
-    assert with_claims_counted(ALLOCATOR, (whole(0),), given) == ((whole(0),), ())
+    assert with_claims_counted(ALLOCATOR, (whole(0),), given, "mine") == ((whole(0),), ())

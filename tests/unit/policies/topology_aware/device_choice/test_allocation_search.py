@@ -4,7 +4,8 @@ from policies.base import CpuKind, Grant
 from policies.device_grants import DeviceAsk, DeviceGrant
 from policies.devices.allocate import CannotAllocate
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.device_choice.allocation import held_by_others, question_of
+from policies.topology_aware.device_choice.allocation import question_of
+from policies.topology_aware.device_choice.allocation_conflict import held_by_others
 from policies.topology_aware.device_choice.allocation_search import AllocationSearch, FoundAllocation
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.allocations import ask, asking, choosing, gpus_on, holding, names, whole
