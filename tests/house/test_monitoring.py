@@ -82,6 +82,11 @@ def test_a_mistake_in_a_query_is_seen(expression: str, mistake: str) -> None:
     assert mistakes(expression) == [mistake]
 
 
+def test_the_dashboard_shows_the_devices_of_cost_files_and_of_the_inventory() -> None:
+    asked = " ".join(target["expr"] for panel in panels() for target in panel["targets"])
+    assert {"cri_proxy_cost_devices", "cri_proxy_inventory_devices"} <= {name for name, _ in SERIES.findall(asked)}
+
+
 def test_a_rate_is_taken_of_counters_only() -> None:
     pattern = re.compile(r"\b(?:rate|increase)\(((?:cri_proxy|process)_[a-z_]+)")
     asked = {name for _, expression in expressions() for name in pattern.findall(expression)}
