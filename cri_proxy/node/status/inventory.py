@@ -103,8 +103,9 @@ def misplaced_warning(inventory: DeviceInventory, machine: Machine) -> tuple[str
         return ()
     named = ", ".join(f"{device.kind} {device.minor} (node {device.numa})" for device in away[:_NAMES_SHOWN])
     more = f" and {len(away) - _NAMES_SHOWN} more" if len(away) > _NAMES_SHOWN else ""
+    has = f"NUMA node{'' if len(nodes) == 1 else 's'} {nodes}"
     return (
-        f"inventory: {named}{more}: this machine has the NUMA nodes {nodes}, so that the place counts as unknown; "
+        f"inventory: {named}{more}: this machine has {has}, so that their place counts as unknown; "
         "correct numa in the inventory, or leave it out",
     )
 

@@ -53,4 +53,4 @@ def test_devices_on_nodes_that_the_machine_has_not_are_named() -> None:
     nics = tuple(InventoryDevice("rdma", n, numa=7) for n in range(6))
     (text,) = misplaced_warning(DeviceInventory((*two_pairs().devices, *nics, InventoryDevice("gpu", 9))), machine)
     assert text.startswith("inventory: rdma 0 (node 7), rdma 1 (node 7), rdma 2 (node 7), rdma 3 (node 7) and 2 more: ")
-    assert "this machine has the NUMA nodes 0-1" in text
+    assert "this machine has NUMA nodes 0-1, so" in text
