@@ -30,6 +30,7 @@ _HELPERS_CODE: Final = (
     "cri_proxy.costs.merge",
     "cri_proxy.node_files.last_good",
     "cri_proxy.inventory.merge",
+    "cri_proxy.inventory.numbers",
     "cri_proxy.cri.cdi.resolve",
     "cri_proxy.cri.cdi.variables",
     "cri_proxy.cri.device_locality",

@@ -13,6 +13,7 @@ from cri_proxy.config.resolve import available_now, policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back
 from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
+from cri_proxy.daemon.device_numbers import KnownNumbers, no_numbers
 from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
 from cri_proxy.errors import ConfigError, CriProxyError
 from cri_proxy.intercept.interceptor import CriInterceptor
@@ -80,7 +81,8 @@ class Built:
 class NodeDevices:
     """What the files of a node say of its devices: those of cost files, and those of the inventory file.
 
-    ``before`` is the inventory in force: devices that a scan finds again keep their numbers.
+    ``before`` is the inventory in force, and what was there before it: devices that a scan finds again keep their
+    numbers.
     """
 
     costs: Inventory = NO_DEVICES
@@ -175,8 +177,8 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 class Applier:
     """Apply a changed configuration, machine or inventory; ``reader_of`` makes the reader of messages for the former.
 
-    ``costs`` are the cost files, ``listed`` the inventory file. ``lock`` keeps changes apart: worked out at the
-    same time, the later of two would undo half of the earlier one.
+    ``costs`` are the cost files, ``listed`` the inventory file, ``numbers`` those of scanned devices. ``lock`` keeps
+    changes apart: worked out at the same time, the later of two would undo half of the earlier one.
     """
 
     node: Node
@@ -185,6 +187,7 @@ class Applier:
     reader_of: Callable[[Built], Reader]
     costs: CostFiles | NoCostFiles = field(default_factory=NoCostFiles)
     listed: InventoryFile | NoInventoryFile = field(default_factory=NoInventoryFile)
+    numbers: KnownNumbers = field(default_factory=no_numbers)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
@@ -195,6 +198,7 @@ class Applier:
         problem = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
         if problem:
             return problem
+        self._note_numbers(built.config.devices, built.policy.devices)
         self.interceptor.use_reader(self.reader_of(built))
         for warning in self.in_force.use(built.config, (*said, *built.warnings)):
             self.node.context.journal.noted(events.CONFIG_WARNING, reason=warning)
@@ -257,6 +261,7 @@ class Applier:
             devices = self._found(self.costs.inventory, read.said.inventory)
             inventory = inventory_in_force(options, machine, devices)
             use_devices(self.node, await self.listed.identifiers.filled(inventory))
+            self._note_numbers(options, inventory)
             self.listed.use(read, is_asked=is_asked)
 
     async def plan_config(self, host: Host, config: Config) -> Planned:
@@ -269,7 +274,12 @@ class Applier:
             return await plan(self.node, built.policy, NodeRules.of(built.config))
 
     def _found(self, costs: Inventory, listed: DeviceInventory) -> NodeDevices:
-        return NodeDevices(costs, listed, self.node.context.ledger.policy.devices)
+        return NodeDevices(costs, listed, self.numbers.beside(self.node.context.ledger.policy.devices))
+
+    def _note_numbers(self, options: DeviceOptions, inventory: DeviceInventory) -> None:
+        """Note the numbers of an inventory with scanned devices, for the next scan and the next start."""
+        if options.scan:
+            self.numbers.use(inventory)
 
     async def _build(self, host: Host, config: Config, devices: NodeDevices) -> Built | str:
         """Resolve it for the machine as found last, or return why that fails."""

@@ -19,7 +19,10 @@ from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
 from cri_proxy.daemon.handover import ASK
+from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
+from cri_proxy.inventory.numbers import FILE
+from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
@@ -34,6 +37,7 @@ from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, EMBEDDED, settings_in
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
+from tests.fakes.waiting import holds
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
@@ -214,22 +218,37 @@ async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path)
         await daemon.stop()
 
 
-async def test_a_gpu_that_goes_leaves_the_others_their_numbers(tmp_path: Path) -> None:
-    gpus = [{"address": f"0000:0{bus}:00.0", "class": "0x030200", "vendor": 0x10DE} for bus in (1, 2)]
-    host = write_tree(tmp_path / "host", small_machine(pci=gpus))
-    daemon = Daemon(embedded_in(tmp_path, f"sysfsRoot: {host}\ndevices: {{scan: true}}\n"), log=Silent())
+@asynccontextmanager
+async def scanning(settings: Settings) -> AsyncIterator[tuple[Node, Watchers]]:
+    """A daemon that decides, on the machine below its ``sysfsRoot``."""
+    daemon = Daemon(settings, log=Silent())
     try:
         await daemon.start()
         await until("it decides", lambda: is_ready(daemon), seconds=20)
         assert daemon.node is not None
         assert daemon.watchers is not None
-        assert [gpu.minor for gpu in daemon.node.context.ledger.policy.devices.devices] == [0, 1]
-        (host / "sys/bus/pci/devices/0000:01:00.0").unlink()
-        assert await daemon.watchers.hotplug.check()
-        (left,) = daemon.node.context.ledger.policy.devices.devices
-        assert (left.minor, left.path.bus) == (1, "0000:02:00.0")
+        yield daemon.node, daemon.watchers
     finally:
         await daemon.stop()
+
+
+def gpus_of(node: Node) -> list[tuple[int, str]]:
+    return [(gpu.minor, gpu.path.bus) for gpu in node.context.ledger.policy.devices.devices]
+
+
+async def test_a_gpu_that_goes_leaves_the_others_their_numbers_also_over_a_restart(tmp_path: Path) -> None:
+    gpus = [{"address": f"0000:0{bus}:00.0", "class": "0x030200", "vendor": 0x10DE} for bus in (1, 2, 3)]
+    host = write_tree(tmp_path / "host", small_machine(pci=gpus))
+    settings = embedded_in(tmp_path, f"sysfsRoot: {host}\ndevices: {{scan: true}}\n")
+    async with scanning(settings) as (node, watchers):
+        assert [minor for minor, _ in gpus_of(node)] == [0, 1, 2]
+        (host / "sys/bus/pci/devices/0000:01:00.0").unlink()
+        assert await watchers.hotplug.check()
+        assert gpus_of(node) == [(1, "0000:02:00.0"), (2, "0000:03:00.0")]
+        await holds("the numbers are saved", (tmp_path / "state" / FILE).exists)
+    (host / "sys/bus/pci/devices/0000:02:00.0").unlink()
+    async with scanning(settings) as (node, _):
+        assert gpus_of(node) == [(2, "0000:03:00.0")]
 
 
 @pytest.fixture

@@ -1,0 +1,134 @@
+"""Keep the numbers that a node's devices have by their PCI addresses, also over restarts: they are held by number.
+
+A scan counts devices by address. If it counted from the beginning after a restart, those behind one that is gone would
+have other numbers than those by which saved grants and the kubelet know them. When a machine starts, nothing is held.
+"""
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cri_proxy.errors import StoreError
+from cri_proxy.private_files import open_directory, open_private, private_directory, replace_file
+from policies.devices.model import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
+from sysfs.pci import is_address
+
+FILE: Final = "device-numbers.json"
+
+_BOOT: Final = "proc/sys/kernel/random/boot_id"
+_FILE_MODE: Final = 0o600
+# To be raised by a version that gives a key of the document another meaning.
+_VERSION: Final = 1
+# A node has some hundred; what is gone is forgotten above this.
+_MOST: Final = 4096
+_LARGEST_BYTES: Final = 1 << 20
+_MAX_MINOR: Final = 1 << 20
+
+NumberedDevice = tuple[str, str, int]
+"""Type, PCI address, minor."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNumbers:
+    """The numbers of devices that are or were there since the machine's start, which ``boot`` tells from others.
+
+    A device stands there once, and so does a number of a type.
+    """
+
+    devices: tuple[NumberedDevice, ...] = ()
+    boot: str = ""
+
+    def after(self, inventory: DeviceInventory) -> "DeviceNumbers":
+        """Return these with the numbers of this inventory, whose word counts."""
+        here = [(device.kind, device.path.bus, device.minor) for device in inventory.devices]
+        now = [device for device in here if is_address(device[1])]
+        gone = self._without(inventory)[: max(0, _MOST - len(now))]
+        return replace(self, devices=tuple(sorted((*now, *gone))))
+
+    def beside(self, inventory: DeviceInventory) -> DeviceInventory:
+        """Return the inventory with devices that are gone, of which but number and address are known."""
+        gone = (InventoryDevice(kind, minor, path=PciePath(bus=bus)) for kind, bus, minor in self._without(inventory))
+        return replace(inventory, devices=(*inventory.devices, *gone))
+
+    def _without(self, inventory: DeviceInventory) -> list[NumberedDevice]:
+        """Return those of which this inventory has neither the address nor the number."""
+        there = {(device.kind, device.path.bus) for device in inventory.devices}
+        given = {device.key for device in inventory.devices}
+        return [entry for entry in self.devices if entry[:2] not in there and (entry[0], entry[2]) not in given]
+
+
+def boot_id(root: Path) -> str:
+    """Return what tells this start of the machine from others, '' where that is unknown; ``root`` holds ``proc``.
+
+    Source: random(4). Blocks.
+    """
+    try:
+        return (root / _BOOT).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def save_numbers(state_dir: Path, numbers: DeviceNumbers) -> None:
+    """Save this for the next start; it is on disk when this returns. Blocks. Raises StoreError."""
+    private_directory(state_dir)
+    found: dict[str, dict[str, int]] = {}
+    for kind, bus, minor in numbers.devices:
+        found.setdefault(kind, {})[bus] = minor
+    text = json.dumps({"version": _VERSION, "boot": numbers.boot, "devices": found}, indent=1)
+    try:
+        with open_directory(state_dir) as at:
+            replace_file(at, FILE, text.encode(), _FILE_MODE, is_synced=True)
+    except OSError as error:
+        raise StoreError(str(state_dir / FILE), f"cannot write: {error.strerror}; check the disk") from error
+
+
+def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
+    """Return what was saved since this start of the machine, nothing of another one's. Blocks.
+
+    Raises StoreError, with the reason, for a file that cannot be used.
+    """
+    file = state_dir / FILE
+    if not os.path.lexists(file):
+        return DeviceNumbers(boot=boot)
+    try:
+        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
+            raw = opened.read(_LARGEST_BYTES + 1)
+    except OSError as error:
+        raise StoreError(str(file), f"cannot read: {error.strerror}") from error
+    found = decode_numbers(raw, str(file))
+    return found if found.boot == boot else DeviceNumbers(boot=boot)
+
+
+def decode_numbers(raw: bytes, name: str) -> DeviceNumbers:
+    """Return the numbers of a document; ``name`` is its file. Raises StoreError."""
+    if len(raw) > _LARGEST_BYTES:
+        raise StoreError(name, f"larger than {_LARGEST_BYTES} bytes: cri-proxy did not write it; remove it")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(name, f"not JSON: {error}; remove it") from error
+    known = document if isinstance(document, dict) and document.get("version") == _VERSION else {}
+    boot, types = known.get("boot"), known.get("devices")
+    if not isinstance(boot, str) or not isinstance(types, dict) or not types.keys() <= set(DEVICE_TYPES):
+        raise _foreign(name)
+    devices = [(kind, bus, minor) for kind, minors in types.items() for bus, minor in _minors(minors, name)]
+    if len({(kind, minor) for kind, _, minor in devices}) < len(devices):
+        raise _foreign(name)
+    return DeviceNumbers(tuple(sorted(devices)), boot)
+
+
+def _minors(minors: object, name: str) -> list[tuple[str, int]]:
+    """Return addresses with their minors. Raises StoreError."""
+    if not isinstance(minors, dict):
+        raise _foreign(name)
+    for bus, minor in minors.items():
+        is_number = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= _MAX_MINOR
+        if not is_number or not is_address(bus):
+            raise _foreign(name)
+    return list(minors.items())
+
+
+def _foreign(name: str) -> StoreError:
+    return StoreError(name, "not as this version of cri-proxy writes it; remove it")
