@@ -47,8 +47,8 @@ class CdiDevices:
         Devices that no specification declares are left out, as all are where the files do not answer: the container
         knows from its environment what it has.
         """
-        way = await self._runtime.known_way() if names else self._runtime.way
         asked = cdi_names(config)
+        way = await self._runtime.known_way() if names or asked else self._runtime.way
         self._runtime.note_asked(reservation.row, [name for name in asked if name not in names])
         if self._runtime.adds_devices:
             names = [name for name in names if name not in asked]

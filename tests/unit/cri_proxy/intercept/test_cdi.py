@@ -9,7 +9,7 @@ from cri_proxy.cri.cdi.conversion import Given, GivenNode
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
-from cri_proxy.cri_client.pods import guaranteed
+from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import ResolvedOf
@@ -171,6 +171,18 @@ async def test_devices_of_the_kubelet_pass_and_are_reported_where_they_are_ignor
         assert [device.name for device in config.CDI_devices] == ["other.com/nic=0"]
         assert len(config.devices) == 1
         assert "without the CDI devices other.com/nic=0 of the kubelet" in site.node.warnings()[0]
+
+
+async def test_a_runtime_that_was_replaced_is_asked_before_it_is_said_to_ignore_devices() -> None:
+    async with opened(RuntimeSite("1.6.20")) as site:
+        await site.node.runtime_cdi.look()
+        site.runtime.faults.rewrite("Version", lambda *_: containerd("2.0.1"))
+        site.runtime.restart()
+        spec = PodSpec("a", (OWNS,))
+        request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        request.config.CDI_devices.add(name="other.com/nic=0")
+        await site.kubelet.create_as(request)
+        assert "cdi_ignored" not in site.log.warnings
 
 
 async def test_a_device_of_ours_that_the_kubelet_names_too_is_resolved_only_where_the_runtime_ignores_it() -> None:
