@@ -175,7 +175,7 @@ def _notes_of_mounts(mounts: Iterable[CdiMount], host: Mapping[str, HostFile]) -
 
 
 def _shown(name: str, number: int) -> str:
-    return f"{number & 0o7777:04o}" if name == "mode" else str(number)
+    return f"{number:04o}" if name == "mode" else str(number)
 
 
 def _colon(number: tuple[int, int] | None) -> str:

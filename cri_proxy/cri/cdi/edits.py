@@ -103,7 +103,7 @@ def _node(value: object) -> CdiNode:
     fields = known_fields(value, "deviceNodes", _NODE)
     path = _path(fields, "path", "deviceNodes")
     kind, permissions = _text(fields.get("type"), "type"), _text(fields.get("permissions"), "permissions")
-    major, minor = _optional(fields, "major") or 0, _optional(fields, "minor") or 0
+    major, minor = _optional(fields, "major"), _optional(fields, "minor") or 0
     if kind not in _NODE_TYPES:
         raise CdiProblem(f"has the device node {path} of type {kind!r}, which is none of b, c, u and p")
     if permissions != "none" and permissions.strip("rwm"):

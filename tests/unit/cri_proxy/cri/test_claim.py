@@ -4,7 +4,14 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules, Restriction
-from cri_proxy.cri.claim import MAX_ANNOTATION_CHARACTERS, of_annotation, of_variables, requested_mcpu, with_claim
+from cri_proxy.cri.claim import (
+    MAX_ANNOTATION_CHARACTERS,
+    MAX_NODES,
+    of_annotation,
+    of_variables,
+    requested_mcpu,
+    with_claim,
+)
 from cri_proxy.cri.kubelet_numbers import MAX_SHARES
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -35,6 +42,18 @@ def test_of_many_claims_the_first_are_named() -> None:
     found = of_variables(tuple((f"DRA_CPUSET_{n}", str(n)) for n in range(5)))
     assert found.claim is not None
     assert found.claim.source == "DRA_CPUSET_0, DRA_CPUSET_1, DRA_CPUSET_2 and 2 more"
+
+
+def test_as_many_claims_as_are_named_stand_alone() -> None:
+    found = of_variables(tuple((f"DRA_CPUSET_{n}", str(n)) for n in range(3)))
+    assert found.claim is not None
+    assert found.claim.source == "DRA_CPUSET_0, DRA_CPUSET_1, DRA_CPUSET_2"
+
+
+def test_the_longest_annotation_and_the_last_node_count() -> None:
+    text = f'{{"cpuset": "0", "numaNodeResources": [{{"node": {MAX_NODES - 1}}}]}}'
+    found = of_annotation(text.ljust(MAX_ANNOTATION_CHARACTERS), 1000)
+    assert found.claim is not None and found.claim.mems == NodeSet.of([MAX_NODES - 1])
 
 
 @pytest.mark.parametrize(
@@ -75,6 +94,8 @@ def test_a_status_without_a_cpuset_claims_nothing(text: str) -> None:
         ('{"cpuset": "0", "numaNodeResources": {"a": 1}}', "expected a list as numaNodeResources"),
         ('{"cpuset": "0", "numaNodeResources": [1]}', "expected a map as an entry of numaNodeResources"),
         ('{"cpuset": "0", "numaNodeResources": [{"node": -1}]}', "the number of a NUMA node, got -1"),
+        ('{"cpuset": "0", "numaNodeResources": [{"node": 1024}]}', "the number of a NUMA node, got 1024"),
+        ('{"cpuset": "0", "numaNodeResources": [{"node": "1"}]}', "the number of a NUMA node, got '1'"),
         ('{"cpuset": "0", "numaNodeResources": [{"node": true}]}', "the number of a NUMA node, got True"),
         ("[" * 100_000, "characters"),
         (" " * (MAX_ANNOTATION_CHARACTERS + 1), "characters"),

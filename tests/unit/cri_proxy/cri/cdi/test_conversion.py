@@ -36,6 +36,7 @@ def test_a_node_of_the_host_gets_its_name_and_permissions() -> None:
         ({"kind": "b"}, "as b 195:0, and the host's /dev/a is c 195:0"),
         ({"host_path": "/dev/none"}, "the host has no /dev/none"),
         ({"host_path": "/dev/none", "number": (1, 5), "kind": "c"}, "/dev/x as c 1:5, the host has no /dev/none"),
+        ({"host_path": "/dev/none", "number": (1, 5)}, "/dev/x as a device 1:5, the host has no /dev/none"),
         ({"host_path": "/lib"}, "the host's /lib is no device"),
         ({"kind": "p"}, "a FIFO"),
         ({"permissions": "none"}, "without permissions"),
@@ -58,6 +59,7 @@ def test_what_differs_of_owner_and_mode_is_noted() -> None:
         ((), GivenMount("/x", "/lib/a")),
         (("ro", "bind"), GivenMount("/x", "/lib/a", is_readonly=True)),
         (("ro", "rw"), GivenMount("/x", "/lib/a")),
+        (("rw", "ro"), GivenMount("/x", "/lib/a", is_readonly=True)),
         (("rbind", "rslave"), GivenMount("/x", "/lib/a", propagation="host-to-container")),
         (("private", "rshared"), GivenMount("/x", "/lib/a", propagation="bidirectional")),
     ],
@@ -75,6 +77,7 @@ def test_restrictions_without_a_place_in_a_request_are_left_out_and_noted_togeth
 def test_a_directory_brings_what_is_mounted_below_it() -> None:
     assert of_mount("bind", host_path="/lib").notes == ("/x shows what is mounted below /lib too",)
     assert of_mount("rbind", host_path="/lib").notes == of_mount("bind").notes == ()
+    assert of_mount("bind", "rbind", host_path="/lib").notes == of_mount(host_path="/lib").notes == ()
 
 
 @pytest.mark.parametrize("option", ["rro", "size=1m", "unbindable", "idmap", ""])

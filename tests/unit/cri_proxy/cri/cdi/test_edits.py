@@ -47,6 +47,8 @@ def test_a_node_takes_from_the_hosts_what_it_does_not_say() -> None:
     said = node(hostPath="/dev/b", type="c", major=195, minor=3, permissions="rw", fileMode=438, uid=0, gid=44)
     assert read_edits(said).nodes == (CdiNode("/dev/a", "/dev/b", "rw", "c", (195, 3), 438, 0, 44),)
     assert read_edits(node(hostPath="", major=0, minor=7)).nodes == (CdiNode("/dev/a", "/dev/a"),)
+    assert read_edits(node(major=195)).nodes == (CdiNode("/dev/a", "/dev/a", number=(195, 0)),)
+    assert read_edits(node(permissions="none")).nodes == (CdiNode("/dev/a", "/dev/a", "none"),)
 
 
 def test_of_a_mode_the_permissions_count() -> None:
@@ -75,6 +77,7 @@ def test_the_case_of_a_key_does_not_matter() -> None:
         ({"env": [7]}, "7 as env, which is not a text"),
         ({"env": ["A=\0"]}, "which is not a text"),
         ({"env": ["A=\ud800"]}, "which is not a text"),
+        ({"env": ["A=\udfff"]}, "which is not a text"),
         ({"deviceNodes": [{}]}, "'' as path in deviceNodes, which is not an absolute path"),
         (node(hostPath="dev/a"), "'dev/a' as hostPath in deviceNodes"),
         (node(type="x"), "of type 'x'"),
@@ -89,6 +92,10 @@ def test_the_case_of_a_key_does_not_matter() -> None:
 )
 def test_what_the_specification_forbids_is_named(tree: object, words: str) -> None:
     assert words in problem(tree)
+
+
+def test_the_largest_number_of_a_group_is_one() -> None:
+    assert read_edits({"additionalGids": [2**32 - 1]}).group_ids == (2**32 - 1,)
 
 
 @given(JSON)

@@ -93,6 +93,16 @@ def test_names_that_no_file_declares_are_left_out(tmp_path: Path) -> None:
     assert resolved(tmp_path / "elsewhere", "a.com/b=0") == ResolvedDevices(())
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"kind": 3, "devices": []}', '{"kind": "a.com/b", "devices": {}}', '{"devices": [{"name": "0"}]}',
+     '{"kind": "a.com/b", "devices": [3, {"name": []}, {}]}'],
+)  # fmt: skip
+def test_what_is_no_specification_declares_nothing(text: str, tmp_path: Path) -> None:
+    put(tmp_path, text)
+    assert resolved(tmp_path, "a.com/b=0", "3=0", "None=0") == ResolvedDevices(())
+
+
 def test_of_variables_and_places_in_the_container_the_last_counts(tmp_path: Path) -> None:
     host(tmp_path)
     nodes = [[{"path": f"/dev{'/' * (i + 1)}gpu", "hostPath": f"/dev/nvidia{i}"}] for i in range(2)]
@@ -184,8 +194,9 @@ def test_a_node_that_is_missing_or_another_one_is_refused(tmp_path: Path) -> Non
 
 
 def test_more_than_a_request_can_hold_is_refused(tmp_path: Path) -> None:
-    put(tmp_path, spec(device(env=[f"A{i}=1" for i in range(MAX_EDITS + 1)])))
-    assert f"more than {MAX_EDITS} edits" in resolved(tmp_path, "a.com/b=0").problem
+    put(tmp_path, spec(*(device(str(more), env=[f"A{i}=1" for i in range(MAX_EDITS + more)]) for more in (0, 1))))
+    assert len(resolved(tmp_path, "a.com/b=0").given.variables) == MAX_EDITS
+    assert f"more than {MAX_EDITS} edits" in resolved(tmp_path, "a.com/b=1").problem
 
 
 def test_a_long_value_is_cut_in_the_sentence(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def test_garbage_and_what_is_too_long_is_none(text: str, tmp_path: Path) -> None
     assert said(tmp_path) == [("etc/cdi/a.json", None)]
 
 
+def test_a_file_of_the_greatest_length_is_read(tmp_path: Path) -> None:
+    put(tmp_path, "etc/cdi/a.json", "{}" + " " * (MAX_FILE_BYTES - 2))
+    assert said(tmp_path) == [("etc/cdi/a.json", {})]
+
+
 def test_a_file_is_parsed_again_when_it_changes_only(tmp_path: Path) -> None:
     parsed: list[object] = []
     files = SpecFiles(tmp_path, parsed.append)

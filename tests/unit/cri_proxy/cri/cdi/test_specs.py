@@ -48,6 +48,17 @@ def test_what_was_made_at_run_time_goes_before_what_was_installed(tmp_path: Path
     assert paths(specs(tmp_path, now, "var/run/cdi/gpu.yaml"), ["example.com/gpu=0"]) == ("/dev/new",)
 
 
+def test_each_name_is_looked_for_in_all_files(tmp_path: Path) -> None:
+    specs(
+        tmp_path,
+        'kind: a.com/b\ndevices: [{name: "0", containerEdits: {deviceNodes: [{path: /dev/b}]}}]\n',
+        "etc/cdi/a.yaml",
+    )
+    found = specs(tmp_path, json.dumps(GPUS))
+    assert paths(found, ["example.com/gpu=0", "a.com/b=0"]) == ("/dev/gpu0", "/dev/gpuctl", "/dev/b")
+    assert found.named([]) == ()
+
+
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
     assert paths(found, ["example.com/gpu=0"])
@@ -56,7 +67,8 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{", "kind: 1", "kind: a/b\ndevices: {}", "kind: a/b\ndevices: [1, {name: []}]"]
+    "text",
+    ["[]", "{", "kind: 1", "kind: a/b\ndevices: {}", "kind: a/b\ndevices: [1, {name: []}]", "devices: [{name: c}]"],
 )
 def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) -> None:
     assert paths(specs(tmp_path, text), ["a/b=c"]) == ()

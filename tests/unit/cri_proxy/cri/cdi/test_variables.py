@@ -59,7 +59,8 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{", '{"kind": 3, "devices": []}', '{"kind": "dra.k8s.io/cpu", "devices": [3, {"name": {}}]}',
+    ["", "[]", "{", '{"kind": 3, "devices": []}', '{"kind": "dra.k8s.io/cpu", "devices": {}}',
+     '{"devices": [{"name": "a"}]}', '{"kind": "dra.k8s.io/cpu", "devices": [3, {"name": {}}]}',
      spec({"name": "a", "containerEdits": []}), spec({"name": "a", "containerEdits": {"env": "DRA_CPUSET_a=0"}}),
      spec({"name": "a", "containerEdits": {"env": [3, None, "DRA_CPUSET" ]}})],
 )  # fmt: skip
@@ -69,6 +70,12 @@ def test_garbage_gives_none(tmp_path: Path, text: str) -> None:
 
 def test_a_variable_without_a_value_is_an_empty_one(tmp_path: Path) -> None:
     assert specs(tmp_path, spec(device("a", "DRA_CPUSET_a"))).of([f"{KIND}=a"]) == (("DRA_CPUSET_a", ""),)
+
+
+def test_a_name_that_is_too_long_is_left_out(tmp_path: Path) -> None:
+    longest = PREFIX.ljust(256, "x")
+    found = specs(tmp_path, spec(device("a", f"{longest}=1", f"{longest}x=2")))
+    assert found.of([f"{KIND}=a"]) == ((longest, "1"),)
 
 
 def test_a_container_gets_a_bounded_number(tmp_path: Path) -> None:

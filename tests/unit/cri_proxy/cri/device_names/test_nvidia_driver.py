@@ -27,6 +27,13 @@ def test_the_gpus_parts_and_toolkit_of_the_node_are_read(tmp_path: Path) -> None
     assert found == NvidiaGpus((Gpu(ADDRESS, 4, "gpu-aa"),), frozenset({4}), ((12, 4),), Toolkit(takes_mounts=True))
 
 
+def test_only_gpus_with_instances_have_parts(tmp_path: Path) -> None:
+    write(driver(tmp_path) / "proc/driver/nvidia/gpus/0000:08:00.0/information", "Device Minor: 5\n")
+    (tmp_path / "proc/driver/nvidia/capabilities/gpu5/mig").mkdir(parents=True)
+    write(tmp_path / "proc/driver/nvidia/capabilities/gpu4/mig/config", "")
+    assert nvidia_gpus(tmp_path, with_parts=False).parted == {4}
+
+
 def test_the_list_of_parts_is_read_only_where_it_is_needed(tmp_path: Path) -> None:
     assert nvidia_gpus(driver(tmp_path), with_parts=False).parts == ()
 

@@ -9,6 +9,7 @@ from cri_proxy.cri.device_names.nvidia_gpus import (
     believed,
     in_order,
     is_gpu_node,
+    is_part_node,
     not_replaced,
     read_information,
     read_part_minors,
@@ -34,6 +35,8 @@ NODE = NvidiaGpus(
         ("GPU-22", (C,)),
         ("GPU-11", ()),  # two begin so
         ("GPU-", ()),
+        ("11aa", ()),
+        ("", ()),
         ("GPU-22aa::1", (C,)),  # a share of it
         ("00000000:8A:00.0", (C,)),
         ("0000:ff:00.0", ()),
@@ -51,8 +54,10 @@ def test_a_gpu_is_called_as_the_container_toolkit_calls_it(text: str, expected: 
     ("path", "expected"),
     [
         ("/dev/nvidia3", (A,)),
+        ("/dev/nvidia0", (B,)),
         ("/run/nvidia/driver/dev/nvidia1", (C,)),
         ("/dev/nvidia-caps/nvidia-cap433", (A,)),
+        ("/dev/nvidia-caps/nvidia-cap12", (B,)),
         ("/dev/nvidia-caps/nvidia-cap1", ()),
         ("/dev/nvidia9", ()),
         ("/dev/nvidiactl", ()),
@@ -60,6 +65,14 @@ def test_a_gpu_is_called_as_the_container_toolkit_calls_it(text: str, expected: 
 )
 def test_a_device_node_is_told_by_its_minor(path: str, expected: tuple[str, ...]) -> None:
     assert NODE.behind_node(path) == expected
+
+
+def test_a_gpu_whose_minor_is_not_known_has_no_node() -> None:
+    assert NvidiaGpus((Gpu(A),)).behind_node("/dev/nvidiactl") == ()
+
+
+def test_only_nodes_of_parts_are_such() -> None:
+    assert is_part_node("/dev/nvidia-caps/nvidia-cap12") and not is_part_node("/dev/nvidia0")
 
 
 def test_nodes_that_are_of_all_gpus_are_of_none() -> None:
@@ -135,6 +148,12 @@ def test_gpus_that_the_toolkit_would_not_give_do_not_count(
     toolkit: Toolkit, is_privileged: bool, expected: tuple[DeviceName, ...]
 ) -> None:
     assert believed((VARIABLE, MOUNT, NIC), toolkit, is_privileged=is_privileged) == expected
+
+
+def test_a_variable_of_a_cdi_specification_counts_as_one_of_the_container() -> None:
+    """The toolkit reads what the runtime was given in the end."""
+    added = DeviceName("gpu", "0", "NVIDIA_VISIBLE_DEVICES of CDI device a.com/b=0")
+    assert believed((added,), Toolkit(takes_variable=False), is_privileged=False) == ()
 
 
 def test_without_mounts_the_variable_counts_where_both_are_taken() -> None:

@@ -56,6 +56,18 @@ def test_no_more_count_than_there_may_be_and_that_is_told() -> None:
     assert [problem.partition(":")[0] for problem in found.problems] == ["no hint of all devices of PCIDEVICE_X"]
 
 
+def test_as_many_as_there_may_be_need_no_word() -> None:
+    listed = ",".join(f"{number:04x}:00:00.0" for number in range(MAX_NAMES))
+    found = named_in_variables({"PCIDEVICE_X": listed.ljust(MAX_CHARS)})
+    assert (len(found.names), found.problems) == (MAX_NAMES, ())
+
+
+def test_beyond_a_variable_that_is_too_long_none_is_read() -> None:
+    found = named_in_variables({"PCIDEVICE_A": " " * (MAX_CHARS + 1), "PCIDEVICE_B": "0000:01:00.0"})
+    assert found.names == ()
+    assert [problem.partition(":")[0] for problem in found.problems] == ["no hint of all devices of PCIDEVICE_A"]
+
+
 def test_variables_that_are_too_long_are_not_read() -> None:
     found = named_in_variables({"PCIDEVICE_A": "0000:00:00.0", "PCIDEVICE_B": "0000:01:00.0" + " " * MAX_CHARS})
     assert [name.text for name in found.names] == ["0000:00:00.0"]

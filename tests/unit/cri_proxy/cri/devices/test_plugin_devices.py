@@ -20,6 +20,12 @@ def test_a_variable_alone_gives_nothing_since_a_pod_can_write_it() -> None:
     assert given_devices(config, NODE) == ((), ())
 
 
+def test_devices_stand_by_type_minor_and_vf_in_whatever_order_they_are_named() -> None:
+    annotations = {"allocated.cri-proxy.io/rdma": "1,0", "allocated.cri-proxy.io/gpu": "1,0"}
+    given, _ = annotated_devices(annotations)
+    assert [str(each) for each in given] == ["gpu 0", "gpu 1", "rdma 0", "rdma 1"]
+
+
 def test_an_annotation_that_cannot_be_read_is_reported_with_its_name() -> None:
     given, (problem,) = annotated_devices({"allocated.cri-proxy.io/gpu": "0,x"})
     assert given == ()

@@ -60,6 +60,11 @@ def test_the_annotation_has_amounts_as_koordinator_writes_them(grant: DeviceGran
     assert json.loads(allocated_text([grant], NODE))[grant.kind][0]["resources"] == entry
 
 
+def test_memory_that_the_inventory_does_not_tell_is_left_out() -> None:
+    (entry,) = json.loads(allocated_text([GPU0], DeviceInventory(())))["gpu"]
+    assert entry["resources"] == {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
+
+
 def test_the_annotation_has_devices_by_type_with_identifiers_and_vfs() -> None:
     found = json.loads(allocated_text([GPU0, VF], NODE))
     assert list(found) == ["gpu", "rdma"]
