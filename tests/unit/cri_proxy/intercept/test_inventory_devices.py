@@ -8,10 +8,12 @@ from typing import Literal
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
+from cri_proxy.intercept.inventory_devices import InventoryDevices
 from cri_proxy.intercept.reader import DeclaredOf
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import use_devices
@@ -21,6 +23,7 @@ from policies.devices.model import EMPTY_INVENTORY
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import direct
+from tests.unit.policies.build import request
 
 OWNS = guaranteed("c", 1000)
 ASKS = {
@@ -129,13 +132,34 @@ async def test_what_the_plugin_gave_is_held_and_not_told_again() -> None:
     async with opened(InventorySite()) as site:
         spec = PodSpec("a", (OWNS,))
         sandbox_id = await site.kubelet.run_sandbox(spec)
-        request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
-        request.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
-        first = RunningPod(spec, sandbox_id, (("c", await site.kubelet.create_as(request)),))
+        asked = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+        asked.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
+        first = RunningPod(spec, sandbox_id, (("c", await site.kubelet.create_as(asked)),))
         assert held(site, first.container_id("c")) == ["gpu 0"]
         assert variables(site, first) == {}
         second = await site.run("b", OWNS, **ASKS)
         assert held(site, second.container_id("c"))[0] == "gpu 1"
+
+
+async def test_only_what_was_allocated_here_is_named_to_the_runtime() -> None:
+    async with opened(InventorySite()) as site:
+        await site.declare(all_declared)
+        spec = PodSpec("a", (OWNS,), annotations=(("cri-proxy.io/device-resources", "rdma=1"),))
+        asked = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        asked.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
+        container_id = await site.kubelet.create_as(asked)
+        assert held(site, container_id) == ["rdma 0", "gpu 0"]
+        created = site.runtime.node.containers[container_id].config
+        assert [device.name for device in created.CDI_devices] == ["cri-proxy.io/rdma=0"]
+
+
+async def test_a_word_of_the_plugin_that_cannot_be_read_is_a_problem_of_the_container() -> None:
+    async with opened(InventorySite()) as site:
+        read = ReadRequest(request("a/c", 1000))
+        words = pb.ContainerConfig(annotations={"allocated.cri-proxy.io/gpu": "x"})
+        found = InventoryDevices(site.node.context).with_given(read, words)
+        assert (found.request.given, [each.key for each in found.problems]) == ((), ["allocated.cri-proxy.io/gpu"])
+        assert InventoryDevices(site.node.context).with_given(read, pb.ContainerConfig()) is read
 
 
 async def test_devices_survive_a_restart_and_a_lost_store() -> None:
@@ -175,12 +199,12 @@ async def runs_past_the_proxy(site: Site, way: str) -> str:
     """Run a pod that the kubelet gave a GPU before the proxy came; return its sandbox."""
     spec = PodSpec("a", (OWNS,))
     sandbox_id = await direct(site).run_sandbox(spec)
-    request = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
+    asked = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
     if way == "annotation":
-        request.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
+        asked.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
     else:
-        request.config.CDI_devices.add(name="nvidia.com/gpu=0")
-    await direct(site).start(await direct(site).create_as(request))
+        asked.config.CDI_devices.add(name="nvidia.com/gpu=0")
+    await direct(site).start(await direct(site).create_as(asked))
     return sandbox_id
 
 

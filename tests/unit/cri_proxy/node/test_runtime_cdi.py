@@ -103,8 +103,8 @@ async def test_devices_of_the_kubelet_that_the_runtime_ignores_are_told_until_it
     pod = await site.run("a", guaranteed("c", 1000))
     row = site.row(pod.container_id("c"))
     stage.cdi.note_asked(row, ["a.com/b=0"])  # not asked yet: nothing is known
+    assert (stage.cdi.problems(), site.log.warnings) == ((), [])
     await stage.cdi.look()
-    assert stage.cdi.problems() == ()
     stage.cdi.note_asked(row, [])
     stage.cdi.note_asked(row, ["a.com/b=0", "a.com/b=1"])
     assert stage.cdi.problems() == (
@@ -124,3 +124,12 @@ async def test_directories_that_only_the_runtime_reads_are_told(site: Site) -> N
     await stage.cdi.look()
     (problem,) = stage.cdi.problems()
     assert "in /opt/cdi, and cri-proxy in /etc/cdi and /var/run/cdi" in problem
+    stage.rules = NodeRules(cdi="resolve")
+    assert stage.cdi.problems() == ()
+
+
+async def test_the_choice_of_a_runtime_that_adds_devices_is_no_problem(site: Site) -> None:
+    stage = Stage(site, "runtime")
+    stage.channel.version = "2.0.1"
+    await stage.cdi.look()
+    assert stage.cdi.problems() == ()

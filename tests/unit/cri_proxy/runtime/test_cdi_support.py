@@ -28,6 +28,7 @@ FIELD, ANNOTATION, RESOLVE = CdiWay.FIELD, CdiWay.ANNOTATION, CdiWay.RESOLVE
         ("cri-o", "1.23.2", "", ANNOTATION),
         ("cri-o", "1.27.9", "", ANNOTATION),
         ("cri-o", "1.28.0", "", FIELD),
+        ("cri-o", "1.28", "", FIELD),
         ("cri-o", "head", "", RESOLVE),
         ("cri-proxy-embedded", "1.0", "", FIELD),
         ("docker", "27.0.1", "", RESOLVE),
@@ -44,13 +45,15 @@ def test_the_reason_names_runtime_version_and_setting() -> None:
     assert support_of("containerd", "1.6.20~ds1", "").why == "containerd 1.6.20~ds1 ignores CDI names"
     assert "enable_cdi = false" in support_of("containerd", "1.7.2", OFF).why
     assert "docker is not known" in support_of("docker", "27", "").why
+    assert support_of("", "", "").why == "a runtime without a name is not known to take CDI names"
 
 
 def test_other_directories_of_specifications_are_told() -> None:
     usual = json.dumps({"enableCDI": True, "cdiSpecDirs": ["/etc/cdi/", "/var/run/cdi"]})
     other = json.dumps({"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "/opt/cdi"]})
-    found = [support_of("containerd", "2.0.0", text).other_directories for text in (usual, other, "{}")]
-    assert found == [(), ("/etc/cdi", "/opt/cdi"), ()]
+    odd = json.dumps({"cdiSpecDirs": ["/opt/cdi", 3]})
+    found = [support_of("containerd", "2.0.0", text).other_directories for text in (usual, other, odd, "{}")]
+    assert found == [(), ("/etc/cdi", "/opt/cdi"), ("/opt/cdi",), ()]
 
 
 @pytest.mark.parametrize(
