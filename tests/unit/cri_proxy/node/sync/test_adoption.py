@@ -40,6 +40,11 @@ def test_they_are_placed_by_qos_class_then_size_then_age() -> None:
     assert order == ["large", "old", "young", "burstable", "best effort"]
 
 
+def test_fractions_of_a_cpu_make_none_older() -> None:
+    ones = [found("young", 2900, QosClass.GUARANTEED, created=2), found("old", 2100, QosClass.GUARANTEED)]
+    assert [each.request.container.name for each in sorted(ones, key=lambda each: each.rank)] == ["old", "young"]
+
+
 async def test_one_that_was_made_through_us_is_rebuilt_from_its_annotation(site: Site) -> None:
     a = await site.run("a", guaranteed("c", 2500))
     (one,) = await adoption(site).read_all(await listed(site))
@@ -93,3 +98,59 @@ def test_a_cold_start_of_an_adopted_one_counts_from_its_creation() -> None:
     grant = Grant(asks, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1"), is_cold=True)
     assert one.row(grant, 1).warm_at_seconds == 65.0
     assert one.row(replace(grant, is_cold=False), 1).warm_at_seconds is None
+    waiting = replace(one, container=replace(one.container, state="created"))
+    assert waiting.row(grant, 1).warm_at_seconds is None
+
+
+async def test_one_that_was_made_through_us_is_not_left_alone(site: Site) -> None:
+    await site.run("a", guaranteed("c", 2000))
+    await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
+    leaving = adoption(site, NodeRules(adopt="leave"))
+    assert [each.request.pod.name for each in await leaving.read_all(await listed(site))] == ["a"]
+    assert [left.name for left in leaving.left()] == ["default/b/c"]
+
+
+async def test_those_that_are_left_alone_stand_by_name_and_are_forgotten_when_options_change(site: Site) -> None:
+    for name in ("b", "a"):
+        container = (await direct(site).run_pod(PodSpec(name, (ContainerSpec("c"),)))).container_id("c")
+        await Calls(site.runtime).update(container, cpuset_cpus="2-3")
+    leaving = adoption(site, NodeRules(adopt="leave"))
+    await leaving.read_all(await listed(site))
+    assert [left.name for left in leaving.left()] == ["default/a/c", "default/b/c"]
+    assert (leaving.forget_left(), leaving.forget_left(), leaving.left()) == (True, False, ())
+    assert not site.node.context.ledger.allocations.withheld
+
+
+async def test_one_that_cannot_be_read_is_told_once_for_each_reason_and_read_again_when_options_change(
+    site: Site,
+) -> None:
+    for name in ("b", "a"):
+        await direct(site).run_pod(PodSpec(name, (ContainerSpec(name),)))
+    ones, reading = await listed(site), adoption(site)
+    for words in ("not now", "not now", "never"):
+        site.runtime.faults.fail_next("ContainerStatus", 13, words, times=2)
+        await reading.read_all(ones)
+    assert site.log.warnings.count("not_adopted") == 4
+    assert [each.name for each in reading.given_up()] == ["a", "b"]
+    assert [each.pause_seconds for each in reading.given_up()] == [240.0, 240.0]
+    assert all(map(reading.is_given_up, ones))
+    reading.forget_left()
+    assert not any(map(reading.is_given_up, ones))
+
+
+async def test_one_that_has_ended_is_given_up_without_a_word(site: Site) -> None:
+    run = await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))
+    (one,) = await listed(site)
+    site.runtime.exit(run.container_id("c"))
+    reading = adoption(site)
+    await reading.read_all([one])
+    assert (reading.is_given_up(one), reading.given_up(), site.log.warnings) == (True, (), [])
+
+
+async def test_containers_without_a_decision_wait_by_id_until_they_are_gone(site: Site) -> None:
+    waiting = adoption(site)
+    for container_id in ("c2", "c1"):
+        waiting.note_unplaced(container_id)
+    assert waiting.unplaced() == ("c1", "c2")
+    waiting.keep_left({"c2"})
+    assert waiting.unplaced() == ("c2",)
