@@ -116,7 +116,7 @@ class Resolver:
         return _joined(parts)
 
     def _expressed(self, edits: CdiEdits) -> Given:
-        if sum(map(len, (edits.variables, edits.nodes, edits.mounts))) > MAX_EDITS:
+        if sum(map(len, (edits.variables, edits.nodes, edits.mounts, edits.group_ids))) > MAX_EDITS:
             raise CdiProblem(f"has more than {MAX_EDITS} edits")
         return express(edits, {path: file for path in paths_of(edits) if (file := self._host_file(path)) is not None})
 

@@ -48,7 +48,8 @@ def write_given(config: pb.ContainerConfig, given: Given) -> None:
         )
     if given.group_ids:
         groups = config.linux.security_context.supplemental_groups
-        groups.extend(number for number in given.group_ids if number not in groups)
+        had = frozenset(groups)
+        groups.extend(number for number in given.group_ids if number not in had)
 
 
 def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:

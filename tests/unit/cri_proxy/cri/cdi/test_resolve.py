@@ -199,6 +199,11 @@ def test_more_than_a_request_can_hold_is_refused(tmp_path: Path) -> None:
     assert f"more than {MAX_EDITS} edits" in resolved(tmp_path, "a.com/b=1").problem
 
 
+def test_groups_count_as_edits_too(tmp_path: Path) -> None:
+    put(tmp_path, spec(device(additionalGids=list(range(1, MAX_EDITS + 2)))))
+    assert f"more than {MAX_EDITS} edits" in resolved(tmp_path, "a.com/b=0").problem
+
+
 def test_a_long_value_is_cut_in_the_sentence(tmp_path: Path) -> None:
     put(tmp_path, spec(device(env=["x" * 100_000])))
     assert len(resolved(tmp_path, "a.com/b=0").problem) < 5000
