@@ -95,7 +95,7 @@ def test_names_that_no_file_declares_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", '{"kind": 3, "devices": []}', '{"kind": "a.com/b", "devices": {}}', '{"devices": [{"name": "0"}]}',
+    ["[]", '{"kind": 3, "devices": []}', '{"kind": "a.com/b", "devices": 3}', '{"devices": [{"name": "0"}]}',
      '{"kind": "a.com/b", "devices": [3, {"name": []}, {}]}'],
 )  # fmt: skip
 def test_what_is_no_specification_declares_nothing(text: str, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{", "kind: 1", "kind: a/b\ndevices: {}", "kind: a/b\ndevices: [1, {name: []}]", "devices: [{name: c}]"],
+    ["[]", "{", "kind: 1", "kind: a/b\ndevices: 3", "kind: a/b\ndevices: [1, {name: []}]", "devices: [{name: c}]"],
 )
 def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) -> None:
     assert paths(specs(tmp_path, text), ["a/b=c"]) == ()

@@ -50,6 +50,19 @@ def test_a_device_that_adds_none_hides_one_of_the_weaker_directory(tmp_path: Pat
     assert found.files() == ("/etc/cdi/cpu.json",)
 
 
+@pytest.mark.parametrize(
+    ("text", "has_some"),
+    [
+        (spec(device("a"), device("b", "DRA_CPUSET_b=0")), True),
+        (spec(device("a"), env=("DRA_CPUSET_all=0",)), True),
+        (spec(env=("DRA_CPUSET_all=0",)), False),
+        (spec(device("a")), False),
+    ],
+)
+def test_files_are_named_of_which_a_device_adds_some(tmp_path: Path, text: str, *, has_some: bool) -> None:
+    assert specs(tmp_path, text).files() == (("/var/run/cdi/cpu.json",) if has_some else ())
+
+
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     found = specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")))
     found.of([f"{KIND}=a"])
@@ -59,13 +72,22 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{", '{"kind": 3, "devices": []}', '{"kind": "dra.k8s.io/cpu", "devices": {}}',
-     '{"devices": [{"name": "a"}]}', '{"kind": "dra.k8s.io/cpu", "devices": [3, {"name": {}}]}',
-     spec({"name": "a", "containerEdits": []}), spec({"name": "a", "containerEdits": {"env": "DRA_CPUSET_a=0"}}),
-     spec({"name": "a", "containerEdits": {"env": [3, None, "DRA_CPUSET" ]}})],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{",
+        '{"kind": 3, "devices": []}',
+        '{"kind": "dra.k8s.io/cpu", "devices": 3}',
+        json.dumps({"devices": [device("a", "DRA_CPUSET_a=0")]}),
+        spec({**device("", "DRA_CPUSET_a=0"), "name": None}),
+        '{"kind": "dra.k8s.io/cpu", "devices": [3, {"name": {}}]}',
+        spec({"name": "a", "containerEdits": []}),
+        spec({"name": "a", "containerEdits": {"env": "DRA_CPUSET_a=0"}}),
+        spec({"name": "a", "containerEdits": {"env": [3, None, "DRA_CPUSET"]}}),
+    ],
+)
 def test_garbage_gives_none(tmp_path: Path, text: str) -> None:
-    assert specs(tmp_path, text).of([f"{KIND}=a"]) == ()
+    assert specs(tmp_path, text).of([f"{KIND}=a", "None=a", f"{KIND}=None"]) == ()
 
 
 def test_a_variable_without_a_value_is_an_empty_one(tmp_path: Path) -> None:
