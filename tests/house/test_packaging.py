@@ -111,6 +111,7 @@ def test_the_service_of_the_device_plugin_starts_it_and_may_write_where_the_kube
     parser = command_parser(found[1], load_command(found[1]), prints=False)
     assert parser.parse_args(found[2].split()).inventory == "scan"
     assert f"\nReadWritePaths=-{PLUGIN_DIRECTORY}\n" in unit
+    assert f"\nStateDirectory={parser.parse_args(found[2].split()).state_dir.name}\n" in unit
     commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
     given = re.findall(r'^CRI_PROXY_DEVICE_PLUGIN_ARGS="(.+)"$', commented, re.MULTILINE)
     assert [parser.parse_args([*found[2].split(), *words.split()]).inventory for words in given] == [
@@ -139,7 +140,8 @@ def test_the_device_plugin_of_the_manifest_sees_what_it_reads_and_where_the_kube
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
     hosts = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
     assert {hosts[mount["name"]] for mount in mounts.values()} == mounts.keys()
-    assert [path for path, mount in mounts.items() if not mount.get("readOnly")] == [str(PLUGIN_DIRECTORY)]
+    writable = [path for path, mount in mounts.items() if not mount.get("readOnly")]
+    assert writable == [str(PLUGIN_DIRECTORY), container["args"][container["args"].index("--state-dir") + 1]]
     assert {f"/{directory}" for directory in CDI_DIRECTORIES} <= mounts.keys()
     assert str(Path(container["args"][-1]).parent) in mounts
 

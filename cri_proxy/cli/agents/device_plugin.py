@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 HELP = "offer GPUs, NICs and other devices to the kubelet, and tell it which of them go together"
 EXAMPLE = """\
 cri-proxy device-plugin --inventory /etc/cri-proxy/devices.yaml
+cri-proxy device-plugin --inventory scan --state-dir /var/lib/cri-proxy
 cri-proxy device-plugin --inventory scan --resource gpu=nvidia.com/gpu --links /etc/cri-proxy/links.txt
 cri-proxy device-plugin --inventory scan --resource rdma=example.com/vf --offer rdma=vfs"""
 
@@ -49,6 +50,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--plugin-dir", type=Path, metavar="DIR", help="the kubelet's (default: /var/lib/kubelet/device-plugins)"
     )
     parser.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where the numbers of scanned devices are kept over restarts: /var/lib/cri-proxy, for the numbers that "
+        "the daemon has (default: nowhere)",
+    )
+    parser.add_argument(
         "--sysfs-root",
         type=Path,
         default=Path("/"),
@@ -79,7 +87,8 @@ def settings_of(args: argparse.Namespace) -> "PluginSettings":
 
     inventory = None if args.inventory == SCAN else Path(args.inventory).absolute()
     links, costs = (path.absolute() if path is not None else None for path in (args.links, args.costs))
-    sources = PluginSources(inventory, links, costs, sysfs_root=args.sysfs_root)
+    state_dir = None if args.state_dir is None else args.state_dir.absolute()
+    sources = PluginSources(inventory, links, costs, sysfs_root=args.sysfs_root, state_dir=state_dir)
     directory = PLUGIN_DIRECTORY if args.plugin_dir is None else args.plugin_dir.absolute()
     return PluginSettings(sources, plugin_resources(args.resource, args.offer), directory)
 

@@ -13,13 +13,16 @@ from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.config.files.inotify import Lookups
 from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
 from cri_proxy.costs.merge import merge
+from cri_proxy.errors import StoreError
 from cri_proxy.inventory.file import read_inventory_text
+from cri_proxy.inventory.merge import with_scanned
+from cri_proxy.inventory.numbers import boot_id, find_numbers, save_numbers
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.link_file import as_link_document, read_link_document
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.table import CostTable
-from policies.devices.model import DeviceInventory
+from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from policies.links.matrix import LinkMatrix
 from sysfs.discover import discover
 from sysfs.errors import SysfsBaseError
@@ -92,13 +95,18 @@ class PluginSources:
         costs: Path | None = None,
         *,
         sysfs_root: Path = Path("/"),
+        state_dir: Path | None = None,
         now_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``sysfs_root`` is the directory that holds ``sys``. Nothing is read yet."""
+        """``sysfs_root`` is the directory that holds ``sys``. Nothing is read yet.
+
+        ``state_dir`` is where the numbers of scanned devices are kept over restarts; None: nowhere.
+        """
         self._inventory = None if inventory is None else SourceFile(inventory, read_inventory_text)
         self._links = None if links is None else SourceFile(links, _links_of)
         self._costs = None if costs is None else SourceFile(costs, _costs_of)
         self.sysfs_root = sysfs_root
+        self._state_dir = state_dir
         self._now_seconds = now_seconds
         self._scanned: tuple[float, DeviceInventory] | None = None
 
@@ -116,32 +124,44 @@ class PluginSources:
         return {directory: frozenset(names) for directory, names in found.items()}
 
     def _scan(self, problems: list[SourceProblem]) -> DeviceInventory | None:
-        """Return the devices of the machine, with those of the first scan that are gone as unhealthy.
-
-        Devices are numbered by address: were one left out, those after it would have other numbers.
-        """
+        """Return the devices of the machine, with those that earlier scans found as unhealthy where they are gone."""
         now = self._now_seconds()
         if self._scanned is not None and now < self._scanned[0] + SCAN_SECONDS:
             return self._scanned[1]
         try:
-            found = inventory_of(discover(self.sysfs_root))
+            found = self._numbered(inventory_of(discover(self.sysfs_root)))
+        except StoreError as error:
+            problems.append(SourceProblem(error.path, error.problem))
+            return None
         except (SysfsBaseError, OSError) as error:
             problems.append(SourceProblem("scan", str(error)))
             return None
-        if self._scanned is not None:
-            found = rescanned(self._scanned[1], found)
         self._scanned = (now, found)
         return found
 
+    def _numbered(self, scanned: DeviceInventory) -> DeviceInventory:
+        """Return these devices by the numbers that they had; new numbers are saved first. Raises StoreError."""
+        before = EMPTY_INVENTORY if self._scanned is None else self._scanned[1]
+        if self._state_dir is None:
+            return rescanned(before, scanned, before)
+        saved = find_numbers(self._state_dir, boot_id(self.sysfs_root))
+        found = rescanned(before, scanned, saved.beside(before))
+        if saved.after(found) != saved:
+            save_numbers(self._state_dir, saved.after(found))
+        return found
 
-def rescanned(first: DeviceInventory, now: DeviceInventory) -> DeviceInventory:
-    """Return the devices of the first scan, healthy where a later one found them at their address, too.
 
-    Devices that have come since are left out: by address, they would take the numbers of others.
+def rescanned(before: DeviceInventory, scanned: DeviceInventory, numbered: DeviceInventory) -> DeviceInventory:
+    """Return the devices of a scan and those of the one before, which are unhealthy where they are gone.
+
+    Devices at an address of ``numbered`` have the number that they have there, and others the next one: the kubelet
+    knows them by it.
     """
-    there = {(device.kind, device.path.bus) for device in now.devices}
-    devices = tuple(replace(d, is_healthy=(d.kind, d.path.bus) in there) for d in first.devices)
-    return replace(first, devices=devices)
+    found = with_scanned(EMPTY_INVENTORY, scanned, numbered)
+    here = {device.key for device in found.devices}
+    gone = (replace(device, is_healthy=False) for device in before.devices if device.key not in here)
+    devices = sorted((*found.devices, *gone), key=lambda device: (DEVICE_TYPES.index(device.kind), device.minor))
+    return DeviceInventory(tuple(devices))
 
 
 def _content(file: SourceFile[T] | None, problems: list[SourceProblem]) -> T | None:

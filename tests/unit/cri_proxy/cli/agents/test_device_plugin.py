@@ -12,9 +12,12 @@ import pytest
 
 from cri_proxy.cli.agents.device_plugin import settings_of
 from cri_proxy.cli.main import command_parser, load_command, run_command
+from cri_proxy.inventory.numbers import FILE
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
 from cri_proxy.testbed.daemon import program
 from tests.fakes.device_kubelet import DeviceKubelet
+from tests.fakes.machines import small_machine
+from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
 
 SECONDS = 20
@@ -76,6 +79,13 @@ def test_options_name_files_resources_and_forms() -> None:
     found = settings("--inventory", "scan", "--resource", "rdma=x.io/nic", "--offer", "rdma=shares:4")
     assert found.directory == PLUGIN_DIRECTORY
     assert [(resource.name, resource.offer.shares) for resource in found.resources] == [("x.io/nic", 4)]
+
+
+def test_the_numbers_of_scanned_devices_are_kept_where_the_operator_says(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "host", small_machine(pci=[{"address": "0000:10:00.0", "class": 0x030200}]))
+    words = ("--inventory", "scan", "--sysfs-root", str(root), "--state-dir", str(tmp_path / "state"))
+    assert settings(*words).sources.read().problems == ()
+    assert (tmp_path / "state" / FILE).exists()
 
 
 @pytest.mark.parametrize(

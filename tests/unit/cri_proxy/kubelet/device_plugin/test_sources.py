@@ -1,10 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
 import pytest
 
+from cri_proxy.inventory.numbers import FILE
 from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, SourceFile, rescanned
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
 
@@ -93,13 +95,28 @@ def scanned(*devices: int) -> DeviceInventory:
 
 
 def test_a_device_that_is_gone_from_its_address_is_unhealthy_and_keeps_the_numbers_of_others() -> None:
-    found = rescanned(scanned(10, 20, 30), scanned(10, 30))
+    first = scanned(10, 20, 30)
+    found = rescanned(first, scanned(10, 30), first)
     assert [(device.minor, device.is_healthy) for device in found.devices] == [(0, True), (1, False), (2, True)]
-    assert rescanned(found, scanned(10, 20, 30)) == scanned(10, 20, 30)
+    assert rescanned(found, scanned(10, 20, 30), found) == first
 
 
 def test_a_device_that_has_come_takes_no_number_of_another() -> None:
-    assert rescanned(scanned(10, 30), scanned(10, 20, 30)) == scanned(10, 30)
+    first = scanned(10, 30)
+    found = rescanned(first, scanned(10, 20, 30), first)
+    assert [(device.minor, device.path.bus) for device in found.devices] == [
+        (0, "0000:10:00.0"),
+        (1, "0000:30:00.0"),
+        (2, "0000:20:00.0"),
+    ]
+
+
+def test_virtual_functions_are_those_of_the_last_scan() -> None:
+    made = VfGroup((VirtualFunction(0, "0000:10:00.1"),))
+    (device,) = scanned(10).devices
+    some = DeviceInventory((replace(device, vf_groups=(made,)),))
+    assert rescanned(some, scanned(10), some) == scanned(10)
+    assert rescanned(scanned(10), some, scanned(10)) == some
 
 
 def test_the_machine_is_scanned_now_and_then(tmp_path: Path) -> None:
@@ -117,6 +134,37 @@ def test_the_machine_is_scanned_now_and_then(tmp_path: Path) -> None:
     gone = sources.read().inventory
     assert gone is not None
     assert [device.is_healthy for device in gone.devices] == [False]
+
+
+def with_gpus(root: Path, *buses: int) -> Path:
+    """A machine with GPUs at these buses."""
+    pci = [{"address": f"0000:{bus}:00.0", "class": 0x030200, "node": 0} for bus in buses]
+    return write_tree(root, describe({"packages": 1, "cores": 2, "memory": "1Gi", "pci": pci}))
+
+
+def minors(sources: PluginSources) -> dict[str, int]:
+    knowledge = sources.read()
+    assert knowledge.problems == ()
+    assert knowledge.inventory is not None
+    return {device.path.bus: device.minor for device in knowledge.inventory.devices}
+
+
+def test_after_a_restart_without_a_device_the_others_have_their_numbers(tmp_path: Path) -> None:
+    """To the kubelet they are these numbers, and it remembers which of them containers have."""
+    state_dir = tmp_path / "state"
+    minors(PluginSources(None, sysfs_root=with_gpus(tmp_path / "all", 10, 20, 30), state_dir=state_dir))
+    left = with_gpus(tmp_path / "left", 20, 30)
+    assert minors(PluginSources(None, sysfs_root=left, state_dir=state_dir)) == {"0000:20:00.0": 1, "0000:30:00.0": 2}
+    assert minors(PluginSources(None, sysfs_root=left)) == {"0000:20:00.0": 0, "0000:30:00.0": 1}
+
+
+def test_numbers_that_cannot_be_kept_are_a_problem_with_their_file(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(0o700)
+    (tmp_path / "state" / FILE).write_text("{")
+    (tmp_path / "state" / FILE).chmod(0o600)
+    sources = PluginSources(None, sysfs_root=with_gpus(tmp_path / "all", 10), state_dir=tmp_path / "state")
+    (problem,) = sources.read().problems
+    assert (problem.source, "remove it" in problem.problem) == (str(tmp_path / "state" / FILE), True)
 
 
 def test_a_machine_that_cannot_be_scanned_is_a_problem(tmp_path: Path) -> None:
