@@ -24,6 +24,12 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         yield house
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves has a minute for it: a process may stand still between two lines of a test."""
+    monkeypatch.setattr(server, "_LEAVING_SECONDS", 60)
+
+
 async def test_stopping_asks_clients_to_leave_and_waits_for_them(house: House) -> None:
     (reader, client), (_, runtime) = await house.pair()
     client.write(GREETING)
@@ -49,7 +55,7 @@ async def begun(house: House, method: str) -> tuple[Ends, Ends]:
 
 async def stopping(house: House, client: Ends, *, for_streams: bool = False) -> "asyncio.Task[None]":
     """The relay stops and its client has read that it shall leave, and says so."""
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60, for_streams=for_streams))
+    task = asyncio.get_running_loop().create_task(house.relay.stop(120, for_streams=for_streams))
     ping = parse(await client[0].readexactly(34))[1]
     client[1].write(frames.frame(frames.PING, frames.ACK, 0, ping[3]))
     return task
@@ -59,6 +65,7 @@ LEAVE = frames.frame(frames.GOAWAY, 0, 0, (2**31 - 1).to_bytes(4, "big") + bytes
 LAST_WORD = frames.frame(frames.GOAWAY, 0, 0, (1).to_bytes(4, "big") + bytes(4))
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frames(house: House) -> None:
     client, runtime = await begun(house, EVENTS)
     event = frames.frame(frames.DATA, 0, 1, bytes(100))
@@ -69,10 +76,11 @@ async def test_a_stream_without_end_is_not_waited_for_and_ends_between_two_frame
     await task
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_call_that_lasts_gets_its_answer_before_its_client_is_asked_to_leave(house: House) -> None:
     """A client that has left waits for the next process, in vain as long as this one waits for the call."""
     client, runtime = await begun(house, "/s/Pass")
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    task = asyncio.get_running_loop().create_task(house.relay.stop(120))
     await asyncio.sleep(0)
     runtime[1].write(trailers(1, 5, b"gone"))
     answer = trailers(1, 5, b"gone")
@@ -115,12 +123,13 @@ async def test_a_call_that_does_not_end_is_waited_for_as_long_as_there_is_grace(
     assert (await client[0].read()).endswith(LAST_WORD)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house: House) -> None:
     client, runtime = await house.pair()
     client[1].write(GREETING)
     runtime[1].write(frames.settings([]))
     await client[0].readexactly(9)
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    task = asyncio.get_running_loop().create_task(house.relay.stop(120))
     ping = parse(await client[0].readexactly(34))[1]
     client[1].write(request(1, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, ping[3]))
     await runtime[0].readuntil(request(1, "/s/Pass", b"x"))
@@ -129,11 +138,12 @@ async def test_a_call_that_was_sent_before_its_client_knew_is_carried_out(house:
     await task
 
 
+@pytest.mark.usefixtures("patient")
 async def test_every_client_is_waited_for(house: House) -> None:
     """One has left and has nothing in flight, the other has sent a call before it reads that it shall leave."""
     first, _ = await begun(house, EVENTS)
     client, runtime = await begun(house, EVENTS)
-    task = asyncio.get_running_loop().create_task(house.relay.stop(60))
+    task = asyncio.get_running_loop().create_task(house.relay.stop(120))
     pings = [parse(await each[0].readexactly(34))[1][3] for each in (first, client)]
     first[1].write(frames.frame(frames.PING, frames.ACK, 0, pings[0]))
     client[1].write(request(3, "/s/Pass", b"x") + frames.frame(frames.PING, frames.ACK, 0, pings[1]))
@@ -183,13 +193,13 @@ async def test_a_client_that_says_nothing_holds_the_end_up_for_a_moment_only(hou
     assert (await client[0].read()).endswith(LAST_WORD)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_client_that_answers_is_not_waited_for_any_longer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_LEAVING_SECONDS", 60)
     monkeypatch.setattr(server, "_FLUSH_SECONDS", 60)
     client, _ = await begun(house, EVENTS)
-    await asyncio.wait_for(await stopping(house, client), 20)
+    await asyncio.wait_for(await stopping(house, client), 30)
 
 
 async def test_a_pair_that_is_closed_already_is_waited_for_only_until_its_last_bytes_could_be_written(
