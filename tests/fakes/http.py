@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,14 @@ from cri_proxy.http.server import AdminServer
 from tests.fakes.views import FixedDaemon
 
 TIMES = Times()
+
+
+def free_address() -> tuple[str, int]:
+    """An address and port for a server of this process or its child: no other process is on this address."""
+    number = os.getpid()
+    with socket.create_server((f"127.{number >> 16 & 63 | 64}.{number >> 8 & 255}.{number & 255}", 0)) as found:
+        host, port = found.getsockname()
+        return host, port
 
 
 def fixed_server(posts: Mapping[str, PostHandler] | None = None, times: Times = TIMES) -> AdminServer:

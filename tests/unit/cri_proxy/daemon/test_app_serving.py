@@ -27,6 +27,7 @@ from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from cri_proxy.testbed.wait import until
+from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
@@ -283,8 +284,7 @@ async def test_an_http_port_that_is_taken_is_a_warning_and_no_more(tmp_path: Pat
 
 @pytest.mark.parametrize(("more", "status"), [("extender: true\n", 200), ("", 405)])
 async def test_the_scheduler_is_answered_where_that_is_wanted(tmp_path: Path, more: str, status: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        address = found.getsockname()
+    address = free_address()
     async with started(tmp_path, more=more, http=f"{address[0]}:{address[1]}"):
         question = json.dumps(arguments(pod(2), [node("a", "v1.0t1.n0x2.v12")])).encode()
         assert (await exchanged(address, "POST", "/extender/prioritize", question))[0] == status

@@ -20,6 +20,7 @@ from cri_proxy.extender.demand import GPU_RESOURCE
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer
 from cri_proxy.logs import configure_logging
 from cri_proxy.testbed.daemon import program
+from tests.fakes.http import free_address
 from tests.fakes.scheduler import exchanged, named_arguments, pod
 
 KUBERNETES = Path(__file__).parents[5] / "packaging" / "kubernetes"
@@ -30,11 +31,6 @@ EXTENDER_FIELDS = {
     *("urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig"),
     *("httpTimeout", "nodeCacheCapable", "managedResources", "ignorable"),
 }
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 @contextmanager
@@ -52,7 +48,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "a").write_text(KEP.read_text())
-    address = free_address()
+    address = "{}:{}".format(*free_address())
     with running("--http", address, "--links", str(tmp_path)) as child:
         assert child.stderr is not None
         assert json.loads(child.stderr.readline())["event"] == "serving"
