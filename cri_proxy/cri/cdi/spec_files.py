@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -41,10 +42,8 @@ class SpecFiles(Generic[T]):
             except OSError:
                 continue
             for path in files[:MAX_FILES]:
-                try:
+                with suppress(OSError):
                     known[path] = self._of(path)
-                except OSError:
-                    continue
         self._known = known  # without files that are gone: those of claims come and go with their pods
         return ((path, value) for path, (_, value) in known.items())
 

@@ -38,7 +38,7 @@ class CdiSpecs:
         """
         if not asked:
             return ()
-        specs = self._with_devices()
+        specs = [spec for _, spec in self._files]
         found: list[DeviceName] = []
         for cdi_name, via in asked:
             # Joined here: what all devices together have may be the square of the file's length.
@@ -49,11 +49,8 @@ class CdiSpecs:
 
     def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these names that a file declares, in their order: a runtime refuses all others."""
-        specs = self._with_devices()
+        specs = [spec for _, spec in self._files]
         return tuple(name for name in names if any(name in spec.devices for spec in specs))
-
-    def _with_devices(self) -> list[_Spec]:
-        return [spec for _, spec in self._files if spec.devices]
 
 
 def _spec(content: object) -> _Spec:

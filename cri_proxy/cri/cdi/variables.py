@@ -54,7 +54,7 @@ class SpecsWithVariables:
         A device counts in the first file that declares it, also where it adds none there. At most ``MAX_VARIABLES`` are
         returned.
         """
-        specs = [spec for _, spec in self._files if spec.devices]
+        specs = [spec for _, spec in self._files]
         found: dict[str, str] = {}
         for name in names:
             spec = next((spec for spec in specs if name in spec.devices), None)

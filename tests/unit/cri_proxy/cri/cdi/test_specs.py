@@ -68,10 +68,11 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{", "kind: 1", "kind: a/b\ndevices: 3", "kind: a/b\ndevices: [1, {name: []}]", "devices: [{name: c}]"],
+    ["[]", "{", "kind: 1", "kind: a/b\ndevices: 3", "kind: a/b\ndevices: [1, {name: []}, {}]", "devices: [{name: c}]"],
 )
 def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) -> None:
-    assert paths(specs(tmp_path, text), ["a/b=c"]) == ()
+    found = specs(tmp_path, text)
+    assert found.declared(["a/b=c", "a/b=[]", "a/b=None", "None=c"]) == paths(found, ["a/b=c", "None=c"]) == ()
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
