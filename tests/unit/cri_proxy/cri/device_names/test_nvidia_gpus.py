@@ -50,6 +50,11 @@ def test_a_gpu_is_called_as_the_container_toolkit_calls_it(text: str, expected: 
     assert NODE.called(text) == expected
 
 
+@pytest.mark.parametrize("text", ["", "g", "GPU-"])
+def test_what_begins_every_uuid_calls_no_gpu(text: str) -> None:
+    assert NvidiaGpus((Gpu(A, 0, "gpu-11aa"),)).called_by_uuid(text) == ()
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -97,7 +102,7 @@ def test_the_drivers_file_tells_address_minor_and_uuid() -> None:
 
 def test_a_uuid_that_the_driver_does_not_know_yet_is_none() -> None:
     found = read_information("GPU UUID: \t GPU-????????-????\nBus Location: 0000:07:00.0\nDevice Minor: x", "")
-    assert found == Gpu(A)
+    assert found == read_information("GPU UUID: \t N/A\nBus Location: 0000:07:00.0", "") == Gpu(A)
 
 
 def test_a_file_without_a_bus_location_is_of_its_directory() -> None:
