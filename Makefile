@@ -35,7 +35,7 @@ fix: dev ## repair what a tool can: format, import order, simple lint
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format .
 
-mutants: dev ## plant small faults in policies, relay and ledger; list those that no test finds (AREA=ledger: there only)
+mutants: dev ## plant small faults in policies, relay, ledger and what reads devices; list those that no test finds (AREA=ledger: there only)
 	@$(PYTHON) -m tests.mutation $(AREA)
 
 bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails where a bar is missed

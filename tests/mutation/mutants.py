@@ -39,6 +39,27 @@ AREAS: Final = (
         ("tests/unit/cri_proxy/relay", "tests/unit/cri_proxy/http2", "tests/relay", "tests/fuzz"),
     ),
     Area("ledger", ("cri_proxy/node/ledger/*.py",), ("tests/unit/cri_proxy/node", "tests/property")),
+    Area(
+        "devices",
+        # What others say of a container's devices and CPUs, and what it is given of devices.
+        (
+            "cri_proxy/cri/cdi/*.py",
+            "cri_proxy/cri/devices/*.py",
+            "cri_proxy/cri/device_names/*.py",
+            "cri_proxy/cri/claim.py",
+            "cri_proxy/intercept/cdi.py",
+            "cri_proxy/intercept/inventory_devices.py",
+            "cri_proxy/runtime/cdi_support.py",
+            "cri_proxy/node/runtime_cdi.py",
+            "cri_proxy/node/sync/claims.py",
+        ),
+        (
+            "tests/unit/cri_proxy/cri",
+            "tests/unit/cri_proxy/intercept",
+            "tests/unit/cri_proxy/runtime",
+            "tests/unit/cri_proxy/node",
+        ),
+    ),
 )
 
 
