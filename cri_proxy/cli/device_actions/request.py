@@ -42,6 +42,11 @@ def read_document(root: YamlField, directory: Path) -> tuple[DeviceDocument, Map
 
     ``directory`` is where a path of an inventory starts.
     """
+    if not {*root.entries("the document")}.isdisjoint((*DEVICE_TYPES, "kind")):
+        raise root.refuse(
+            "the document: an inventory alone; give its path as inventory: beside what is asked for, as in"
+            " {inventory: devices.yaml, requests: {nvidia.com/gpu: 1}}"
+        )
     fields = root.mapping(REQUEST_KEYS, "the document")
     inventory_field = fields.get("inventory")
     if inventory_field is None or inventory_field.is_null:

@@ -97,6 +97,12 @@ def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.parametrize("text", ["gpu: [{minor: 0}]", "kind: Device\nspec: {devices: []}"])
+def test_an_inventory_alone_asks_for_nothing(text: str) -> None:
+    with pytest.raises(DocumentError, match="an inventory alone; give its path as inventory: beside what is asked"):
+        read_document(root_of(text), Path())
+
+
 def test_a_document_has_an_inventory() -> None:
     with pytest.raises(DocumentError, match="inventory: missing; give the devices of the node"):
         read_document(root_of("requests: {}"), Path())
