@@ -73,13 +73,9 @@ def boot_id(root: Path) -> str:
 def save_numbers(state_dir: Path, numbers: DeviceNumbers) -> None:
     """Save this for the next start; it is on disk when this returns. Blocks. Raises StoreError."""
     private_directory(state_dir)
-    found: dict[str, dict[str, int]] = {}
-    for kind, bus, minor in numbers.devices:
-        found.setdefault(kind, {})[bus] = minor
-    text = json.dumps({"version": _VERSION, "boot": numbers.boot, "devices": found}, indent=1)
     try:
         with open_directory(state_dir) as at:
-            replace_file(at, FILE, text.encode(), _FILE_MODE, is_synced=True)
+            replace_file(at, FILE, encode_numbers(numbers), _FILE_MODE, is_synced=True)
     except OSError as error:
         raise StoreError(str(state_dir / FILE), f"cannot write: {error.strerror}; check the disk") from error
 
@@ -99,6 +95,14 @@ def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
         raise StoreError(str(file), f"cannot read: {error.strerror}") from error
     found = decode_numbers(raw, str(file))
     return found if found.boot == boot else DeviceNumbers(boot=boot)
+
+
+def encode_numbers(numbers: DeviceNumbers) -> bytes:
+    """Return the document that has these numbers."""
+    found: dict[str, dict[str, int]] = {}
+    for kind, bus, minor in numbers.devices:
+        found.setdefault(kind, {})[bus] = minor
+    return json.dumps({"version": _VERSION, "boot": numbers.boot, "devices": found}, indent=1).encode()
 
 
 def decode_numbers(raw: bytes, name: str) -> DeviceNumbers:
