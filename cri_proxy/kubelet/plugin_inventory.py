@@ -56,7 +56,8 @@ async def ask_plugins(channel: RuntimeChannel, socket: str) -> PluginInventory:
     except CallFailed as error:
         raise CommandFailed(f"the kubelet refuses to list devices: {error.message} ({socket})") from error
     except RuntimeUnavailable as error:
-        raise CommandFailed(f"the kubelet does not answer on {socket}: {error.problem}") from error
+        problem = error.problem.removeprefix(f"{socket}: ")
+        raise CommandFailed(f"the kubelet does not answer on {socket}: {problem}") from error
     except DecodeError as error:
         raise CommandFailed(f"what answers on {socket} is no kubelet: {error}") from error
 

@@ -84,6 +84,7 @@ class Kubelet(RuntimeChannel):
     [
         (CallFailed("m", 12, "not offered"), "the kubelet refuses to list devices: not offered (/k.sock)"),
         (RuntimeUnavailable("m", "no such file"), "the kubelet does not answer on /k.sock: no such file"),
+        (RuntimeUnavailable("m", "/k.sock: gone"), "the kubelet does not answer on /k.sock: gone"),
         (b"\xff\xff", "what answers on /k.sock is no kubelet: "),
     ],
 )
