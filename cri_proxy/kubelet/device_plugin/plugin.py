@@ -18,6 +18,7 @@ from cri_proxy.kubelet.device_plugin.register import (
     PluginDirectory,
     PluginSockets,
     SocketId,
+    StreamLosses,
     register,
     retry_seconds,
 )
@@ -45,6 +46,7 @@ class DevicePlugin:
         self._known = PluginKnowledge()
         self._services: dict[str, ResourceService] = {}
         self._registered: dict[str, SocketId] = {}
+        self._losses: dict[str, StreamLosses] = {}
         self._failures = 0
         self._problems: tuple[str, ...] = ()
         self._later = Tasks()
@@ -167,7 +169,8 @@ class DevicePlugin:
     def _lose(self, resource: PluginResource) -> None:
         """Register again after a while: to a kubelet that does not watch a resource, all its devices are unhealthy."""
         self._registered.pop(resource.endpoint, None)
-        self._ask_after(retry_seconds(1))
+        losses = self._losses.setdefault(resource.endpoint, StreamLosses())
+        self._ask_after(retry_seconds(losses.one_more(self._clock.monotonic_seconds())))
 
     def _ask_after(self, seconds: float) -> None:
         async def ask() -> None:

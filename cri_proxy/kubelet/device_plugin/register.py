@@ -106,3 +106,19 @@ def retry_seconds(failures: int) -> float:
     (1.0, 30.0)
     """
     return RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1]
+
+
+class StreamLosses:
+    """Streams that the kubelet has broken off: a kubelet that does so at once each time is not asked each second."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._count = 0
+        self._last_seconds = 0.0
+
+    def one_more(self, now_seconds: float) -> int:
+        """Return how many there were in a row, this one too; after a longer life of a stream counting begins again."""
+        is_soon = now_seconds - self._last_seconds < 2 * RETRY_SECONDS[-1]
+        self._count = self._count + 1 if self._count and is_soon else 1
+        self._last_seconds = now_seconds
+        return self._count

@@ -18,9 +18,13 @@ TIMES = 100
 
 
 class FastClock(SystemClock):
-    """Its sleeps take a hundredth of the time."""
+    """Its sleeps take a hundredth of the time; ``slept`` has them."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         await super().sleep(seconds / TIMES)
 
 
@@ -30,7 +34,8 @@ class RunningPlugin:
     def __init__(self, settings: PluginSettings) -> None:
         self._stream = StringIO()
         self.stop, self.reload = asyncio.Event(), asyncio.Event()
-        self._plugin = DevicePlugin(settings, log=configure_logging("info", "json", self._stream), clock=FastClock())
+        self.clock = FastClock()
+        self._plugin = DevicePlugin(settings, log=configure_logging("info", "json", self._stream), clock=self.clock)
 
     async def serve(self) -> None:
         await self._plugin.serve(self.stop, self.reload)

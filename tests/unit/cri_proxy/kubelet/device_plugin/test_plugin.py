@@ -10,6 +10,7 @@ import pytest
 from grpc import aio
 
 from cri_proxy.errors import ConfigError
+from cri_proxy.kubelet.device_plugin.register import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from policies.devices.plugin_variables import PluginDevice, read_allocated, read_annotated
@@ -166,6 +167,16 @@ async def test_a_stream_that_breaks_off_is_mended_by_a_registration(
 ) -> None:
     kubelet.plugins[GPU].unwatch()
     await holds("the kubelet watches again", lambda: len(kubelet.registrations) == 3 and kubelet.knows(GPU, RDMA))
+
+
+async def test_a_kubelet_that_breaks_every_stream_off_is_asked_less_and_less(
+    kubelet: DeviceKubelet, plugin: RunningPlugin
+) -> None:
+    for count in range(3, 6):
+        kubelet.plugins[GPU].unwatch()
+        await plugin.says("registered", count)
+        await holds("the kubelet watches again", lambda: kubelet.knows(GPU, RDMA))
+    assert [seconds for seconds in plugin.clock.slept if seconds in RETRY_SECONDS] == [1.0, 2.0, 4.0]
 
 
 async def test_a_plugin_that_starts_before_the_kubelet_waits_for_it(tmp_path: Path, settings: PluginSettings) -> None:

@@ -8,6 +8,7 @@ from cri_proxy.kubelet.device_plugin.register import (
     NotRegistered,
     PluginDirectory,
     PluginSockets,
+    StreamLosses,
     register,
     retry_seconds,
     socket_id,
@@ -51,3 +52,8 @@ def test_pauses_grow_up_to_a_bound() -> None:
     pauses = [retry_seconds(failures) for failures in range(1, 20)]
     assert all(one <= other for one, other in pairwise(pauses))
     assert (pauses[0], pauses[-1]) == (1.0, 30.0)
+
+
+def test_streams_that_break_off_at_once_are_counted_until_one_lives_longer() -> None:
+    losses = StreamLosses()
+    assert [losses.one_more(now) for now in (0.0, 1.0, 3.0, 50.0, 110.0)] == [1, 2, 3, 4, 1]
