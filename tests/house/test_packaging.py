@@ -3,6 +3,7 @@
 import ast
 import configparser
 import json
+import marshal
 import os
 import re
 import subprocess
@@ -289,10 +290,25 @@ def test_a_page_that_an_installation_names_is_in_the_package() -> None:
     assert [n for n in sorted(named) if not (ROOT / "docs" / n).exists() and f"/doc/cri-proxy/{n}" not in built] == []
 
 
-def test_what_nodes_get_reads_no_docstring() -> None:
-    """``packaging/deb/compile.py`` leaves docstrings out; the try-out is not in the wheel."""
+@pytest.mark.parametrize("name", ["__doc__", "__annotations__", "signature("])
+def test_what_nodes_get_does_not_read_what_is_left_out_there(name: str) -> None:
+    """``packaging/deb/compile.py`` leaves docstrings and annotations of functions out; no wheel has the try-out."""
     shipped = [path for path in python_files(*PACKAGES) if "tryout" not in path.parts]
-    assert [shown(path) for path in shipped if "__doc__" in path.read_text()] == []
+    assert [shown(path) for path in shipped if name in path.read_text()] == []
+
+
+def test_what_nodes_get_has_the_types_of_fields_and_not_those_of_functions(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        "class Value:\n    size: int\n\n    def grown(self, by: int, *more: int) -> int:\n        'Grow.'\n"
+    )
+    subprocess.run([sys.executable, ROOT / "packaging" / "deb" / "compile.py", tmp_path, "/"], check=True)
+    (compiled,) = tmp_path.rglob("*.pyc")
+    found: dict[str, Any] = {}
+    exec(marshal.loads(compiled.read_bytes()[16:]), found)  # after the header of PEP 552
+    value = found["Value"]
+    assert (value.__annotations__, value.grown.__annotations__) == ({"size": int}, {})
+    assert value.grown.__doc__ == "-"
 
 
 def test_the_admission_policy_refuses_what_the_example_for_a_shared_node_restricts() -> None:
