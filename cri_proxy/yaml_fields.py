@@ -6,12 +6,12 @@ Mappings are read key by key against a list of known ones: an unknown, doubled o
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Self, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.errors import CriProxyError
+from policies.known_words import similar
 
 T = TypeVar("T")
 _SHOWN_CHARACTERS = 40
@@ -108,8 +108,8 @@ class YamlField:
         entries = self.entries(what)
         for key, value in entries.items():
             if key not in known:
-                near = get_close_matches(key, known, 1)
-                remedy = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
+                near = similar(key, known)
+                remedy = f"did you mean {near!r}?" if near else f"known keys are {', '.join(known)}"
                 raise value.refuse(f"{what}: unknown key {key!r}; {remedy}")
         return entries
 

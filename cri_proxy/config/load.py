@@ -13,6 +13,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError
+from policies.known_words import similar
 
 _SEPARATORS: Final = frozenset("=,")  # of a mapping that is read as one text
 
@@ -129,15 +130,13 @@ def _group_at(path: tuple[str, ...]) -> tuple[str, ...]:
 
 def _unknown(path: tuple[str, ...]) -> str:
     """Return the problem with the nearest known key: of the same group first, then of any by its last part."""
-    from difflib import get_close_matches  # not needed by a start without mistakes
-
     size = len(path)
     near = {k.path[size - 1].casefold(): k.path[:size] for k in known_options() if _is_beside(k.path, path)}
     far = {k.path[-1].casefold(): k.path for k in known_options()}
     for names in (near, far):
-        close = get_close_matches(path[-1].casefold(), names, n=1, cutoff=0.6)
+        close = similar(path[-1].casefold(), names)
         if close:
-            return f"unknown option; did you mean {'.'.join(names[close[0]])}?"
+            return f"unknown option; did you mean {'.'.join(names[close])}?"
     return f"unknown option; known here: {', '.join(sorted({p[-1] for p in near.values()}))}"
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from policies.costs.model import name_order, type_of
 from policies.costs.table import CostTable
+from policies.known_words import similar
 
 # How many known types a refusal names.
 SHOWN_TYPES = 8
@@ -50,8 +50,8 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
 
 def _known_types(kind: str, present: Iterable[str]) -> str:
     same = sorted(known for known in present if known.rpartition("/")[2] == kind.rpartition("/")[2])
-    near = same or get_close_matches(kind, present, 1)
-    return f"did you mean {near[0]}?" if near else _listed(present)
+    near = same[0] if same else similar(kind, present)
+    return f"did you mean {near}?" if near else _listed(present)
 
 
 def _listed(present: Iterable[str]) -> str:

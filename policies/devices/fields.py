@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from policies.errors import PolicyBaseError
+from policies.known_words import similar
 
 _SHOWN_CHARACTERS: Final = 60
 
@@ -44,8 +44,8 @@ def object_of(value: object, what: str, known: Sequence[str]) -> Mapping[str, ob
     fields = mapping_of(value, what)
     for key in fields:
         if key not in known:
-            near = get_close_matches(key, known, 1)
-            remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            near = similar(key, known)
+            remedy = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
             raise FieldError(f"{what}: unknown field {shown(key)}; {remedy}")
     return fields
 
@@ -79,7 +79,7 @@ def word_of(value: object, what: str, known: Sequence[str]) -> str:
     """
     text = text_of(value, what)
     if text and text not in known:
-        near = get_close_matches(text, known, 1)
-        remedy = f"; did you mean {near[0]}?" if near else ""
+        near = similar(text, known)
+        remedy = f"; did you mean {near}?" if near else ""
         raise FieldError(f"{what}: expected one of {', '.join(known)}, got {shown(text)}{remedy}")
     return text

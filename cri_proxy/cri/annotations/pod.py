@@ -15,6 +15,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.table import DEVICE_RESOURCES, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
+from policies.known_words import similar
 
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.
 MAX_ANNOTATIONS: Final = 256
@@ -129,7 +130,5 @@ def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterato
 
 def _near(key: str, *known: str) -> str:
     """Return which of these keys, or of Koordinator's full ones, a key is nearly; '' if none."""
-    from difflib import get_close_matches  # loaded only where a key is unknown
-
-    near = get_close_matches(key, (*known, *_NAMES_OF_KOORDINATOR), n=1, cutoff=_NEAR)
-    return _NAMES_OF_KOORDINATOR.get(near[0], near[0]) if near else ""
+    near = similar(key, (*known, *_NAMES_OF_KOORDINATOR), _NEAR)
+    return _NAMES_OF_KOORDINATOR.get(near, near)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from policies.glob import is_like
+from policies.known_words import similar
 
 OPTION: Final = "restrictedAnnotations"
 ITEM_FIELDS: Final = ("keys", "namespaces")
@@ -15,7 +16,6 @@ MAX_NAMESPACES: Final = 256  # of one entry: each is matched when a container is
 RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
 """An annotation of another project that is read as well, and can be restricted like those of the table."""
 
-_NEAR: Final = 0.6
 _SHOWN: Final = 8  # namespaces in a sentence
 
 _DOMAINS: Final = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
@@ -67,10 +67,8 @@ def _known_key(key: str) -> str:
 
     stands_for = {name: row.stands_for for row in TABLE for name in row.keys} | {RESOURCE_STATUS: RESOURCE_STATUS}
     if key not in stands_for:
-        from difflib import get_close_matches
-
-        near = get_close_matches(key, stands_for, n=1, cutoff=_NEAR)
-        hint = f"did you mean {near[0]}?" if near else "docs/reference/annotations.md lists them, without a domain"
+        near = similar(key, stands_for)
+        hint = f"did you mean {near}?" if near else "docs/reference/annotations.md lists them, without a domain"
         raise ValueError(f"no annotation has the key {key!r:.60}; {hint}")
     return stands_for[key]
 

@@ -7,7 +7,6 @@ name of a static pod counts without the node's suffix.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Final
 
 from cri_proxy.cri.annotations.read import without_effect
@@ -165,6 +164,8 @@ def nearness(reading: Reading, name: ContainerName) -> float:
     What follows the said part of a pod's name costs nothing: a hash of its ReplicaSet, an ordinal, a node's name.
     A pod whose name is right counts as near, whatever else is wrong.
     """
+    from difflib import SequenceMatcher  # as in ``policies.known_words``: needed only after a mistake
+
     if reading.pod == name.pod:
         return 1.0
     words = reading.pod.count("-") + 1

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final
 
@@ -10,6 +9,7 @@ from policies.alignment import Alignment
 from policies.base import Grant, Reason
 from policies.costs.model import CPU_TYPE, CostValue, type_of
 from policies.costs.select import CostTerm, Solution
+from policies.known_words import similar
 from policies.topology_aware.device_choice.inventory import DeviceStock
 from policies.topology_aware.reason_codes import ReasonCode
 
@@ -90,9 +90,9 @@ def beyond(devices: Sequence[str], nodes: str) -> Reason:
 def unknown(kind: str, known: Iterable[str]) -> Reason:
     """No cost file has devices of this type."""
     names = sorted(known)
-    close = get_close_matches(kind, names, 1)
+    close = similar(kind, names)
     listed = f"listed types: {_some(names)}" if names else "they list none; add them to a file of costs.dir"
-    hint = f"did you mean {close[0]}?" if close else listed
+    hint = f"did you mean {close}?" if close else listed
     return Reason(
         ReasonCode.DEVICES_UNKNOWN, f"wanted devices of type {kind}, which the cost files do not list: {hint}"
     )
