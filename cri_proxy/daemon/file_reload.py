@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import Inotify, Lookups
+from cri_proxy.config.files.inotify import Inotify
+from cri_proxy.config.files.symlinks import Lookups
 from cri_proxy.config.files.watch import Watch
 from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.errors import StoreError

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.config.files.inotify import ANY
-from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
+from cri_proxy.config.files.symlinks import ANY, directories_to_watch, of_one_generation
 from cri_proxy.private_files import shared_problem
 
 SUFFIXES: Final = (".yaml", ".json")

@@ -10,9 +10,9 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
-from cri_proxy.config.files.inotify import ANY, Inotify
+from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import GROUP_FILE
-from cri_proxy.config.files.symlinks import DATA_LINK, directories_to_watch, of_one_generation
+from cri_proxy.config.files.symlinks import ANY, DATA_LINK, directories_to_watch, of_one_generation
 from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.logs import Log

@@ -1,23 +1,19 @@
 """Watch directories by inotify(7), through watchdog; call back on its thread when a watched name may have changed."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from cri_proxy.config.files.symlinks import ANY, Lookups
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
     from watchdog.observers.inotify import InotifyObserver
 
-Lookups = Mapping[Path, frozenset[str]]
-"""Directories, each with the names in it that matter."""
-
 _SUBSCRIBED = 5
 """Attempts to subscribe while directories appear or disappear."""
-
-ANY = "*"
-"""Stands for every name in a directory."""
 
 
 class ChangeNotifier(Protocol):

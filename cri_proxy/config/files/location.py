@@ -8,9 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
-from cri_proxy.config.files.inotify import ANY
 from cri_proxy.config.files.sections import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
 from cri_proxy.config.files.symlinks import (
+    ANY,
     DATA_LINK,
     directories_to_watch,
     is_directory,

@@ -1,6 +1,6 @@
 """Follow symbolic links to the directories to watch, and read a ConfigMap volume without mixing two generations."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +12,12 @@ _ATTEMPTS = 20
 _LINKS = 40
 
 T = TypeVar("T")
+
+Lookups = Mapping[Path, frozenset[str]]
+"""Directories, each with the names in it that matter."""
+
+ANY = "*"
+"""Stands for every name in a directory."""
 
 
 def of_one_generation(directory: Path, read: Callable[[], T]) -> T:

@@ -11,8 +11,7 @@ from typing import Final
 
 from grpc import aio
 
-from cri_proxy.config.files.inotify import Lookups
-from cri_proxy.config.files.symlinks import directories_to_watch
+from cri_proxy.config.files.symlinks import Lookups, directories_to_watch
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
 from cri_proxy.kubelet.device_plugin.resource import OPTIONS

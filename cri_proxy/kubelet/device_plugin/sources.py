@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.config.files.inotify import Lookups
-from cri_proxy.config.files.symlinks import directories_to_watch, of_one_generation
+from cri_proxy.config.files.symlinks import Lookups, directories_to_watch, of_one_generation
 from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
 from cri_proxy.inventory.file import read_inventory_text

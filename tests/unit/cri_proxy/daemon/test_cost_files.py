@@ -7,7 +7,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 
 from cri_proxy import events
-from cri_proxy.config.files.inotify import ANY
+from cri_proxy.config.files.symlinks import ANY
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
 from cri_proxy.daemon.file_reload import WatchedPlace

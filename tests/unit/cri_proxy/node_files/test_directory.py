@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.inotify import ANY
+from cri_proxy.config.files.symlinks import ANY
 from cri_proxy.node_files import directory
 from cri_proxy.node_files.directory import (
     MAX_FILE_BYTES,
