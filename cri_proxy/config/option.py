@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
-from policies.hints.merge import KUBELET_NODES
+from policies.hints.model import KUBELET_NODES
 from policies.options import Option
 
 Raw = str | tuple[str, ...]

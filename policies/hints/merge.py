@@ -11,15 +11,13 @@ from typing import Final
 
 from policies.errors import PolicyOptionsError, UnknownPolicyError
 from policies.hints.choices import ANY_OTHER, Choices, listed_choices, resources_of
-from policies.hints.model import Hint, HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
+from policies.hints.model import KUBELET_NODES, Hint, HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
 from policies.hints.node_sets import listed
 from policies.hints.order import MaskOrder, by_wanted_size
 from policies.hints.reach import LATTICE_NODES, Reach, TooManyHintsError
 from policies.hints.search import SearchTooLongError, Steps
 from policies.hints.unlisted import merge_families, single_node_hints
 
-KUBELET_NODES: Final = 8
-"""The most NUMA nodes that the kubelet manages without ``max-allowable-numa-nodes``; that option may only raise it."""
 CLOSEST_POLICIES: Final = ("best-effort", "restricted")
 """The policies that ``prefer-closest-numa-nodes`` changes."""
 

@@ -5,8 +5,10 @@ The words are those of the kubelet's Topology Manager (KEP-693). A set of NUMA n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+KUBELET_NODES: Final = 8
+"""The most NUMA nodes that the kubelet manages without ``max-allowable-numa-nodes``; that option may only raise it."""
 NO_RESOURCE = ""
 """The resource of an ``HintOrigin`` whose provider has no opinion about any."""
 

@@ -16,8 +16,8 @@ from cri_proxy.cli.documents import (
 )
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request, read_node_count
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
-from policies.hints.merge import KUBELET_NODES, POLICIES, merge
-from policies.hints.model import HintOrigin, Merged, MergeOptions
+from policies.hints.merge import POLICIES, merge
+from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
 
 HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
