@@ -11,7 +11,6 @@ from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.link_file import read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr
-from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import (
     DEVICE_TYPES,
     DeviceInventory,
@@ -21,6 +20,7 @@ from policies.devices.model import (
     VfGroup,
     VirtualFunction,
 )
+from policies.devices.resources import RESOURCES, full_name
 from sysfs.quantity import parse_bytes
 
 T = TypeVar("T")

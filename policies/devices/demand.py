@@ -7,36 +7,21 @@ A device has 100 units. Up to 100 are an amount of one device, multiples of 100 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final
 
 from policies.devices.annotations import AllocateStrategy, DeviceAnnotations, DeviceHint
-from policies.devices.model import FPGA, GPU, GPU_MEMORY, RDMA, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.resources import (
+    GPU_CORE,
+    GPU_MEMORY_RATIO,
+    GPU_SHARED,
+    GPU_SHARES,
+    GPU_UNITS,
+    OTHERS,
+    RESOURCES,
+    WHOLE_GPUS,
+)
 from policies.errors import PolicyBaseError
 from sysfs.quantity import bytes_text
-
-GPU_UNITS: Final = "koordinator.sh/gpu"
-GPU_CORE: Final = "koordinator.sh/gpu-core"
-GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
-GPU_SHARED: Final = "koordinator.sh/gpu.shared"
-WHOLE_GPUS: Final = ("nvidia.com/gpu", "dcu.com/gpu")
-GPU_SHARES: Final = (GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO)
-OTHERS: Final[Mapping[str, str]] = {"koordinator.sh/rdma": RDMA, "koordinator.sh/fpga": FPGA}
-RESOURCES: Final = (*WHOLE_GPUS, GPU_UNITS, *GPU_SHARES, GPU_SHARED, *OTHERS)
-"""The resources that are devices here, by full name."""
-
-_DOMAIN: Final = "koordinator.sh"
-
-
-def full_name(resource: str) -> str:
-    """Return the full name of a resource of Koordinator's that is written without its domain.
-
-    ``gpu`` alone stays what it is: it could be 100 units of a GPU, or a whole one.
-
-    >>> full_name("gpu-core"), full_name("nvidia.com/gpu"), full_name("gpu")
-    ('koordinator.sh/gpu-core', 'nvidia.com/gpu', 'gpu')
-    """
-    name = f"{_DOMAIN}/{resource}"
-    return name if name in RESOURCES and name != GPU_UNITS else resource
 
 
 @dataclass(eq=False)

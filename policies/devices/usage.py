@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
-from policies.devices.demand import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WHOLE_GPUS
 from policies.devices.model import (
     GPU,
     GPU_MEMORY,
@@ -14,6 +13,7 @@ from policies.devices.model import (
     InventoryDevice,
     PcieGroup,
 )
+from policies.devices.resources import GPU_CORE, GPU_MEMORY_RATIO, GPU_UNITS, WHOLE_GPUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.allocate import DeviceQuestion
 from policies.devices.annotations import read_annotations
-from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import (
     DEVICE_TYPES,
     WHOLE,
     DeviceInventory,
     InventoryDevice,
 )
+from policies.devices.resources import RESOURCES, full_name
 from sysfs.quantity import parse_bytes
 
 REQUEST_KEYS: Final = ("inventory", "requests", "annotations", "node_labels", "in_use", OPTIONS_KEY)

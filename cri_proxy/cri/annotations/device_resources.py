@@ -9,8 +9,9 @@ from typing import Final
 from cri_proxy.cri.annotations.device_request import NONE, named_pairs
 from policies.device_grants import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
-from policies.devices.demand import RESOURCES, full_name
 from policies.devices.model import GPU_MEMORY
+from policies.devices.resources import RESOURCES, full_name
+from policies.known_words import similar
 from sysfs.quantity import bytes_text, parse_bytes, parse_mcpu
 
 OF_KOORDINATOR: Final = (ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC)
@@ -36,10 +37,8 @@ def device_ask(value: object) -> DeviceAsk | None:
     for word, amount in named_pairs(value, _EXPECTED):
         name = full_name(word)
         if name not in RESOURCES:
-            from difflib import get_close_matches  # loaded only where a name is unknown
-
-            near = get_close_matches(name, RESOURCES, n=1, cutoff=_SIMILAR)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(RESOURCES)}"
+            near = similar(name, RESOURCES, _SIMILAR)
+            hint = f"did you mean {near}?" if near else f"known are {', '.join(RESOURCES)}"
             raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
         if name in found:
             raise ValueError(f"{name} is named twice; name it once, with the sum")

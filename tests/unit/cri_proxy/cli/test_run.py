@@ -117,7 +117,8 @@ helper.call(list_directories, root)
 helper.call(note_holder, root / "lock", "1")
 helper.call(session._open, root / "state.db", 1.0)
 print("late:", sorted(helper.call(eval, LOADED) - before))
-print("in all:", sorted(helper.call(eval, LOADED) & {"asyncio", "structlog", "google.protobuf", "ssl"}))
+unused = {"asyncio", "structlog", "google.protobuf", "ssl", "logging", "difflib", "policies.hints.merge"}
+print("in all:", sorted(helper.call(eval, LOADED) & unused))
 
 import asyncio, hashlib
 from cri_proxy.daemon import app
