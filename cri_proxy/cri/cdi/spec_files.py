@@ -61,7 +61,7 @@ class SpecFiles(Generic[T]):
 def _content(path: Path) -> bytes:
     """Return the content of a regular file, empty for one that is too long. Raises OSError."""
     # The file may have been replaced meanwhile: without O_NONBLOCK a FIFO would wait for its writer (fifo(7)).
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         # No more than it has: Python allocates at once what it is asked to read.
         fits = stat.S_ISREG(found.st_mode) and found.st_size <= MAX_FILE_BYTES

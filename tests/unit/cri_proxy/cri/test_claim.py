@@ -120,6 +120,11 @@ def test_the_pods_request_is_that_of_its_sandbox_or_of_a_container_that_has_more
     assert [requested_mcpu(asked, pod) for pod in pods] == [300_000, 4000, 2000]
 
 
+def test_a_pod_that_requests_nothing_makes_no_status_count() -> None:
+    requested = requested_mcpu(request("web/main", 0), pb.LinuxContainerResources(cpu_shares=2))
+    assert (requested, of_annotation('{"cpuset": "0"}', requested).claim) == (0, None)
+
+
 @pytest.mark.parametrize("shares", [102, 2, 0])
 def test_a_limit_above_the_request_makes_no_status_count(shares: int) -> None:
     """Else the author of a pod that requests 100m and is limited to 64 CPUs would own 64."""

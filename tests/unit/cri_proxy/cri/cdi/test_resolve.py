@@ -129,6 +129,7 @@ def test_two_of_a_name_in_one_directory_are_in_conflict_and_the_others_of_the_fi
     put(tmp_path, spec(device(env=["A=1"]), device("1", env=["B=1"])))
     put(tmp_path, spec(device(env=["A=2"])), "etc/cdi/other.json")
     both = "/etc/cdi/other.json and /etc/cdi/vendor.yaml"
+    put(tmp_path, spec(device(env=["A=4"])), "etc/cdi/w.json")
     problem = resolved(tmp_path, "a.com/b=0").problem
     assert problem == f"a.com/b=0 is declared twice, in {both}: neither counts until one is removed"
     assert resolved(tmp_path, "a.com/b=1").names == ("a.com/b=1",)

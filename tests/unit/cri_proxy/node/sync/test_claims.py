@@ -135,6 +135,14 @@ async def test_one_that_no_agent_has_pinned_is_moved_to_its_claim() -> None:
         assert site.cpus(container) == "3,6"
 
 
+async def test_a_node_without_a_kubelet_to_ask_finds_no_claim() -> None:
+    async with before(Driver(a="3,6")) as site:
+        container = await runs(site, "web", env="DRA_CPUSET_a")
+        site.claims = ClaimSources()
+        await install(site)
+        assert site.row(container).grant.request.claim is None
+
+
 async def test_a_variable_of_the_pod_itself_proves_nothing() -> None:
     async with before(Driver(a="3,6")) as site:
         container = await runs(site, "web", env="DRA_CPUSET_a")
