@@ -26,6 +26,7 @@ from cri_proxy.extender.messages import (
 )
 from cri_proxy.extender.metrics import DURATION, NODES, REQUESTS
 from cri_proxy.extender.scores import NodeScores
+from cri_proxy.file_workers import FilesFailed, FileWorkers
 from cri_proxy.foreign_text import admit
 from cri_proxy.http.messages import JSON, HttpRequest, PostHandler, Response
 from cri_proxy.logs import Log
@@ -37,6 +38,9 @@ FILTER_PATH: Final = "/extender/filter"
 PRIORITIZE_PATH: Final = "/extender/prioritize"
 SCORE_SECONDS: Final = 2.0
 """For scores that are not known yet: kube-scheduler waits five seconds unless its configuration says otherwise."""
+LINKS_SECONDS: Final = 1.0
+"""For the files of nodes. One of them may lie on a disk that does not answer, and a question may not wait for it."""
+LINKS: Final = "the directory of links"
 _PROBLEM_BYTES: Final = 300
 _MAX_REMEMBERED: Final = 10_000
 # With any other status than 200 the scheduler leaves the body unread. Its type for a filter's answer has a field for an
@@ -63,6 +67,8 @@ class Extender:
         self._scores = NodeScores()
         # Sixteen pairs of 32 GPUs take seconds. Others are answered meanwhile, and what comes late is kept for later.
         self._thread = ThreadPoolExecutor(1, "scores")
+        self._files = FileWorkers(None, most=1)
+        self._hang = ""
         self._told: dict[str, str] = {}
 
     @property
@@ -96,8 +102,14 @@ class Extender:
         missing = [node.name for node in question.candidates if not node.published]
         if self._directory is None or not missing or not question.demand.most:
             return question
-        # The directory may be on a disk that hangs: the loop goes on to say that we are alive.
-        found = await asyncio.to_thread(self._directory.words, missing)
+        try:
+            found = await self._files.run(LINKS, self._directory.words, missing, within_seconds=LINKS_SECONDS)
+            self._hang = ""
+        except FilesFailed as error:  # a disk that hangs: the nodes are as if they published nothing
+            if not self._hang:
+                self._log.warning(events.LINKS_UNREADABLE, node=None, reason=f"{self._directory.path}: {error.problem}")
+            self._hang = error.problem
+            return question
         nodes = (
             replace(node, published=file.word, problem=file.problem) if (file := found.get(node.name)) else node
             for node in question.candidates

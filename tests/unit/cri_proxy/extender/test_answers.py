@@ -1,15 +1,18 @@
 """Answers to questions about pods and nodes, without HTTP; tests of ``server`` ask over it."""
 
+import asyncio
 import json
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from cri_proxy.clock import Clock
 from cri_proxy.extender.answers import SCORE_SECONDS, Extender
-from cri_proxy.extender.directory import LinkDirectory
+from cri_proxy.extender.directory import FileWord, LinkDirectory
 from cri_proxy.extender.metrics import NODES, REQUESTS, TABLE
 from cri_proxy.http.messages import HttpRequest, Response
 from cri_proxy.metrics.counters import Counters
@@ -44,9 +47,9 @@ class Lines:
 class Asked:
     """An extender with its log and counters."""
 
-    def __init__(self, directory: Path | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, directory: Path | LinkDirectory | None = None, clock: Clock | None = None) -> None:
         self.log, self.counters = Lines(), Counters(TABLE)
-        links = LinkDirectory(directory) if directory else None
+        links = LinkDirectory(directory) if isinstance(directory, Path) else directory
         self.extender = Extender(log=self.log, clock=clock or ManualClock(), counters=self.counters, directory=links)
 
     async def response(self, verb: str, body: bytes) -> Response:
@@ -145,6 +148,31 @@ async def test_names_alone_are_answered_from_the_directory(tmp_path: Path) -> No
 
 async def test_names_alone_without_a_directory_are_all_alike() -> None:
     assert await Asked().scores(named_arguments(pod(2), ["a", "b"])) == {"a": 0, "b": 0}
+
+
+class HungDirectory(LinkDirectory):
+    """A directory on a disk that does not answer until it is freed."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/links"))
+        self.freed = Event()
+
+    def words(self, names: Iterable[str]) -> Mapping[str, FileWord]:
+        self.freed.wait(20)
+        return {name: FileWord(KEP) for name in names}
+
+
+async def test_a_directory_that_hangs_leaves_the_nodes_without_links_and_is_told_once() -> None:
+    directory = HungDirectory()
+    asked, question = Asked(directory), named_arguments(pod(2), ["a"])
+    assert await asked.scores(question) == await asked.scores(question) == {"a": 0}
+    assert [fields["reason"] for _, event, fields in asked.log.lines if event == "links_unreadable"] == [
+        "/links: no answer within 1 s"
+    ]
+    directory.freed.set()
+    async with asyncio.timeout(20):
+        while await asked.scores(question) == {"a": 0}:
+            pass
 
 
 async def test_a_node_that_publishes_itself_needs_no_file(tmp_path: Path) -> None:
