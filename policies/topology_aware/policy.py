@@ -30,7 +30,6 @@ from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
-from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.device_choice.place import join
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
@@ -113,12 +112,10 @@ class TopologyAware(Policy):
         return self._complete(context, before, place(context))
 
     def _running(self, context: PlacementContext, devices: HeldDevices) -> PlacementContext:
-        """Return the context of a container that runs with these devices, but the cost files' of others."""
-        others = holders(context.others)
-        names = tuple(device for device in devices.names if device not in others)
+        """Return the context of a container that runs with these devices, also where others hold them too."""
         claims, pod = claims_of(context.others), context.request.container.pod_uid
         allocated, _ = with_claims_counted(self._allocator, devices.allocated, claims, pod)
-        return replace(context, devices=HeldDevices(names, allocated))
+        return replace(context, devices=HeldDevices(devices.names, allocated))
 
     def joined(
         self, held: Allocations, request: Request, fellow: Grant, own: Grant | None, devices: HeldDevices | None

@@ -100,7 +100,7 @@ class _Reinstatement:
         claim = grant.request.claim
         if claim is not None and grant.owned and (back := self._left_of(claim, grant.container) - grant.owned):
             return claim_reasons.came_back(claim, back)
-        grant = self._without_taken(grant)
+        grant = self._with_claims_counted(grant)
         if grant.spill.mask & ~self._supply.memory.nodes.every:
             grant = replace(grant, spill=NodeSet(grant.spill.mask & self._supply.memory.nodes.every))
         supply = self._supply.plus(grant)
@@ -191,12 +191,12 @@ class _Reinstatement:
             had = request.previous.held if request.previous is not None else NOTHING_HELD
             own = Grant(keep, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
         own = replace(own, allocated=with_given(own.allocated, keep.given))
-        return self._without_taken(own).held
+        return self._with_claims_counted(own).held
 
-    def _without_taken(self, grant: Grant) -> Grant:
-        """Return a grant without devices of cost files of which a kept one is the holder already, and record that.
+    def _with_claims_counted(self, grant: Grant) -> Grant:
+        """Return a grant that has devices of which a kept one is the holder already, as both count, and record that.
 
-        Devices of the inventory stay counted for both: their containers run, and shares of them add up.
+        Both containers run and have the devices open: none of these is free while one of them lives.
         """
         if not grant.held:
             return grant
@@ -204,8 +204,7 @@ class _Reinstatement:
         held = holders(others)
         lost = [device for device in grant.devices if device in held]
         if lost:
-            self._lost[grant.container] = device_reasons.taken(lost, held[lost[0]])
-            grant = replace(grant, devices=tuple(device for device in grant.devices if device not in held))
+            self._lost[grant.container] = device_reasons.claimed_twice(lost, held[lost[0]])
         pod = grant.container.pod_uid
         allocated, claims = with_claims_counted(self._allocator, grant.allocated, claims_of(others), pod)
         if not claims:

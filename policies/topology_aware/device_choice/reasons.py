@@ -113,9 +113,9 @@ def outside(stock: DeviceStock, kind: str, count: int, inside: int, nodes: str) 
     return Reason(ReasonCode.STRICT_TOPOLOGY, f"{text} elsewhere")
 
 
-def taken(devices: Sequence[str], holder: Grant) -> Reason:
-    """A saved grant has devices that another one has too: this one no longer counts as their holder."""
-    text = f"{devices_text(devices)} of its saved grant also held by {_name(holder)}, which keeps the grant of it"
+def claimed_twice(devices: Sequence[str], holder: Grant) -> Reason:
+    """A saved grant has devices that another one has too: both stay counted, as both containers run."""
+    text = f"{devices_text(devices)} of its saved grant also held by {_name(holder)}: counted for both"
     return Reason(ReasonCode.DEVICES_LOST, f"{text}; create this container again so that it gets others")
 
 

@@ -202,16 +202,24 @@ def test_one_that_shares_the_root_for_want_of_room_keeps_its_devices() -> None:
     assert found.allocations.grants[0].devices == held.grants[0].devices
 
 
-def test_of_two_saved_grants_with_a_device_the_more_urgent_keeps_it() -> None:
+def test_a_device_of_two_saved_grants_is_free_when_both_have_ended() -> None:
+    """Both containers run and have it open. The less urgent one is told, and gets another when it is created again."""
     held = fill(PLAIN, wanting("a/c", gpu=1))
     both = (*held.grants[0].devices, "x/y/z")
     rival = Grant(request("b/c", 500, BURSTABLE), "root", CpuKind.SHARED, shared_mcpu=500, devices=both)
     found = PLAIN.reinstate(held.with_grants(rival))
     first, second = found.allocations.grants
-    assert (first.devices, second.devices) == (held.grants[0].devices, ("x/y/z",))
+    assert (first.devices, second.devices) == (held.grants[0].devices, both)
     ((key, reason),) = found.replaced
     assert (key.pod_uid, reason.code) == ("b", "devices-lost")
-    assert "also held by default/a/c" in reason.text
+    assert "also held by default/a/c: counted for both" in reason.text
+    every = wanting("n/c", 500, gpu=8)
+    left = found.allocations.without(first.container)
+    assert rejected(PLAIN.decide(left, every)).reason.code == "devices-short"
+    assert placed(PLAIN.decide(left.without(second.container), every)).grant.devices
+    again = replace(request("b/c", 500, BURSTABLE, devices=amounts(gpu=1)), previous=second.as_previous)
+    others = found.allocations.without(second.container)
+    assert first.devices[0] not in placed(PLAIN.decide(others, again)).grant.devices
 
 
 def test_a_container_found_running_has_the_devices_of_its_record_and_no_others() -> None:

@@ -92,6 +92,6 @@ def test_devices_outside_the_nodes_are_counted() -> None:
     )
 
 
-def test_a_device_of_two_saved_grants_is_said_to_be_the_others() -> None:
-    text = reasons.taken(PAIR[:1], holding("a/c")).text
-    assert "also held by default/a/c" in text
+def test_a_device_of_two_saved_grants_is_said_to_count_for_both() -> None:
+    text = reasons.claimed_twice(PAIR[:1], holding("a/c")).text
+    assert "also held by default/a/c: counted for both" in text
