@@ -199,6 +199,11 @@ def declared_devices(root: Path, names: Sequence[str]) -> tuple[str, ...]:
     return _cdi_specs(root).declared(names)
 
 
+def unreadable_specifications(root: Path) -> tuple[str, ...]:
+    """Return the paths of specification files that are none."""
+    return _cdi_specs(root).unreadable()
+
+
 def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:
     """Return the device behind each of these host paths."""
     return {path: device_number(below_root(root, path)) for path in paths}

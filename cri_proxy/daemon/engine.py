@@ -320,6 +320,7 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
         cache,
         topology,
         declared_of=hints.declared,
+        unreadable_of=hints.unreadable,
         resolved_of=hints.resolved,
         variables_of=hints.claim_variables,
         honours_claims=config.claims == "honour",

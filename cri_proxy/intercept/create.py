@@ -48,7 +48,7 @@ class CreateCalls:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
             names = list(map(cdi_name, reservation.decision.grant.devices))
-            names += await self._inventory.cdi_names(reservation, reader.declared_of)
+            names += await self._inventory.cdi_names(reservation, reader)
             gift = await self._cdi.give(reader, reservation, names, request.config)
             if isinstance(gift, Refusal):
                 self._coordinator.roll_back(reservation, gift.text, code="cdi")

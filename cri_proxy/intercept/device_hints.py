@@ -21,6 +21,7 @@ from cri_proxy.cri.device_locality import (
     localities,
     named_by_cdi,
     needs_number,
+    unreadable_specifications,
 )
 from cri_proxy.cri.device_names.names import (
     NOTHING_TOLD,
@@ -77,6 +78,10 @@ class DeviceHints:
     async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
         return await self._files.run(CDI_FILES, declared_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
+
+    async def unreadable(self) -> tuple[str, ...]:
+        """Return the node's specification files that are none. Raises FilesFailed."""
+        return await self._files.run(CDI_FILES, unreadable_specifications, self._root, within_seconds=LOOK_SECONDS)
 
     async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
         """Return what a container with these CDI devices gets by their specifications. Raises FilesFailed."""

@@ -10,7 +10,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
-from cri_proxy.intercept.reader import DeclaredOf
+from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Reservation
 from policies.device_grants import DeviceGrant
@@ -31,7 +31,7 @@ class InventoryDevices:
         request = replace(found.request, given=given)
         return replace(found, request=request, problems=(*found.problems, *problems))
 
-    async def cdi_names(self, reservation: Reservation, declared_of: DeclaredOf) -> tuple[str, ...]:
+    async def cdi_names(self, reservation: Reservation, reader: Reader) -> tuple[str, ...]:
         """Return the CDI names of the devices that were allocated to it, as far as they are declared; note the others.
 
         Those that others chose for it are named already. Where the specifications do not answer, it knows what it has
@@ -42,16 +42,19 @@ class InventoryDevices:
             return ()
         candidates = [names_of(grant, reservation.devices) for grant in allocated]
         declared: frozenset[str] = frozenset()
+        unreadable: tuple[str, ...] = ()
         problem = ""
         try:
-            declared = frozenset(await declared_of([name for names in candidates for name in names]))
+            declared = frozenset(await reader.declared_of([name for names in candidates for name in names]))
+            if not all(any(name in declared for name in names) for names in candidates):
+                unreadable = await reader.unreadable_of()
         except FilesFailed as error:
             problem = admit(str(error))
         names = [next((name for name in names if name in declared), "") for names in candidates]
         untold = [str(grant) for grant, name in zip(allocated, names, strict=True) if not name]
         found = tuple(dict.fromkeys(filter(None, names)))
         if untold:
-            self._context.journal.allocation_unnamed(reservation.row, untold, problem)
+            self._context.journal.allocation_unnamed(reservation.row, untold, problem, tuple(map(admit, unreadable)))
         return found
 
     def texts(self, reservation: Reservation) -> DeviceTexts:

@@ -26,6 +26,7 @@ from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
 DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
+UnreadableOf = Callable[[], Awaitable[tuple[str, ...]]]
 ResolvedOf = Callable[[Sequence[str]], Awaitable[ResolvedDevices]]
 M = TypeVar("M", bound=Message)
 
@@ -62,6 +63,11 @@ async def none_declared(_: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
+async def none_unreadable() -> tuple[str, ...]:
+    """Return that every CDI specification can be read: for a node without files."""
+    return ()
+
+
 async def none_resolved(_: Sequence[str]) -> ResolvedDevices:
     """Return that no CDI specification declares any device: for a node without files."""
     return ResolvedDevices(())
@@ -75,7 +81,8 @@ class Reader:
     locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
     ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
     ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
-    them gets, ``variables_of`` what these say of CPUs that were chosen for it; all raise FilesFailed.
+    them gets, ``variables_of`` what these say of CPUs that were chosen for it, ``unreadable_of`` the specification
+    files that are none; all raise FilesFailed.
     ``honours_claims``: such CPUs are its own.
     """
 
@@ -87,6 +94,7 @@ class Reader:
     cache: AnnotationCache = field(default_factory=AnnotationCache)
     topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
     declared_of: DeclaredOf = none_declared
+    unreadable_of: UnreadableOf = none_unreadable
     resolved_of: ResolvedOf = none_resolved
     variables_of: VariablesOf = no_variables
     honours_claims: bool = True

@@ -15,13 +15,14 @@ from cri_proxy.cri.device_names.names import DeviceName, each_once
 
 @dataclass(frozen=True, slots=True)
 class _Spec:
-    """What one file names: for each device by its name, and for every device as well."""
+    """What one file names: for each device by its name, and for every device as well. Garbage is no specification."""
 
     devices: Mapping[str, tuple[DeviceName, ...]]
     common: tuple[DeviceName, ...] = ()
+    is_specification: bool = True
 
 
-_NO_DEVICES = _Spec({})
+_NO_DEVICES = _Spec({}, is_specification=False)
 
 
 class CdiSpecs:
@@ -51,6 +52,10 @@ class CdiSpecs:
         """Return those of these names that a file declares, in their order: a runtime refuses all others."""
         specs = [spec for _, spec in self._files]
         return tuple(name for name in names if any(name in spec.devices for spec in specs))
+
+    def unreadable(self) -> tuple[str, ...]:
+        """Return the paths of files that are no specifications: what devices they should declare is not known."""
+        return tuple(str(path) for path, spec in self._files if not spec.is_specification)
 
 
 def _spec(content: object) -> _Spec:

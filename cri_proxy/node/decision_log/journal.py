@@ -73,6 +73,7 @@ FAULTS_LOGGED: Final = 5
 """Lines in FAULT_PERIOD_SECONDS about faults at one place: a client that breaks HTTP/2 makes one at each attempt."""
 FAULT_PERIOD_SECONDS: Final = 60.0
 _FAULT_PLACES: Final = 256  # remembered
+_FILES_SHOWN: Final = 4
 
 
 @dataclass(slots=True)
@@ -257,12 +258,18 @@ class Journal:
         parts += gift.notes
         self.records.happened(row, "devices", "; ".join(parts))
 
-    def allocation_unnamed(self, row: Row, unnamed: Sequence[str], problem: str) -> None:
-        """Keep which of a container's devices of the inventory have no CDI name; log why none can have one."""
-        if problem:
-            self.noted_of(row, events.DEVICES_MISSING, devices=", ".join(unnamed), reason=problem)
+    def allocation_unnamed(
+        self, row: Row, unnamed: Sequence[str], problem: str, unreadable: Sequence[str] = ()
+    ) -> None:
+        """Keep which of a container's devices of the inventory have no CDI name; log why none can have one.
+
+        ``unreadable`` are files that should be specifications: one of them may be that of these devices.
+        """
+        garbage = f"cannot be read as a specification: {', '.join(unreadable[:_FILES_SHOWN])}" if unreadable else ""
+        if problem or garbage:
+            self.noted_of(row, events.DEVICES_MISSING, devices=", ".join(unnamed), reason=problem or garbage)
         said = f"not named to CDI: {problem}" if problem else f"in no CDI specification: {', '.join(unnamed)}"
-        self.records.happened(row, "devices", said)
+        self.records.happened(row, "devices", f"{said}; {garbage}" if garbage else said)
 
     def cdi_ignored(self, row: Row, names: str, why: str) -> None:
         """Log and keep that the runtime adds none of the CDI devices that the kubelet asks for."""

@@ -96,6 +96,14 @@ async def test_names_that_a_specification_declares_are_told_from_others(tmp_path
         await DeviceHints(tmp_path, Hanging("CDI specifications")).declared(names)
 
 
+async def test_specifications_that_are_none_are_named(tmp_path: Path) -> None:
+    hints = DeviceHints(a_root(tmp_path), Hanging("sysfs"))
+    assert await hints.unreadable() == ()
+    broken = tmp_path / "etc/cdi/broken.json"
+    broken.write_text("{")
+    assert await hints.unreadable() == (str(broken),)
+
+
 GPU_HINT = DeviceLocality(
     "0000:3b:00.0", CpuSet.parse("4-7"), NodeSet.of([1]), "NVIDIA_VISIBLE_DEVICES", ("0000:3b:00.0",)
 )

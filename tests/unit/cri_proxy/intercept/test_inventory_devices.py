@@ -47,6 +47,10 @@ async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not name.startswith("nvidia.com"))
 
 
+async def one_unreadable() -> tuple[str, ...]:
+    return ("/etc/cdi/nvidia.yaml",)
+
+
 async def hanging(names: Sequence[str]) -> tuple[str, ...]:
     raise FilesFailed("CDI specifications", "has not answered for 1 s")
 
@@ -112,6 +116,23 @@ async def test_without_specifications_it_knows_from_its_variables() -> None:
         late = await site.run("b", OWNS, **ASKS)
         assert said(site, late) == ["not named to CDI: CDI specifications: has not answered for 1 s"]
         assert "devices_missing" in site.log.warnings
+
+
+async def test_files_that_may_be_the_specification_of_its_devices_are_named() -> None:
+    async with opened(InventorySite()) as site:
+        site.interceptor.use_reader(replace(site.interceptor._reader, unreadable_of=one_unreadable))
+        pod = await site.run("a", OWNS, **ASKS)
+        expected = "gpu 0, rdma 0 VF 0000:10:00.1; cannot be read as a specification: /etc/cdi/nvidia.yaml"
+        assert said(site, pod) == [f"in no CDI specification: {expected}"]
+        assert "devices_missing" in site.log.warnings
+
+
+async def test_where_all_are_declared_no_other_file_matters() -> None:
+    async with opened(InventorySite()) as site:
+        await site.declare(all_declared)
+        site.interceptor.use_reader(replace(site.interceptor._reader, unreadable_of=one_unreadable))
+        await site.run("a", OWNS, **ASKS)
+        assert "devices_missing" not in site.log.warnings
 
 
 async def test_a_reload_while_it_is_created_does_not_change_which_device_it_is_told() -> None:

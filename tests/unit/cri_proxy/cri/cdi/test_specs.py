@@ -75,6 +75,15 @@ def test_a_file_that_makes_no_sense_has_no_devices(text: str, tmp_path: Path) ->
     assert found.declared(["a/b=c", "a/b=[]", "a/b=None", "None=c"]) == paths(found, ["a/b=c", "None=c"]) == ()
 
 
+def test_files_that_are_no_specifications_are_named(tmp_path: Path) -> None:
+    found = specs(tmp_path, json.dumps(GPUS))
+    assert found.unreadable() == ()
+    (tmp_path / "etc/cdi").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "etc/cdi/broken.json").write_text('{"kind": "a/b", "devices": [{')
+    (tmp_path / "etc/cdi/empty.json").touch()
+    assert [Path(path).name for path in found.unreadable()] == ["broken.json", "empty.json"]
+
+
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     text = json.dumps(GPUS) + " " * MAX_FILE_BYTES
     assert paths(specs(tmp_path, text), ["example.com/gpu=0"]) == ()
