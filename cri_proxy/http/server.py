@@ -38,7 +38,7 @@ _TIMES = Times()
 class Posts:
     """The POST handlers by path that a kind of socket offers: bodies of up to so many bytes, so many at a time.
 
-    Beside those that are being answered, as many may be on their way.
+    Beside those that are being answered, one more than these may be on their way.
     """
 
     handlers: Mapping[str, PostHandler] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Clients:
         """``posts``: what they may POST."""
         self.posts = posts
         self.bodies = asyncio.Semaphore(posts.most_at_once)
-        self.connections = ConnectionLimit(_MAX_CONNECTIONS, posts.most_at_once * posts.most_body_bytes)
+        self.connections = ConnectionLimit(_MAX_CONNECTIONS, (1 + posts.most_at_once) * posts.most_body_bytes)
         self.share = FairShare(SystemClock())
         self.streams = asyncio.Semaphore(_MAX_STREAMS)
 

@@ -117,7 +117,13 @@ async def test_clients_that_send_slowly_keep_nobody_from_an_answer(echo: Echo) -
 
 async def test_of_bodies_that_are_too_large_together_the_one_that_takes_longest_is_dropped(echo: Echo) -> None:
     async with offering(echo, most_at_once=1) as address:
-        reader, writer = await begun(address, b"x" * 60)
+        first, its_writer = await begun(address, b"x" * 80)
+        await exchanged(address, HEAD % 1 + b"x")  # so that the first one has arrived
+        other, other_writer = await begun(address, b"x" * 80)
+        await exchanged(address, HEAD % 1 + b"x")
         assert (await exchanged(address, HEAD % 60 + b"y" * 60)).endswith(b"y" * 60)
-        assert await reader.read() == b""
-        writer.close()
+        assert await first.read() == b""
+        other_writer.write(b"x" * 20)
+        assert (await other.read()).endswith(b"x" * 100)
+        its_writer.close()
+        other_writer.close()
