@@ -164,8 +164,9 @@ def scrape_seconds(admin: Path, pid: int) -> float:
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(str(admin))
             asking.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            while asking.recv(1 << 16):
-                pass
+            answer = b"".join(iter(lambda: asking.recv(1 << 16), b""))
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            raise SystemExit(f"/metrics answers {answer[:40]!r}")
     return (cpu_seconds(pid) - before) / SCRAPES
 
 
