@@ -21,6 +21,7 @@ from policies.devices.model import (
     DeviceInventory,
     InventoryDevice,
 )
+from policies.devices.plugin_variables import VF_UNITS
 from policies.devices.resources import RESOURCES, full_name
 from sysfs.quantity import parse_bytes
 
@@ -125,8 +126,8 @@ def _held(field: YamlField, kind: str, devices: Mapping[DeviceKey, InventoryDevi
     return DeviceGrant(
         kind,
         minor,
-        # Without an amount the whole device is held, or only its VF.
-        (0 if vf else WHOLE) if amount is None else amount,
+        # Without an amount the whole device is held, or only its VF, which leaves the device to no one as a whole.
+        (VF_UNITS if vf else WHOLE) if amount is None else amount,
         vf,
         tuple(sorted(_resources(resources, what).items())),
         given["exclusive"].parsed(f"{what}.exclusive", _exclusive) if "exclusive" in given else ExclusivePolicy.DEFAULT,

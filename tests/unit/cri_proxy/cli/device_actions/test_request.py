@@ -71,7 +71,7 @@ def test_what_is_in_use_may_stand_in_one_mapping_or_in_one_for_each_container() 
 
 @pytest.mark.parametrize("vf", ["'0000:1A:00.1'", "3", "{minor: 3, bus: '0000:1a:00.1'}", "{minor: 3}"])
 def test_a_vf_is_named_by_its_address_or_minor(vf: str) -> None:
-    assert held(f"{{rdma: [{{minor: 0, vf: {vf}}}]}}") == (DeviceGrant("rdma", 0, 0, "0000:1a:00.1"),)
+    assert held(f"{{rdma: [{{minor: 0, vf: {vf}}}]}}") == (DeviceGrant("rdma", 0, 1, "0000:1a:00.1"),)
 
 
 @pytest.mark.parametrize(
