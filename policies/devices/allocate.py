@@ -241,11 +241,11 @@ class DeviceAttempt:
 
     def _partitions(self, rule: PartitionRule) -> list[CandidateSet]:
         """Return the candidates of each partition that can be given."""
-        usable, idle = self._candidates[GPU].usable, self._idle_gpus()
-        minors = idle.intersection(candidate.device.minor for candidate in usable)
+        usable = self._candidates[GPU].usable
+        minors = frozenset(candidate.device.minor for candidate in usable)
         return [
             CandidateSet(tuple(c for c in usable if c.device.minor in found.minors), found.by_score, found.by_rest)
-            for found in ranked_partitions(rule, self._demands[GPU].count, minors, idle)
+            for found in ranked_partitions(rule, self._demands[GPU].count, minors, self._idle_gpus())
         ]
 
     def _idle_gpus(self) -> frozenset[int]:

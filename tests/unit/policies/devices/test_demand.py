@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -63,6 +64,27 @@ def test_bytes_of_memory_are_of_one_gpu_or_of_as_many_as_have_them(
     assert (found.count, found.memory_bytes, found.memory_units) == (count, each, None)
 
 
+def test_bytes_are_of_as_many_gpus_as_have_them_whole_the_largest_first_and_healthy_ones_alone() -> None:
+    sick = replace(gpu(3, memory=60 * GIB), is_healthy=False)
+    node = inventory(
+        *(gpu(minor, memory=size * GIB) for minor, size in enumerate((10, 20, 30))), sick, gpu(4, memory=0)
+    )
+    (found,) = read_demands({MEMORY: 60 * GIB}, node, DeviceAnnotations())
+    assert (found.count, found.memory_bytes) == (2, 30 * GIB)
+    (unknown,) = read_demands({MEMORY: 60 * GIB}, inventory(gpu(0, memory=0)), DeviceAnnotations())
+    assert unknown.count == 1
+
+
+def test_bytes_of_every_gpu_are_not_shared_out_among_them() -> None:
+    found = demand({MEMORY: 160 * GIB}, "ApplyForAll")
+    assert (found.is_all, found.memory_bytes) == (True, 160 * GIB)
+
+
+def test_units_of_gpus_may_be_a_number_of_gpus_with_one_unit_each() -> None:
+    found = demand({UNITS: 3}, "RequestsAsCount")
+    assert (found.count, found.units, found.memory_units, found.resources) == (3, 1, 1, {UNITS: 1})
+
+
 def test_bytes_are_parts_of_what_a_gpu_has() -> None:
     found = demand({MEMORY: 20 * GIB})
     assert [found.memory_of(device) for device in NODE.of("gpu")] == [Fraction(25), Fraction(25), Fraction(50)]
@@ -115,6 +137,7 @@ def test_a_whole_device_is_one_of_which_nothing_is_left() -> None:
         ({UNITS: 200}, "ApplyForAll", "koordinator.sh/gpu: 200 of every device (ApplyForAll) is more than"),
         ({SHARED: 2, RATIO: 10}, "ApplyForAll", "koordinator.sh/gpu.shared: the hint asks for every GPU (ApplyForAll)"),
         ({RATIO: 2}, "RequestsAsCount", "koordinator.sh/gpu-memory-ratio: cannot be a number of GPUs"),
+        ({UNITS: 2, SHARED: 2}, "RequestsAsCount", "koordinator.sh/gpu, koordinator.sh/gpu.shared: cannot be a number"),
     ],
 )  # fmt: skip
 def test_a_mix_that_says_nothing_sure_is_refused(requests: Mapping[str, int], strategy: str, problem: str) -> None:

@@ -53,6 +53,12 @@ def test_with_nics_the_pcie_decides() -> None:
     assert minors(allocated(node(matrix=links()), asked), "gpu") == [0, 1]
 
 
+def test_devices_that_links_do_not_tell_apart_are_chosen_as_without_them() -> None:
+    for requests in ({NICS: 200}, {"koordinator.sh/gpu": 120, "koordinator.sh/gpu.shared": 2}, {GPUS: 1}):
+        plain, linked = (allocated(node(matrix=matrix), question(requests)) for matrix in (None, links(((4, 7),))))
+        assert plain == linked
+
+
 def test_parts_of_gpus_and_a_single_one_have_no_links_to_count() -> None:
     whole = DeviceDemand("gpu", 2, 100, 100)
     assert counts_links(whole)
@@ -74,5 +80,6 @@ def test_hints_are_those_of_the_same_devices_without_links() -> None:
 def test_the_score_of_gpus_is_that_of_their_links() -> None:
     assert link_score(links(), (0, 3)) > link_score(links(), (0, 1)) > 0
     assert link_score(links(), (0, 9)) == 0
+    assert link_score(links(), range(8)) == 6 * 200 + 22 * 100
     (choice,) = allocated(node(matrix=links()), question({GPUS: 2})).choices
     assert choice.link_score == link_score(links(), (0, 3))

@@ -95,6 +95,8 @@ def test_refusals_say_what_the_table_lacks() -> None:
 def test_shares_of_gpus_are_given_without_partitions() -> None:
     share = {"koordinator.sh/gpu": 50}
     assert minors(allocated(EIGHT, question(share, labels=HOPPER | HONOR)), "gpu") == [0]
+    beside = [DeviceGrant("gpu", 3, 30)]
+    assert minors(allocated(EIGHT, question(share, labels=HOPPER | HONOR), beside), "gpu") == [3]
 
 
 def test_a_gpu_of_which_a_share_is_in_use_is_in_no_partition() -> None:
@@ -134,6 +136,20 @@ def test_partitions_stay_free_that_this_container_may_not_have_itself() -> None:
     gpus = [replace(device, labels=label) for device, label in zip(EIGHT.devices, labels, strict=False)]
     asked = question({GPUS: 1}, hints={"gpu": {"selector": {"matchLabels": {"model": "a"}}}}, labels=HOPPER | HONOR)
     assert minors(allocated(inventory(*gpus), asked, used(3)), "gpu") == [2]
-    alone = DeviceGrant("gpu", 3, 100, exclusive=ExclusivePolicy.PCIE_LEVEL)  # also keeps others from 2
-    shared = [replace(device, pcie="p2") if device.minor in (2, 3) else device for device in EIGHT.devices]
-    assert minors(allocated(inventory(*shared), question({GPUS: 1}, labels=HOPPER | HONOR), [alone]), "gpu") == [0]
+
+
+@pytest.mark.parametrize("is_sick", [False, True])
+def test_a_partition_with_a_gpu_that_nobody_can_have_is_none_that_stays_free(is_sick: bool) -> None:
+    """GPU 2 is sick, or on a PCIe that another pod has: GPU 1 is of its pair and breaks nothing, GPU 0 breaks 0-3."""
+    pairs = [GpuPartition((0, 3)), GpuPartition((1, 2))]
+    at = {0: "p0", 1: "p1", 2: "p2", 3: "p3", 4: "p2"}
+    gpus = [replace(gpu(minor, 0, pcie), is_healthy=minor != 2 or not is_sick) for minor, pcie in at.items()]
+    node = inventory(*gpus, nic(2), partitions=[*pairs, *(GpuPartition((minor,)) for minor in range(4))])
+    held = [DeviceGrant("gpu", 4, 100, exclusive=ExclusivePolicy.DEFAULT if is_sick else ExclusivePolicy.PCIE_LEVEL)]
+    assert minors(allocated(node, question({GPUS: 1}, labels=HONOR), held), "gpu") == [1]
+
+
+def test_a_nic_of_the_same_number_makes_no_gpu_idle() -> None:
+    pairs = [GpuPartition((0, 3)), GpuPartition((1, 2)), GpuPartition((0,)), GpuPartition((1,))]
+    node = inventory(*(gpu(minor, 0, f"p{minor}") for minor in range(4)), nic(2), partitions=pairs)
+    assert minors(allocated(node, question({GPUS: 1}, labels=HONOR), used(2)), "gpu") == [1]
