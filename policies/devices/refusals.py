@@ -21,15 +21,21 @@ def shortage_text(demand: DeviceDemand, candidates: FoundDevices) -> str:
         return f"{demand.kind}: {asked} asked for, and the inventory has none"
     reason = candidates.shortage()
     amount = _amount_text(demand)
-    return f"{demand.kind}: {asked}{amount} asked for, {has} can be given" + (f" ({reason})" if reason else "")
+    return f"{demand.kind}: {asked}{amount} asked for, {has} can be given" + (
+        f" ({demand.kind} {reason})" if reason else ""
+    )
 
 
 def _amount_text(demand: DeviceDemand) -> str:
-    parts = [f"{demand.units} units"] if demand.units is not None and demand.units != WHOLE else []
+    parts = (
+        [f"{demand.units} unit{'' if demand.units == 1 else 's'}"]
+        if demand.units is not None and demand.units != WHOLE
+        else []
+    )
     if demand.kind == GPU and demand.memory_bytes is not None:
         parts.append(f"{bytes_text(demand.memory_bytes)} of memory")
     elif demand.kind == GPU and demand.memory_units not in (None, WHOLE):
-        parts.append(f"{demand.memory_units} units of memory")
+        parts.append(f"{demand.memory_units} unit{'' if demand.memory_units == 1 else 's'} of memory")
     return f" with {' and '.join(parts)} each" if parts else ""
 
 

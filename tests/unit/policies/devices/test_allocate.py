@@ -36,15 +36,15 @@ def test_all_matching_nics_get_the_amount_each() -> None:
     found = allocated(node, question({NICS: 100}, hints=everywhere))
     assert [(grant.minor, grant.amount) for grant in found.grants] == [(0, 100), (2, 100)]
     assert refused(node, question({NICS: 100}, hints=everywhere), [DeviceGrant("rdma", 2, 1)]) == (
-        "rdma: all that match asked for, 1 can be given (1: its labels do not match the selector; 2: in use: 99 of 100"
-        " units free)"
+        "rdma: all that match asked for, 1 can be given (rdma 1: its labels do not match the selector; 2: in use: 99"
+        " of 100 units free)"
     )
 
 
 def test_all_of_none_is_a_refusal() -> None:
     everywhere = {"rdma": {"allocateStrategy": "ApplyForAll", "vfSelector": {}}}
     assert refused(inventory(nic(0)), question({NICS: 1}, hints=everywhere)) == (
-        "rdma: all that match with 1 units each asked for, none can be given (0: it has no VFs)"
+        "rdma: all that match with 1 unit each asked for, none can be given (rdma 0: it has no VFs)"
     )
 
 
@@ -66,7 +66,7 @@ def test_an_exclusive_pcie_keeps_later_containers_away() -> None:
     second = allocated(node, question({NICS: 1}), first.grants)
     assert minors(second, "rdma") == [2]
     assert refused(node, question({NICS: 200}), first.grants).endswith(
-        "1 can be given (0-1: another pod has its PCIe exclusively (PCIeLevel))"
+        "1 can be given (rdma 0-1: another pod has its PCIe exclusively (PCIeLevel))"
     )
     assert minors(allocated(node, question({GPUS: 1}), first.grants), "gpu") == [0]
 
@@ -76,7 +76,7 @@ def test_an_exclusive_pcie_is_one_that_no_one_uses_yet() -> None:
     held = [DeviceGrant("rdma", 1, 1)]
     assert minors(allocated(node, question({NICS: 1}, hints=EXCLUSIVE), held), "rdma") == [2]
     assert refused(node, question({NICS: 200}, hints=EXCLUSIVE), held).endswith(
-        "1 can be given (0-1: other pods use rdma on its PCIe (PCIeLevel))"
+        "1 can be given (rdma 0-1: other pods use rdma on its PCIe (PCIeLevel))"
     )
 
 

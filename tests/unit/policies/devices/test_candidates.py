@@ -37,8 +37,8 @@ def test_the_sentence_says_of_every_device_why_it_cannot_serve() -> None:
     found, text = candidates(node, {GPUS: 4}, held=held, within=0b1)
     assert minors(found) == [4]
     assert text == (
-        "gpu: 4 asked for, 1 can be given (0: in use; 1: in use: 70 of 100 units free; 2: unhealthy; 3: on another NUMA"
-        " node)"
+        "gpu: 4 asked for, 1 can be given (gpu 0: in use; 1: in use: 70 of 100 units free; 2: unhealthy; 3: on another"
+        " NUMA node)"
     )
 
 
@@ -52,7 +52,7 @@ def test_memory_counts_by_the_bytes_of_each_gpu() -> None:
     found, text = candidates(node, {MEMORY: 24 * GIB}, held=held)
     assert minors(found) == [0]
     assert text == (
-        "gpu: 1 with 24Gi of memory each asked for, 1 can be given (1: its memory is smaller than the"
+        "gpu: 1 with 24Gi of memory each asked for, 1 can be given (gpu 1: its memory is smaller than the"
         f" 24Gi asked for; 2: the inventory does not say its {MEMORY}; 3: in use: 20 of 100 units of memory"
         " free)"
     )
@@ -76,10 +76,10 @@ def test_labels_decide_which_nics_and_which_vfs_are_meant() -> None:
     assert minors(candidates(node, {NICS: 1}, fast)[0]) == [1, 2]
     found, text = candidates(node, {NICS: 1}, fast | {"vfSelector": {}})
     assert [(c.device.minor, c.vf) for c in found.usable] == [(1, "0000:01:00.1")]
-    assert text.endswith("(0: its labels do not match the selector; 2: it has no VFs)")
+    assert text.endswith("(rdma 0: its labels do not match the selector; 2: it has no VFs)")
     none = {"vfSelector": {"matchLabels": {"network": "storage"}}}
     assert candidates(node, {NICS: 1}, none)[1].endswith(
-        "(0-1: none of its VFs matches the vfSelector; 2: it has no VFs)"
+        "(rdma 0-1: none of its VFs matches the vfSelector; 2: it has no VFs)"
     )
 
 
@@ -90,7 +90,7 @@ def test_the_free_vf_of_the_lowest_address_is_given() -> None:
     assert found.usable[0].vf == "0000:00:00.2"
     rest = [one, *(replace(one, vf=f"0000:00:00.{vf}") for vf in (2, 3))]
     assert candidates(node, {NICS: 1}, {"vfSelector": {}}, rest)[1].endswith(
-        "(0: all of its VFs that match are in use)"
+        "(rdma 0: all of its VFs that match are in use)"
     )
 
 
@@ -101,7 +101,7 @@ def test_an_exclusive_device_has_to_be_idle_and_is_then_in_use_as_a_whole() -> N
         {NICS: 5}, node, question({}, hints={"rdma": {"exclusivePolicy": "DeviceLevel"}}).annotations
     )
     assert (minors(found), found.usable[0].grant(demand).amount) == ([1], 100)
-    assert text.endswith("(0: in use (DeviceLevel asks for an idle one))")
+    assert text.endswith("(rdma 0: in use (DeviceLevel asks for an idle one))")
 
 
 def test_the_amount_of_memory_alone_is_rounded_up() -> None:

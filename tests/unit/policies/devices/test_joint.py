@@ -104,7 +104,7 @@ def test_a_second_type_that_is_nowhere_free_is_a_refusal() -> None:
     node = pairs(2)
     held = [DeviceGrant("rdma", minor, 100) for minor in range(2)]
     assert refused(node, question({GPUS: 1, NICS: 1}, BOTH), held).startswith(
-        "rdma: 1 with 1 units each asked for, none"
+        "rdma: 1 with 1 unit each asked for, none"
     )
 
 

@@ -82,7 +82,7 @@ def test_too_few_devices_are_refused_in_their_own_words_under_every_policy() -> 
     for policy in (PLAIN, SINGLE, RESTRICTED, LENIENT):
         refused = rejected(policy.decide(held, wanting("b/c", gpu=1))).reason
         assert refused.code == "allocation-refused"
-        assert refused.text.startswith("gpu: 1 asked for, none can be given (0-7: in use); held: gpu 0, gpu 1,")
+        assert refused.text.startswith("gpu: 1 asked for, none can be given (gpu 0-7: in use); held: gpu 0, gpu 1,")
 
 
 def test_a_pod_is_kept_where_all_its_containers_find_devices() -> None:

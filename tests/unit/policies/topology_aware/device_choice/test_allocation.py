@@ -58,7 +58,7 @@ def test_devices_come_with_their_numa_node() -> None:
 def test_strict_nodes_bound_the_choice() -> None:
     assert names(found(within(context(1), 2, strict=True)).allocated) == "gpu 2"
     assert refused(within(context(2), 2, strict=True)) == (
-        "strict-topology: gpu: 2 asked for, 1 can be given (0-1,3: on another NUMA node);"
+        "strict-topology: gpu: 2 asked for, 1 can be given (gpu 0-1,3: on another NUMA node);"
         " its topology policy keeps it on NUMA node 2"
     )
 
@@ -71,7 +71,7 @@ def test_other_nodes_are_preferred_and_said_to_be_missed() -> None:
 
 
 def test_too_many_are_refused_with_the_sentence_of_the_search_and_who_holds_them() -> None:
-    text = "allocation-refused: gpu: 4 asked for, 3 can be given (1: in use); held: gpu 1 by default/a/c"
+    text = "allocation-refused: gpu: 4 asked for, 3 can be given (gpu 1: in use); held: gpu 1 by default/a/c"
     assert refused(context(4, holding("a/c", whole(1)))) == text
     assert allocation_refused(context(4)) is None
     assert allocation_refused(context(4, holding("a/c", whole(1)))) is not None
