@@ -150,7 +150,8 @@ class ResourceService:
             except AllocationRefused as error:
                 self._log.warning(events.ALLOCATION_REFUSED, resource=resource.name, reason=error.problem)
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.problem)
-            self._log.info(events.ALLOCATED, resource=resource.name, devices=ids)
+        for container in request.container_requests:
+            self._log.info(events.ALLOCATED, resource=resource.name, devices=tuple(container.devices_ids))
         return pb.AllocateResponse(container_responses=answers)
 
     async def _pre_start(self, request: pb.PreStartContainerRequest, context: _Context) -> pb.PreStartContainerResponse:

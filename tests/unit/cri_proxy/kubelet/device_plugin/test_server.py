@@ -1,6 +1,7 @@
 """One resource on its socket, called as the kubelet does and as it does not."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -31,7 +32,8 @@ class Stage:
 
     def __init__(self, directory: Path) -> None:
         self.lost = 0
-        log = configure_logging("info", "json", StringIO())
+        self.told = StringIO()
+        log = configure_logging("info", "json", self.told)
         path = directory / RESOURCE.endpoint
         resource = served_resource(RESOURCE, pairs(4), PluginKnowledge())
         self.service = ResourceService(resource, path, declared=lambda names: (), lost=self._count, log=log)
@@ -73,6 +75,13 @@ async def test_each_container_of_a_call_has_an_answer(stage: Stage) -> None:
     answer = await stage.call("Allocate", pb.AllocateRequest(container_requests=containers), pb.AllocateResponse)
     found = [each.envs.get("CRI_PROXY_ALLOCATED_GPU", "") for each in answer.container_responses]
     assert found == ["0", "", "1,3"]
+
+
+async def test_of_a_call_that_is_refused_the_log_says_no_device_as_allocated(stage: Stage) -> None:
+    containers = [pb.ContainerAllocateRequest(devices_ids=[name]) for name in ("gpu-0", "gpu-8")]
+    with pytest.raises(aio.AioRpcError):
+        await stage.call("Allocate", pb.AllocateRequest(container_requests=containers), pb.AllocateResponse)
+    assert [json.loads(line)["event"] for line in stage.told.getvalue().splitlines()] == ["allocation_refused"]
 
 
 async def test_a_preference_for_nothing_is_empty_and_no_error(stage: Stage) -> None:
