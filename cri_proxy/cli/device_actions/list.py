@@ -29,16 +29,21 @@ cri-proxy devices list inventory.yaml
 cri-proxy devices list --machine report.tar.xz -o yaml > inventory.yaml
 cri-proxy devices list --kubelet"""
 
+_PCI_FILES = ("sys/bus/pci/", "sys/devices/pci")
 KUBELET_SOCKET = f"/var/lib/kubelet/{SOCKET}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """An inventory, what containers hold of it, and resources of device plugins that are of no type in it."""
+    """An inventory, what containers hold of it, and resources of device plugins that are of no type in it.
+
+    ``notes`` say what sysfs has of PCI devices that cannot be read.
+    """
 
     inventory: DeviceInventory
     held: tuple[DeviceGrant, ...] = ()
     others: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(str(error)) from error
     inventory = identified(inventory_of(machine), _root_of(spec))
-    emit(ListAnswer(inventory), args.output, _text, plain=_plain)
+    notes = tuple(note for note in machine.notes if note.startswith(_PCI_FILES))
+    emit(ListAnswer(inventory, notes=notes), args.output, _text, plain=_plain)
     return 0
 
 
@@ -106,7 +112,8 @@ def _answer(document: Document) -> ListAnswer:
 
 def _text(answer: ListAnswer) -> str:
     others = paragraph(", ".join(answer.others), "  ", first="other resources: ") if answer.others else ()
-    return "\n".join((device_tree(answer.inventory, answer.held), *others))
+    notes = [line for note in answer.notes for line in paragraph(note, "  ", first="note: ")]
+    return "\n".join((device_tree(answer.inventory, answer.held), *others, *notes))
 
 
 def _plain(answer: ListAnswer) -> object:

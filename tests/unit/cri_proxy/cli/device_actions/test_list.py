@@ -98,6 +98,18 @@ def test_without_a_kubelet_its_socket_is_named(capsys: pytest.CaptureFixture[str
     assert "the kubelet does not answer on" in capsys.readouterr().err
 
 
+def test_why_a_device_of_a_machine_is_missing_stands_below_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus = [{"address": f"0000:{bus}:00.0", "class": "0x030200", "node": 0} for bus in (10, 20)]
+    root = write_tree(tmp_path / "host", describe({"pci": gpus}))
+    ((root / "sys/bus/pci/devices/0000:20:00.0").resolve() / "class").write_text("?\n")
+    assert run_command(["devices", "list", "--machine", str(root)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "gpu 0 0000:10:00.0 note: sys/devices/" in text
+    assert "0000:20:00.0/class: expected a hexadecimal number, got '?'; the device is left out" in text
+
+
 def test_the_gpus_of_a_machine_have_the_identifiers_of_their_driver(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
