@@ -1,22 +1,42 @@
 """The frame sees what it is there to see."""
 
 import asyncio
+import time
 
 from cri_proxy.testbed.wait import until
 from tests.fakes.reference import reference_seconds
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.node import cost_of
-from tests.hostile.watched_daemon import Heart, Report
+from tests.hostile.watched_daemon import BEAT_SECONDS, Heart, Pulse, Report
 
 
 async def test_a_callback_that_blocks_the_loop_is_seen_in_cpu_time_and_by_the_clock() -> None:
-    heart = Heart(asyncio.get_running_loop())
-    blocked = reference_seconds() + reference_seconds()  # both in one turn of this loop
+    """At the latest when nothing else keeps the pulse from beating meanwhile."""
+    pulse = Pulse()
+    heart = Heart(asyncio.get_running_loop(), pulse.lost_seconds)
 
     async def seen() -> bool:
+        blocked = reference_seconds() + reference_seconds()  # both in one turn of this loop
+        await asyncio.sleep(2 * BEAT_SECONDS)
         return min(heart.turn_seconds, heart.stall_seconds) >= blocked
 
-    await until("the heart has seen it", seen, seconds=20)
+    await until("the heart has seen it", seen, seconds=30)
+    pulse.stop()
+
+
+async def test_a_process_that_stands_still_as_a_whole_has_not_stalled() -> None:
+    heart = Heart(asyncio.get_running_loop(), lambda now: now)
+    spent = reference_seconds()
+    heart.look()
+    assert heart.turn_seconds >= spent
+    assert heart.stall_seconds == 0
+
+
+def test_a_pulse_that_has_not_beaten_for_long_tells_how_long() -> None:
+    pulse = Pulse()
+    now = time.monotonic()
+    assert 4 < pulse.lost_seconds(now + 5) - pulse.lost_seconds(now) <= 5
+    pulse.stop()
 
 
 def test_a_cost_above_its_bound_is_named_with_both() -> None:

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.fakes.reference import reference_seconds
 REPORT: Final = signal.SIGRTMIN + 1
 REPORT_FILE: Final = "HOSTILE_REPORT"
 BEAT_SECONDS: Final = 0.002
+LATE_SECONDS: Final = 0.02  # a pulse that is later than this was kept from beating
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +42,54 @@ class Report:
     reference_seconds: float
 
 
-class Heart:
-    """Beats on the daemon's loop, and keeps the longest time in between."""
+class Pulse:
+    """Beats on a thread of its own, and so knows for how long the whole process stood still: the machine was busy."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self) -> None:
+        self._beaten = 0.0, time.monotonic()  # one value, as another thread reads it
+        self._over = threading.Event()
+        threading.Thread(target=self._beat, name="pulse", daemon=True).start()
+
+    def lost_seconds(self, now: float) -> float:
+        """How long it has not beaten when it should have, until now by the monotonic clock."""
+        lost_seconds, beat_at = self._beaten
+        return lost_seconds + max(0.0, now - beat_at - LATE_SECONDS)
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            now = time.monotonic()
+            self._beaten = self.lost_seconds(now), now
+
+
+class Heart:
+    """Beats on the daemon's loop, and keeps the longest time in between, less that in which nothing else beat either.
+
+    A call that holds Python's lock stops the pulse too: its time is CPU time.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lost_seconds: Callable[[float], float]) -> None:
         self._loop = loop
+        self._lost_seconds = lost_seconds
         self.forget()
         self._beat()
 
     def forget(self) -> None:
         self.turn_seconds = self.stall_seconds = 0.0
-        self._cpu, self._clock = time.thread_time(), time.monotonic()
+        self._cpu, self._moving = time.thread_time(), self._moving_seconds()
 
     def look(self) -> None:
-        cpu, clock = time.thread_time(), time.monotonic()
+        cpu, moving = time.thread_time(), self._moving_seconds()
         self.turn_seconds = max(self.turn_seconds, cpu - self._cpu)
-        self.stall_seconds = max(self.stall_seconds, clock - self._clock)
-        self._cpu, self._clock = cpu, clock
+        self.stall_seconds = max(self.stall_seconds, moving - self._moving)
+        self._cpu, self._moving = cpu, moving
+
+    def _moving_seconds(self) -> float:
+        """The monotonic clock, which stands while the process does."""
+        now = time.monotonic()
+        return now - self._lost_seconds(now)
 
     def _beat(self) -> None:
         self.look()
@@ -66,7 +99,7 @@ class Heart:
 class WatchedDaemon(app.Daemon):
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        report_when_told(Heart(loop), Path(os.environ[REPORT_FILE]))
+        report_when_told(Heart(loop, Pulse().lost_seconds), Path(os.environ[REPORT_FILE]))
         await super().start()
 
 
