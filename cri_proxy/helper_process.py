@@ -92,6 +92,7 @@ class Launcher:
             try:
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
             except OSError as error:
+                ours.close()
                 raise HelperFailed(f"the launcher has ended: {error.strerror}") from error
         return HelperProcess(ours)
 

@@ -5,7 +5,7 @@ import pytest
 
 # Each in a process of its own: this one has threads, and may not fork. What is called must be importable in the helper.
 BEGIN = """
-import os, pickle, select, signal, socket, time
+import os, pickle, select, signal, socket, time, warnings
 from pathlib import Path
 from cri_proxy.errors import StoreError
 from cri_proxy.helper_process import HelperFailed, Launcher
@@ -43,15 +43,17 @@ STORIES = {
         assert failure(HelperFailed, os.getpid)
         assert launcher.start().call(os.getpid) != pid
     """,
-    "without a launcher none can be started": """
+    "without a launcher none can be started, and no socket is left open": """
         os.kill(helper.call(os.getppid), signal.SIGKILL)
         os.wait()
-        try:
-            launcher.start()
-        except HelperFailed as error:
-            assert "the launcher has ended" in str(error)
-        else:
-            raise AssertionError
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ResourceWarning)
+            try:
+                launcher.start()
+            except HelperFailed as error:
+                assert "the launcher has ended" in str(error)
+            else:
+                raise AssertionError
     """,
     "a helper holds nothing of the daemon's open": """
         numbers = [n for n in range(64) if helper.call(os.path.lexists, f"/proc/self/fd/{n}")]
