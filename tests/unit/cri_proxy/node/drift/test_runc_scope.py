@@ -233,7 +233,8 @@ async def test_a_write_is_looked_at_without_waiting_for_the_next_check(following
     assert scene.writes[0].followed[scene.victim] == scene.tree.directory(scene.victim)
     scene.write(scene.other)
     scene.writes[0].on_write(scene.victim)
-    await holds("it is put back", lambda: scene.sent() == [str(scene.own)])
+    # Twice where a look that was due anyway came between these two lines: nothing here does what is sent.
+    await holds("it is put back", lambda: set(scene.sent()) == {str(scene.own)})
 
 
 async def test_what_was_written_before_the_start_is_looked_at(scene: Scene) -> None:
