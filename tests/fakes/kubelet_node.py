@@ -67,6 +67,8 @@ for path in plan["listens"]:
 for path in plan["connects"]:
     client = socket.socket(socket.AF_UNIX)
     client.connect(path)
+    client.sendall(b"?")
+    client.recv(1)  # until it is accepted, the kernel does not tell to whom it is connected
     open_ones.append(client)
 print("ready", flush=True)
 sys.stdin.read()
