@@ -9,6 +9,7 @@ in whichever directory: how long one takes depends on the machine's other work.
 """
 
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -21,6 +22,8 @@ settings.register_profile(
     "default", max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("ci", parent=settings.get_profile("default"), max_examples=200)
+# A shell that starts the tests in the background has them ignore this, and what they start, which is to end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -88,6 +88,8 @@ class Result:
 
 def main(wanted: Sequence[str]) -> int:
     """Run the wanted stages; 0 when all are good, 1 when one is not, 2 for an unknown name."""
+    # Whoever starts this in the background has it ignore the signal, which is what ends a stage that hangs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     stages = [s for s in STAGES if s.name in wanted or s.group in wanted]
     if unknown := set(wanted) - {s.name for s in STAGES} - {s.group for s in STAGES}:
         print(f"unknown stage {min(unknown)!r}; there are: {' '.join(s.name for s in STAGES)}", file=sys.stderr)
