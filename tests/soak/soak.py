@@ -29,7 +29,7 @@ from tests.soak.rest import claims, problems, read
 CONNECTIONS: Final = 12
 AT_ONCE: Final = 6
 READINGS: Final = 6
-READING_PAUSE_SECONDS: Final = 0.3
+READING_PAUSE_SECONDS: Final = 0.5
 
 # How often each act happens in a phase, which takes some ten seconds. Equal work, not equal time: what grows with the
 # work of a phase is a leak, on any machine.
@@ -184,14 +184,21 @@ async def _follow(channel: CoreChannel, place: Ground) -> None:
 async def least(place: Ground) -> Mapping[str, float]:
     """The least of several readings of each series: at rest too something comes and goes.
 
-    Such as a look at the cgroups, and the connection that asks. Garbage is collected before.
+    Such as a look at the cgroups, and the connection that asks. Garbage is collected before. Containers that have gone
+    are followed until the next look at writes, a second later or more on a busy machine: as long as fewer are, go on.
     """
-    readings = []
-    for _ in range(READINGS):
+    readings: list[Mapping[str, float]] = []
+    while not _is_settled([reading["inotify watches"] for reading in readings]):
         place.daemon.send(COLLECT)
         readings.append(await read(place))
         await asyncio.sleep(READING_PAUSE_SECONDS)
     return {name: min(reading[name] for reading in readings) for name in readings[0]}
+
+
+def _is_settled(numbers: Sequence[float]) -> bool:
+    """Whether the last readings brought none that is less than those before."""
+    before, after = numbers[:-READINGS], numbers[-READINGS:]
+    return bool(before) and min(before) <= min(after)
 
 
 async def not_removed(direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
