@@ -5,7 +5,6 @@ Sources: the driver's ``/proc/driver/nvidia`` (kernel-open/nvidia/nv-procfs.c of
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -142,6 +141,8 @@ def read_part_minors(lines: Iterable[str]) -> tuple[tuple[int, int], ...]:
 
 def read_toolkit(text: str) -> Toolkit:
     """Return what the toolkit's ``config.toml`` says; its defaults where it does not parse."""
+    import tomllib  # 0.2 MB of the daemon and its helpers, for a file that only nodes with GPUs have
+
     try:
         settings = tomllib.loads(text)
     except (ValueError, RecursionError):
