@@ -50,6 +50,8 @@ def write_feature_file(path: Path, text: str) -> bool:
             if _is_there(at, path.name, content):
                 return False
             replace_file(at, path.name, content, _MODE, is_synced=True)
+    except IsADirectoryError:
+        raise FeatureFileError(str(path), "is a directory; name a file in it") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise FeatureFileError(str(path), f"cannot be written: {reason}; is {path.parent} a directory?") from None

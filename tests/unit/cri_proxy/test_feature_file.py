@@ -39,6 +39,7 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(tmp_path: Path) -> Non
     ("name", "text", "problem"),
     [
         ("absent/links", TEXT, "cannot be written: No such file or directory; is .*absent a directory"),
+        ("directory", TEXT, "is a directory; name a file in it"),
         ("file/links", TEXT, "cannot be written: Not a directory; is .*file a directory"),
         (".links", TEXT, "a name without a dot in front; name one"),
         ("links", "#" * 65_537, "65537 bytes; nfd-worker reads at most 65536"),
@@ -46,5 +47,6 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(tmp_path: Path) -> Non
 )
 def test_what_cannot_be_written_is_an_error_with_its_path(tmp_path: Path, name: str, text: str, problem: str) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "directory").mkdir()
     with pytest.raises(FeatureFileError, match=rf"{name}: .*{problem}"):
         write_feature_file(tmp_path / name, text)
