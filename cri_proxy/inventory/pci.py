@@ -27,6 +27,12 @@ _KINDS: Final = {0x0300: GPU, 0x0302: GPU, 0x0380: GPU, 0x0200: RDMA, 0x0207: RD
 _CONSOLES: Final = frozenset({0x1A03, 0x102B})
 # Host bridge, root port, upstream port of a switch, downstream port: a shorter path has no switch in it.
 _BRIDGES_OF_A_SWITCH: Final = 4
+_FILES: Final = ("sys/bus/pci/", "sys/devices/pci")
+
+
+def left_out(machine: Machine) -> tuple[str, ...]:
+    """Return what is wrong with PCI devices that could not be read, a sentence each."""
+    return tuple(note for note in machine.notes if note.startswith(_FILES))
 
 
 def inventory_of(machine: Machine) -> DeviceInventory:

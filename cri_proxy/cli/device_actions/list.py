@@ -14,7 +14,7 @@ from cri_proxy.cli.render.device_tree import device_tree, inventory_value
 from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.driver_names import identified
 from cri_proxy.inventory.file import read_inventory
-from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.kubelet.plugin_inventory import ask_plugins
 from cri_proxy.kubelet.pod_resources import SOCKET
 from cri_proxy.runtime.client import RuntimeClient
@@ -29,7 +29,6 @@ cri-proxy devices list inventory.yaml
 cri-proxy devices list --machine report.tar.xz -o yaml > inventory.yaml
 cri-proxy devices list --kubelet"""
 
-_PCI_FILES = ("sys/bus/pci/", "sys/devices/pci")
 KUBELET_SOCKET = f"/var/lib/kubelet/{SOCKET}"
 
 
@@ -83,8 +82,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise CommandFailed(str(error)) from error
     inventory = identified(inventory_of(machine), _root_of(spec))
-    notes = tuple(note for note in machine.notes if note.startswith(_PCI_FILES))
-    emit(ListAnswer(inventory, notes=notes), args.output, _text, plain=_plain)
+    emit(ListAnswer(inventory, notes=left_out(machine)), args.output, _text, plain=_plain)
     return 0
 
 

@@ -108,6 +108,9 @@ class DevicePlugin:
         self._sockets.ask()  # a type may have its first device
 
     async def _use(self, known: PluginKnowledge) -> None:
+        for note in known.notes:
+            if note not in self._known.notes:
+                self._log.warning(events.MACHINE_NOTE, reason=note)
         self._known = known
         inventory = await self._identifiers.filled(known.inventory or EMPTY_INVENTORY)
         for resource in self._settings.resources:

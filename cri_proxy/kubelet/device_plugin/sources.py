@@ -16,7 +16,7 @@ from cri_proxy.errors import StoreError
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.numbers import boot_id, find_numbers, save_numbers
-from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.link_file import as_link_document, read_link_document
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
@@ -46,12 +46,16 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class PluginKnowledge:
-    """What the sources say; None where one says nothing usable, or there is none. ``problems`` say why."""
+    """What the sources say; None where one says nothing usable, or there is none. ``problems`` say why.
+
+    ``notes`` say which devices a scan has left out, and why.
+    """
 
     inventory: DeviceInventory | None = None
     links: LinkMatrix | None = None
     costs: CostTable | None = None
     problems: tuple[SourceProblem, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def after(self, before: "PluginKnowledge") -> "PluginKnowledge":
         """Return this with what was known before in the place of what cannot be used now."""
@@ -108,13 +112,14 @@ class PluginSources:
         self._state_dir = state_dir
         self._now_seconds = now_seconds
         self._scanned: tuple[float, DeviceInventory] | None = None
+        self._notes: tuple[str, ...] = ()
 
     def read(self) -> PluginKnowledge:
         """Return what all sources say now. Blocks; raises nothing."""
         problems: list[SourceProblem] = []
         inventory = _content(self._inventory, problems) if self._inventory is not None else self._scan(problems)
         links, costs = _content(self._links, problems), _content(self._costs, problems)
-        return PluginKnowledge(inventory, links, costs, tuple(problems))
+        return PluginKnowledge(inventory, links, costs, tuple(problems), self._notes)
 
     def lookups(self) -> Lookups:
         """Return the directories on the way to the files, with the names that matter there."""
@@ -128,14 +133,15 @@ class PluginSources:
         if self._scanned is not None and now < self._scanned[0] + SCAN_SECONDS:
             return self._scanned[1]
         try:
-            found = self._numbered(inventory_of(discover(self.sysfs_root)))
+            machine = discover(self.sysfs_root)
+            found = self._numbered(inventory_of(machine))
         except StoreError as error:
             problems.append(SourceProblem(error.path, error.problem))
             return None
         except (SysfsBaseError, OSError) as error:
             problems.append(SourceProblem("scan", str(error)))
             return None
-        self._scanned = (now, found)
+        self._scanned, self._notes = (now, found), left_out(machine)
         return found
 
     def _numbered(self, scanned: DeviceInventory) -> DeviceInventory:

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.inventory.pci import inventory_of, left_out
 from policies.devices.model import InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
@@ -61,3 +61,11 @@ def test_a_node_that_the_firmware_does_not_name_follows_from_the_local_cpus() ->
     assert found(local)[0].numa == 1
     assert found(nowhere)[0].numa is None
     assert found(nowhere, machine=one)[0].numa == 0
+
+
+def test_only_notes_of_pci_say_which_devices_are_left_out() -> None:
+    notes = (
+        "sys/devices/pci0000:10/0000:10:00.0/class: no number; the device is left out",
+        "sys/devices/system: no L3",
+    )
+    assert left_out(replace(describe({}), notes=notes)) == notes[:1]

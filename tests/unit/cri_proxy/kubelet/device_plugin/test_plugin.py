@@ -15,7 +15,9 @@ from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from policies.devices.plugin_variables import PluginDevice, read_allocated, read_annotated
 from tests.fakes.device_kubelet import DeviceKubelet
+from tests.fakes.machines import small_machine
 from tests.fakes.nvidia_tree import write_gpu
+from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.kubelet.device_plugin.stage import RunningPlugin, running, settings_of
 
@@ -290,3 +292,15 @@ async def test_gpus_of_known_address_are_shown_by_the_identifiers_of_their_drive
         await holds("the kubelet knows it", lambda: kubelet.knows(GPU))
         envs = (await kubelet.give(GPU, ["gpu-3"])).envs
     assert dict(envs) == {"CRI_PROXY_ALLOCATED_GPU": "3", "NVIDIA_VISIBLE_DEVICES": "GPU-5a"}
+
+
+async def test_a_device_that_a_scan_cannot_read_is_told_once(tmp_path: Path, kubelet: DeviceKubelet) -> None:
+    gpus = [{"address": f"0000:{bus}:00.0", "class": 0x030200} for bus in (10, 20)]
+    root = write_tree(tmp_path / "host", small_machine(pci=gpus))
+    ((root / "sys/bus/pci/devices/0000:20:00.0").resolve() / "class").write_text("?\n")
+    async with running(settings_of(tmp_path / "plugins", PluginSources(None, sysfs_root=root))) as plugin:
+        await holds("the kubelet knows the other", lambda: kubelet.knows(GPU))
+        plugin.reload.set()
+        await plugin.says("devices_reloaded")
+    (line,) = plugin.lines("machine_note")
+    assert "0000:20:00.0/class: expected a hexadecimal number" in str(line["reason"])
