@@ -68,7 +68,7 @@ for path in plan["connects"]:
     client = socket.socket(socket.AF_UNIX)
     client.connect(path)
     client.sendall(b"?")
-    client.recv(1)  # until it is accepted, the kernel does not tell to whom it is connected
+    client.recv(1)  # until it is accepted its other end has no number
     open_ones.append(client)
 print("ready", flush=True)
 sys.stdin.read()

@@ -36,7 +36,8 @@ class UnixSocket:
     """A Unix stream socket of the kernel. An accepted one has the ``path`` and ``file`` of the one that listens.
 
     ``inode`` is the socket's own, ``peer`` that of the socket it is connected to, 0 for none. ``path`` is the name that
-    it was bound to, '' for none; ``file`` is the file of that name, None for none.
+    it was bound to, '' for none; ``file`` is the file of that name, None for none. ``waiting`` are the clients of one
+    that listens whom nobody has accepted yet: until then they have no peer.
     """
 
     inode: int
@@ -44,6 +45,7 @@ class UnixSocket:
     path: str = ""
     file: Inode | None = None
     is_listening: bool = False
+    waiting: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,10 +61,11 @@ class Connections:
         return tuple(process for process in self.processes if process.sockets and process.sockets & wanted)
 
     def peers(self, process: ProcessFacts) -> tuple[UnixSocket, ...]:
-        """Return the other ends of a process's sockets."""
+        """Return the other ends of a process's sockets; where nobody has accepted it yet, the one that listens."""
         held = process.sockets or frozenset()
         by_inode = {each.inode: each for each in self.sockets}
-        return tuple(by_inode[each.peer] for each in self.sockets if each.inode in held and each.peer in by_inode)
+        there = (by_inode[each.peer] for each in self.sockets if each.inode in held and each.peer in by_inode)
+        return (*there, *(each for each in self.sockets if not held.isdisjoint(each.waiting)))
 
 
 def look_at_node(places: Places) -> HostFacts:

@@ -18,7 +18,7 @@ _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST, _NLM_F_DUMP = 0x01, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_UDIAG_SHOW: Final = 0x01 | 0x02 | 0x04  # name, file, peer
+_UDIAG_SHOW: Final = 0x01 | 0x02 | 0x04 | 0x08  # name, file, peer, pending connections
 _LISTEN: Final = 10  # TCP_LISTEN
 _STATES: Final = (1 << 1) | (1 << _LISTEN)  # established and listening
 _HEADER = struct.Struct("=LHHLL")  # struct nlmsghdr
@@ -62,7 +62,7 @@ def parse_socket(body: bytes) -> UnixSocket | None:
     _, kind, state, _, inode, *_ = _MESSAGE.unpack_from(body)
     if kind != socket.SOCK_STREAM:
         return None
-    peer, path, file = 0, "", None
+    peer, path, file, waiting = 0, "", None, ()
     at = _MESSAGE.size
     while at + _ATTRIBUTE.size <= len(body):
         length, attribute = _ATTRIBUTE.unpack_from(body, at)
@@ -75,8 +75,10 @@ def parse_socket(body: bytes) -> UnixSocket | None:
                 file = _device(device), number
             case 2:  # UNIX_DIAG_PEER
                 (peer,) = struct.unpack_from("=L", value)
+            case 3:  # UNIX_DIAG_ICONS
+                waiting = struct.unpack(f"={len(value) // 4}L", value)
         at += max(length + 3 & ~3, _ATTRIBUTE.size)
-    return UnixSocket(inode, peer, path, file, state == _LISTEN)
+    return UnixSocket(inode, peer, path, file, state == _LISTEN, waiting)
 
 
 def _device(kernel: int) -> int:

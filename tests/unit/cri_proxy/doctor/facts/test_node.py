@@ -22,6 +22,11 @@ def test_peers_and_owners_are_found_by_inode() -> None:
     assert found.owners([20]) == (server,)
 
 
+def test_the_peer_of_a_client_that_nobody_has_accepted_yet_is_the_one_that_listens() -> None:
+    client, listener = ProcessFacts(1, "a", sockets=frozenset({10})), UnixSocket(20, 0, "/s", None, True, (10, 11))
+    assert Connections((UnixSocket(10), listener), (client,)).peers(client) == (listener,)
+
+
 def test_a_node_without_anything_is_no_error() -> None:
     with kubelet_node(wired=False) as node:
         found = look(node)

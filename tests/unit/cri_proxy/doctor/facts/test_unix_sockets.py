@@ -28,6 +28,15 @@ def test_a_client_is_found_with_the_file_that_it_was_reached_through_after_a_ren
             assert found[inode(server)].is_listening
 
 
+def test_a_client_that_nobody_has_accepted_yet_waits_at_the_one_that_listens(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+        found = {each.inode: each for each in list_unix_sockets()}
+        assert (found[inode(client)].peer, found[inode(server)].waiting) == (0, (inode(client),))
+
+
 def test_other_kinds_of_sockets_are_left_out() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
         datagrams.bind("")
