@@ -5,6 +5,7 @@ import pytest
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.model import DeviceInventory, GpuPartition
+from policies.devices.partitions import PartitionRule, ranked_partitions
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 
 HONOR = {"node.koordinator.sh/gpu-partition-policy": "Honor"}
@@ -153,3 +154,31 @@ def test_a_nic_of_the_same_number_makes_no_gpu_idle() -> None:
     pairs = [GpuPartition((0, 3)), GpuPartition((1, 2)), GpuPartition((0,)), GpuPartition((1,))]
     node = inventory(*(gpu(minor, 0, f"p{minor}") for minor in range(4)), nic(2), partitions=pairs)
     assert minors(allocated(node, question({GPUS: 1}, labels=HONOR), used(2)), "gpu") == [1]
+
+
+def best(size: int, *partitions: GpuPartition) -> list[int]:
+    """The minors of the partition that is taken first of a table, with eight idle GPUs."""
+    idle = frozenset(range(8))
+    return sorted(ranked_partitions(PartitionRule(partitions, is_required=True), size, idle, idle)[0].minors)
+
+
+def of(*partitions: tuple[int, ...]) -> list[GpuPartition]:
+    return [GpuPartition(minors) for minors in partitions]
+
+
+def test_what_stays_free_counts_by_its_score() -> None:
+    assert best(1, *of((0,), (1,)), GpuPartition((0, 2), 5), GpuPartition((1, 3), 1)) == [1]
+
+
+def test_what_stays_free_counts_from_the_size_that_is_asked_for() -> None:
+    assert best(2, *of((0, 1), (1, 2), (3, 4))) == [3, 4]
+    assert best(4, *of((0, 1, 2, 3), (4, 5, 6, 7), (0, 1))) == [0, 1, 2, 3]
+
+
+def test_only_pairs_quads_and_eights_that_stay_free_count() -> None:
+    assert best(1, *of((0,), (1,), (0, 2, 3))) == [0]
+    assert best(1, *of((0,), (1,), (0, 2, 3, 4), (1, 5))) == [1]
+
+
+def test_all_gpus_may_be_a_partition() -> None:
+    assert minors(allocated(EIGHT, question({GPUS: 8}, labels=HOPPER | HONOR)), "gpu") == list(range(8))

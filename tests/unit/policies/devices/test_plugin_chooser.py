@@ -82,6 +82,17 @@ def test_a_second_function_comes_of_another_device_than_the_one_that_must_be_the
     assert chosen == (*included, "rdma-1-vf-0000:01:00.1")
 
 
+def test_functions_that_must_be_there_come_first_also_of_one_device() -> None:
+    offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
+    both = ("rdma-0-vf-0000:00:00.1", "rdma-0-vf-0000:00:00.2")
+    assert PlaceChooser(offered).choose(tuple(offered.devices), both, 2) == both
+
+
+def test_devices_may_have_different_numbers_of_functions() -> None:
+    offered = offered_devices(inventory(nic(0, 0, "a", 1), nic(1, 0, "a", 3)), "rdma", DeviceOffer(OfferForm.VFS))
+    assert PlaceChooser(offered).choose(tuple(offered.devices), (), 4) == tuple(offered.devices)
+
+
 def test_shares_join_those_that_must_be_there() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a"), nic(1, 0, "a")), "rdma", DeviceOffer(OfferForm.SHARES, 4))
     chooser = PlaceChooser(offered)

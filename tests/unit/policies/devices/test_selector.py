@@ -18,6 +18,7 @@ LABELS = {"speed": "100G", "vendor": "mellanox"}
         ({"matchExpressions": [{"key": "model", "operator": "NotIn", "values": ["cx7"]}]}, True),
         ({"matchExpressions": [{"key": "speed", "operator": "Exists"}]}, True),
         ({"matchExpressions": [{"key": "speed", "operator": "DoesNotExist"}]}, False),
+        ({"matchExpressions": [{"key": "model", "operator": "DoesNotExist"}]}, True),
         ({"matchLabels": {"speed": "100G"}, "matchExpressions": [{"key": "model", "operator": "Exists"}]}, False),
     ],
 )
