@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +137,25 @@ def test_hints_are_the_node_sets_on_which_a_request_can_be_met(machine: DeviceIn
     if not isinstance(found, CannotAllocate):
         size = min(mask.bit_count() for mask in fitting)
         assert found["gpu"] == found["rdma"] == tuple(Hint(mask, mask.bit_count() == size) for mask in fitting)
+
+
+@pytest.mark.parametrize("required", ["Device", "PCIe", "NUMANode"])
+@settings(max_examples=100, deadline=None)
+@given(machine=machines(), count=st.integers(1, 4), is_first=st.booleans(), scope=st.sampled_from(["", "SamePCIe"]))
+def test_every_answer_keeps_to_the_scope_of_a_hint(
+    required: str, machine: DeviceInventory, count: int, is_first: bool, scope: str
+) -> None:
+    """Also of a type that joins the other one, of which it could get a device for each PCIe."""
+    hints = {"rdma": {"requiredTopologyScope": required}}
+    asked = question({GPUS: count, NICS: 1}, BOTH[::-1] if is_first else BOTH, scope=scope, hints=hints)
+    found = DeviceAllocator(machine).allocate(asked)
+    if isinstance(found, CannotAllocate):
+        return
+    minors = {grant.minor for grant in found.of("rdma")}
+    given_ones = [place for place in places(machine, "rdma", ()) if place.minor in minors]
+    assert required != "Device" or len(given_ones) == 1
+    assert required != "PCIe" or len({place.pcie for place in given_ones}) == 1
+    assert len({place.node for place in given_ones}) == 1
 
 
 def questions(machine: DeviceInventory) -> st.SearchStrategy[DeviceQuestion]:
