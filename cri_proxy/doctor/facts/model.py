@@ -37,7 +37,7 @@ class UnixSocket:
 
     ``inode`` is the socket's own, ``peer`` that of the socket it is connected to, 0 for none. ``path`` is the name that
     it was bound to, '' for none; ``file`` is the file of that name, None for none. ``waiting`` are the clients of one
-    that listens whom nobody has accepted yet: until then they have no peer.
+    that listens which are not accepted yet: until then they have no peer.
     """
 
     inode: int

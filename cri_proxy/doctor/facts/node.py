@@ -61,7 +61,7 @@ class Connections:
         return tuple(process for process in self.processes if process.sockets and process.sockets & wanted)
 
     def peers(self, process: ProcessFacts) -> tuple[UnixSocket, ...]:
-        """Return the other ends of a process's sockets; where nobody has accepted it yet, the one that listens."""
+        """Return the other ends of a process's sockets; of one that is not accepted yet, the one that listens."""
         held = process.sockets or frozenset()
         by_inode = {each.inode: each for each in self.sockets}
         there = (by_inode[each.peer] for each in self.sockets if each.inode in held and each.peer in by_inode)
