@@ -82,7 +82,8 @@ class PodSharing(Policy):
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes: with its pod's others, or to a place of its own."""
-        return self._decide(held, arrival_of(held, request), self._inner.decide)
+        arrival = arrival_of(held, request)
+        return self._missed(held, arrival) or self._decide(held, arrival, self._inner.decide)
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
@@ -90,11 +91,26 @@ class PodSharing(Policy):
         def decide(owners: Allocations, asked: Request) -> Decision:
             return self._inner.overcommitted(owners, asked, refused)
 
-        return self._decide(held, arrival_of(held, request), decide)
+        arrival = arrival_of(held, request)
+        return self._missed(held, arrival) or self._decide(held, arrival, decide)
 
     def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
         """Return why no NUMA nodes satisfy the topology policy for this pod."""
         return self._inner.refused_pod(self._view(held).owners, request)
+
+    def _missed(self, held: Allocations, arrival: Arrival) -> Rejected | None:
+        """Return why a new container cannot have all CPUs of its claim, where others of its pod have a part of them.
+
+        Those had all of them before, and keep what can be had.
+        """
+        claim, fellows = arrival.request.claim, arrival.fellows
+        is_new = held.get(arrival.request.container) is None
+        if claim is None or not (is_new and arrival.joins) or fellows[0].owned == claim.cpus:
+            return None
+        for fellow in fellows:
+            held = held.without(fellow.container)
+        decision = self._inner.decide(self._view(held).owners, arrival.request)
+        return decision if isinstance(decision, Rejected) else None
 
     def _decide(
         self, held: Allocations, arrival: Arrival, decide: _Decide, devices: HeldDevices | None = None

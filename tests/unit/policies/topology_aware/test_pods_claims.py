@@ -7,8 +7,9 @@ import pytest
 from policies.base import Allocations, Rejected, Request
 from policies.claims import CpuClaim
 from policies.pod_share import PodTotals
+from policies.topology_aware.pods import PodSharing
 from sysfs.cpuset import CpuSet
-from tests.unit.policies.build import BURSTABLE, GUARANTEED, request
+from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, request
 from tests.unit.policies.pods import POLICY, fill, owned
 
 STATUS = "scheduling.koordinator.sh/resource-status"
@@ -44,6 +45,25 @@ def test_another_pod_with_the_same_claim_is_refused() -> None:
     decision = POLICY.decide(held, claimed("q/a", "4-7", source="DRA_CPUSET_x"))
     assert isinstance(decision, Rejected)
     assert "owned by p/a (by DRA_CPUSET_x)" in decision.reason.text
+
+
+def test_a_new_container_of_a_claim_that_lost_a_cpu_is_refused_as_it_would_be_alone() -> None:
+    machine = four_nodes(offline="5")
+    policy = PodSharing(machine, options(machine, "0"))
+    held = policy.reinstate(fill(claimed("p/a", "4-7"), claimed("p/b", "4-7"))).allocations
+    assert owned(held) == {"a": "4,6-7", "b": "4,6-7"}
+    decision = policy.decide(held, claimed("p/c", "4-7"))
+    assert isinstance(decision, Rejected)
+    assert "of which CPU 5 is offline" in decision.reason.text
+    assert isinstance(policy.overcommitted(held, claimed("p/c", "4-7"), decision), Rejected)
+
+
+def test_containers_that_run_share_what_is_left_of_their_claim() -> None:
+    machine = four_nodes(offline="5")
+    found = PodSharing(machine, options(machine, "0")).reinstate(
+        Allocations(), [claimed("p/a", "4-7"), claimed("p/b", "4-7")]
+    )
+    assert owned(found.allocations) == {"a": "4,6-7", "b": "4,6-7"}
 
 
 def test_a_resize_changes_none_of_the_cpus_that_are_owned_together() -> None:
