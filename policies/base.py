@@ -207,7 +207,8 @@ class Grant:
 
     def shares_cpus_with(self, other: "Grant") -> bool:
         """Return whether both run on the same CPUs of one pod."""
-        return self.shares_cpus and other.shares_cpus and self.container.pod_uid == other.container.pod_uid
+        is_of_pod = self.container.pod_uid == other.container.pod_uid
+        return is_of_pod and self.shares_cpus and other.shares_cpus and self.request.claim == other.request.claim
 
     @property
     def as_previous(self) -> Previous | None:

@@ -59,7 +59,9 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
     cpu = _cpu(bare, totals, siblings) if claim is None else _claimed_cpu(bare, claim, totals, siblings)
     memory = _memory(bare, totals, siblings)
     shares = {
-        grant.container: PodShare(cpu.booked if cpu.has(grant) else None, memory.booked if memory.has(grant) else None)
+        grant.container: PodShare(
+            cpu.booked if cpu.has(grant) else _kept(grant, claim), memory.booked if memory.has(grant) else None
+        )
         for grant in siblings
         if cpu.has(grant) or memory.has(grant)
     }
@@ -72,6 +74,11 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
         return Arrival(bare)  # as in any pod with one container
     mine = PodShare(cpu.booked if cpu.is_shared else None, memory.booked if memory.is_shared else None)
     return Arrival(bare, mine if mine != PodShare() else None, fellows, shares)
+
+
+def _kept(grant: Grant, claim: CpuClaim | None) -> int | None:
+    """Return what is booked for those that share other CPUs than these of a claim, or of the pod; else None."""
+    return None if grant.share is None or grant.request.claim == claim else grant.share.cpu_mcpu
 
 
 def siblings_of(held: Allocations, container: ContainerKey) -> list[Grant]:

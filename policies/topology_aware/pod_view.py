@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
+from policies.claims import CpuClaim
 from policies.topology_aware.supply.context import aligned, localities_of, near
 from policies.topology_aware.supply.memory_account import promised_bytes
 
@@ -18,7 +19,7 @@ _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """``owners`` is ``held`` with one grant for each pod whose containers share.
+    """``owners`` is ``held`` with one grant for each pod whose containers share, and for each claim of a pod.
 
     ``members`` has the grants that an owner's stands for, by its key, which is that of the first of them;
     ``owner_of`` the owner's key of each container that shares. A container that only shares its pod's memory limit is
@@ -76,19 +77,21 @@ def pod_view(held: Allocations, last: PodView | None = None) -> PodView:
 
 
 def _groups(grants: list[Grant]) -> Iterator[tuple[Grant, ...]]:
-    """Yield the containers of a pod that share its CPUs, then each other one."""
-    together = tuple(grant for grant in grants if grant.shares_cpus)
-    if together:
-        yield together
+    """Yield the containers that share a pod's CPUs, those that share a claim's, then each other one."""
+    together: dict[CpuClaim | None, list[Grant]] = {}
+    for grant in grants:
+        if grant.shares_cpus:
+            together.setdefault(grant.request.claim, []).append(grant)
+    yield from map(tuple, together.values())
     yield from ((grant,) for grant in grants if not grant.shares_cpus)
 
 
 def _carrier(grants: list[Grant]) -> ContainerKey | None:
     """Return the owner that is promised what the containers of the pod share: that of their CPUs, else the first."""
-    together = [grant for grant in grants if grant.shares_cpus]
     of_memory = [grant for grant in grants if grant.share is not None and grant.share.memory_bytes is not None]
-    if any(grant.shares_cpus for grant in of_memory):
-        return together[0].container
+    sharing = next((grant for grant in of_memory if grant.shares_cpus), None)
+    if sharing is not None:
+        return next(grant.container for grant in grants if grant.shares_cpus_with(sharing))
     return of_memory[0].container if of_memory else None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Pinning
+from policies.claims import CpuClaim
 from sysfs.cpuset import CpuSet
 
 
@@ -18,14 +19,16 @@ class ConfirmedCpus:
     def __init__(self) -> None:
         self._exclusive: dict[ContainerKey, CpuSet] = {}
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
-        self._sharing: set[ContainerKey] = set()  # containers whose CPUs are their pod's
+        self._sharing: dict[
+            ContainerKey, CpuClaim | None
+        ] = {}  # containers whose CPUs are their pod's, or their claim's
         self._all: CpuSet | None = None
 
     def copy(self) -> "ConfirmedCpus":
         """Return the same state, to be changed apart from this."""
         other = ConfirmedCpus()
         other._exclusive, other._contested, other._all = dict(self._exclusive), dict(self._contested), self._all
-        other._sharing = set(self._sharing)
+        other._sharing = dict(self._sharing)
         return other
 
     def of(self, key: ContainerKey) -> CpuSet:
@@ -43,8 +46,10 @@ class ConfirmedCpus:
         return CpuSet(self._all.mask & ~own)
 
     def _are_fellows(self, one: ContainerKey, other: ContainerKey) -> bool:
-        """Return whether both share the CPUs of their pod."""
-        return one.pod_uid == other.pod_uid and one in self._sharing and other in self._sharing
+        """Return whether both share the CPUs of their pod, or of a claim of it."""
+        if one.pod_uid != other.pod_uid or one not in self._sharing or other not in self._sharing:
+            return False
+        return self._sharing[one] == self._sharing[other]
 
     def holders_of(self, cpus: CpuSet) -> set[ContainerKey]:
         """Return the containers that have some of these exclusively."""
@@ -56,7 +61,7 @@ class ConfirmedCpus:
 
     def forget(self, key: ContainerKey) -> None:
         """Drop the container: it has nothing exclusively any more."""
-        self._sharing.discard(key)
+        self._sharing.pop(key, None)
         self._clear(key)
 
     def _clear(self, key: ContainerKey) -> None:
@@ -68,9 +73,9 @@ class ConfirmedCpus:
         """Record a changed grant: contested CPUs that it no longer names will not become exclusive."""
         key = row.grant.container
         if row.grant.shares_cpus:
-            self._sharing.add(key)
+            self._sharing[key] = row.grant.request.claim
         else:
-            self._sharing.discard(key)
+            self._sharing.pop(key, None)
         if key in self._contested:
             self._contested[key] = self._contested[key] & row.grant.owned
 

@@ -34,17 +34,17 @@ ANYWHERE: Final = -1
 class Other:
     """A container and the CPUs it may use, as a mask.
 
-    ``key`` is None for those known by name only. ``shares_cpus``: it may be on its pod's CPUs.
+    ``grant`` is None for those that have none, or are known by name only.
     """
 
     name: str
     mask: int
     key: ContainerKey | None = None
-    shares_cpus: bool = False
+    grant: Grant | None = None
 
     def is_of(self, row: Row) -> bool:
         """Return whether this is the same container, or one that shares its pod's CPUs with it."""
-        if self.shares_cpus and row.grant.shares_cpus and self.key is not None and self.key.pod_uid == row.key.pod_uid:
+        if self.grant is not None and self.grant.shares_cpus_with(row.grant):
             return True
         return self.key == row.key if self.key is not None else self.name == str(name_of(row.grant.request))
 
@@ -103,7 +103,7 @@ def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
         wanted, known = desired.get(row.key), row.acknowledged
         if wanted is not None and wanted.cpus is not None:
             cpus = ANYWHERE if known is None else known.cpus.mask if known.cpus is not None else 0
-            found.append(Other(str(name_of(row.grant.request)), cpus, row.key, row.grant.shares_cpus))
+            found.append(Other(str(name_of(row.grant.request)), cpus, row.key, row.grant))
     return tuple(found)
 
 

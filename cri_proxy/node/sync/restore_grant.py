@@ -103,10 +103,11 @@ def united(found: Iterable[tuple[Rebuilt, CpuSet | None]]) -> dict[ContainerKey,
     does not say that it shares, nor what it has left.
     """
     all_found = [(rebuilt.request, rebuilt.grant, cpus) for rebuilt, cpus in found]
-    sharing = {grant.container.pod_uid: grant for _, grant, _ in all_found if grant is not None and grant.shares_cpus}
+    shared = (grant for _, grant, _ in all_found if grant is not None and grant.shares_cpus)
+    sharing = {(grant.container.pod_uid, grant.request.claim): grant for grant in shared}
     grants: dict[ContainerKey, Grant] = {}
     for request, grant, cpus in all_found:
-        one = sharing.get(request.container.pod_uid)
+        one = sharing.get((request.container.pod_uid, request.claim))
         if one is not None and (_is_on_all_of(cpus, one) or (grant is not None and grant.shares_cpus)):
             own = grant.share if grant is not None else None
             share = replace(one.share or PodShare(), memory_bytes=(own or one.share or PodShare()).memory_bytes)

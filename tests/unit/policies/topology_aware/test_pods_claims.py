@@ -1,5 +1,6 @@
 """Claimed CPUs in pods of several containers: the same claim is owned together, the rest of the pod shares the rest."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -64,6 +65,30 @@ def test_containers_that_run_share_what_is_left_of_their_claim() -> None:
         Allocations(), [claimed("p/a", "4-7"), claimed("p/b", "4-7")]
     )
     assert owned(found.allocations) == {"a": "4,6-7", "b": "4,6-7"}
+
+
+def test_two_claims_of_a_pod_are_each_owned_together_by_its_own_containers() -> None:
+    held = fill(
+        *(claimed(f"p/{name}", listed) for name, listed in zip("abcd", ("4-5", "8-9", "4-5", "8-9"), strict=True))
+    )
+    assert owned(held) == {"a": "4-5", "b": "8-9", "c": "4-5", "d": "8-9"}
+    assert POLICY.reinstate(held).allocations == held
+    assert [update.container.name for update in POLICY.release(held, held.grants[0].container)] == []
+
+
+@pytest.mark.parametrize("order", tuple(permutations(range(4))))
+def test_containers_of_a_claim_and_those_that_share_the_rest_of_the_pod_stay_apart(order: tuple[int, ...]) -> None:
+    totals = PodTotals(6000, 6000, GIB, shares_cpu=True, shares_memory=True)
+    plain = [
+        request(f"p/{name}", 6000, cpu_limit_mcpu=6000, pod_totals=totals, memory_limit_bytes=GIB) for name in "abcd"
+    ]
+    claim = CpuClaim(CpuSet.parse("4-5"), "DRA_CPUSET_1")
+    four = (*(replace(each, claim=claim) for each in plain[:2]), *plain[2:])
+    held = fill(*(four[i] for i in order))
+    found = owned(held)
+    assert (found["a"], found["b"], found["c"] == found["d"]) == ("4-5", "4-5", True)
+    assert len(CpuSet.parse(found["c"])) == 4 and CpuSet.parse(found["c"]).isdisjoint(CpuSet.parse("4-5"))
+    assert POLICY.reinstate(held).allocations == held
 
 
 def test_a_resize_changes_none_of_the_cpus_that_are_owned_together() -> None:

@@ -4,6 +4,7 @@ from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import OrderedRows
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Pinning
+from policies.claims import CpuClaim
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, row
@@ -138,3 +139,14 @@ def test_containers_that_share_their_pods_cpus_have_them_alone_together() -> Non
     assert str(made.of_others(row("x").key)) == "2-3"
     made.forget(fellow.key)
     assert str(made.of_others(row("x").key)) == ""
+
+
+def test_containers_of_another_claim_of_the_pod_are_others() -> None:
+    one, other = sharing("a", "2-3"), sharing("b", "4-5")
+    request = replace(other.grant.request, claim=CpuClaim(CpuSet.parse("4-5"), "x"))
+    other = replace(other, grant=replace(other.grant, request=request, exclusive=CpuSet.parse("4-5")))
+    made = ConfirmedCpus()
+    for each in (one, other):
+        made.note_grant(each)
+        made.note_confirmed(each, None, (one, other))
+    assert (str(made.of_others(one.key)), str(made.of_others(other.key))) == ("4-5", "2-3")

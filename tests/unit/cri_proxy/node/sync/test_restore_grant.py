@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing
-from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild
+from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild, united
 from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, QosClass
 from policies.claims import CpuClaim
@@ -13,6 +13,8 @@ from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request
+from tests.unit.policies import build
+from tests.unit.policies.pods import fill
 
 # Threads 2n and 2n+1 are of one core; the kernel isolates CPUs 6 and 7; node 1 is PMEM.
 MACHINE = describe(
@@ -218,3 +220,13 @@ def test_claimed_cpus_that_are_not_those_of_the_annotation_are_asked_for_again()
     claim = CpuClaim(CpuSet.parse("2-3"), "DRA_CPUSET_a")
     rebuilt = live(replace(OWNER, request=replace(OWNER.request, claim=claim)), "2", 1000)
     assert (rebuilt.grant, rebuilt.request.claim) == (None, claim)
+
+
+def test_containers_of_two_claims_of_a_pod_are_united_by_claim() -> None:
+    """The annotation of the first of each was written before the other came: it does not say that it shares."""
+    claims = [CpuClaim(CpuSet.parse(listed), f"DRA_CPUSET_{listed}") for listed in ("4-5", "8-9")]
+    grants = fill(*(build.request(f"p/{name}", claim=claims[i // 2]) for i, name in enumerate("abcd"))).grants
+    written = [grant if i % 2 else replace(grant, share=None) for i, grant in enumerate(grants)]
+    found = united((Rebuilt(grant.request, grant), grant.owned) for grant in written)
+    assert [str(found[grant.container].owned) for grant in grants] == ["4-5", "4-5", "8-9", "8-9"]
+    assert all(grant.shares_cpus for grant in found.values())
