@@ -6,7 +6,7 @@ Observed are grants, pinnings, updates and pool views; they are held against sum
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from policies.base import CpuKind, QosClass
+from policies.base import CpuKind, Grant, QosClass
 from policies.policy import Policy
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.demand import has_overflowed
@@ -53,15 +53,15 @@ def scene_of(world: World) -> Scene:
 
 def check_owners(world: World, scene: Scene) -> None:
     """Nobody owns what another owns, and what is owned is there to be owned, of its kind and inside its pool."""
-    owned, fellow = CpuSet(), None
+    owned, sharing = CpuSet(), list[Grant]()
     for grant in world.held.grants:
-        if grant.shares_cpus:  # the containers of a pod that share its CPUs are one owner
-            fellow = fellow if fellow is not None and grant.shares_cpus_with(fellow) else None
-        if grant.shares_cpus and fellow is not None:
+        # The containers of a pod that share its CPUs, or those of a claim, are one owner.
+        fellow = next((other for other in sharing if grant.shares_cpus_with(other)), None)
+        if fellow is not None:
             assert (grant.owned, grant.pool, grant.mems) == (fellow.owned, fellow.pool, fellow.mems), grant.container
         else:
             assert owned.isdisjoint(grant.owned), f"{grant.container} owns CPUs of another: {grant.owned & owned}"
-        fellow = grant if grant.shares_cpus else fellow
+        sharing += [grant] if grant.shares_cpus else []
         owned = owned | grant.owned
         assert frozenset(grant.exclusive) <= scene.kinds.sharable, grant.container
         assert frozenset(grant.isolated) <= scene.kinds.isolated, grant.container
