@@ -96,6 +96,7 @@ def test_what_is_read_otherwise_than_written_is_said() -> None:
 def test_an_earlier_attempt_has_its_devices_again_where_they_serve() -> None:
     again = found(context(1, previous=had(whole(3))))
     assert (names(again.allocated), codes(again)) == ("gpu 3", ["devices-kept"])
+    assert again.reasons[0].text == "its earlier gpu 3 is free and kept"
     taken = found(context(1, holding("a/c", whole(3)), previous=had(whole(3))))
     assert (names(taken.allocated), codes(taken)) == ("gpu 0", ["devices-lost", "allocated"])
 
@@ -118,6 +119,16 @@ def test_devices_that_others_chose_are_granted_whoever_holds_them() -> None:
     answer = found(choosing(MACHINE, GPUS, request("new/c", 1000, given=(BY_OTHERS,)), others))
     assert answer.allocated == (BY_OTHERS,)
     assert codes(answer) == ["allocated", "devices-overlap"]
+
+
+def test_of_devices_that_others_chose_only_those_are_told_that_somebody_has() -> None:
+    given = (BY_OTHERS, replace(whole(2), is_given=True))
+    alone, beside = context(0, given=given), context(0, holding("a/c", whole(2)), given=given)
+    assert codes(found(alone)) == ["allocated"]
+    assert [text for text in (reason.text for reason in found(beside).reasons) if "should not" in text] == [
+        "others chose gpu 2 for it, which it should not have beside gpu 2 by default/a/c"
+    ]
+    assert codes(found(replace(alone, allocator=None))) == ["allocated"]
 
 
 def test_a_device_that_it_was_given_is_not_chosen_for_it_again() -> None:
