@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -198,3 +200,27 @@ async def test_a_new_request_of_a_pod_alone_is_booked_when_the_sandbox_is_told(s
     await update_sandbox(site, pod, pod_of(3000, 4000))
     await site.node.settle()
     assert (booked, {row.grant.shared_mcpu for row in site.node.context.ledger.active()}) == ({1000}, {3000})
+
+
+async def claimed_cpus(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+    return (("DRA_CPUSET_x", "5-6"),)
+
+
+async def test_a_new_request_of_a_pod_is_for_those_that_have_no_claim(site: Site) -> None:
+    site.interceptor.use_reader(replace(site.interceptor._reader, variables_of=claimed_cpus))
+    amounts = pods.PodAmounts(3000, 6000, 64 << 20, 64 << 20)
+    spec = pods.PodSpec("p", tuple(map(ContainerSpec, "abcd")), amounts=amounts)
+    sandbox_id = await site.kubelet.run_sandbox(spec)
+    for container in spec.containers:
+        asked = pods.create_request(spec, container, sandbox_id, node=site.kubelet.node)
+        if container.name in "ab":
+            asked.config.CDI_devices.add(name="dra.k8s.io/cpu=x")
+        await site.kubelet.create_as(asked)
+    before = {row.key.name: row.grant.booked_for_mcpu for row in site.node.context.ledger.active()}
+    larger = replace(spec, amounts=replace(amounts, cpu_request_mcpu=5000))
+    await update_sandbox(site, RunningPod(spec, sandbox_id, ()), larger)
+    after = {row.key.name: row.grant.booked_for_mcpu for row in site.node.context.ledger.active()}
+    assert (before, after) == (
+        {"a": 2000, "b": 2000, "c": 1000, "d": 1000},
+        {"a": 2000, "b": 2000, "c": 3000, "d": 3000},
+    )
