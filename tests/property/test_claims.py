@@ -22,7 +22,7 @@ from tests.property.policy_history import random_event, start
 from tests.property.random_requests import random_request
 
 STEPS = 60
-SEEDS = range(16)
+SEEDS = (*range(16), 1018, 1041, 1081)  # the last ones have shown faults
 
 
 def random_claim(machine: Machine, rng: random.Random, pod: str) -> CpuClaim:
