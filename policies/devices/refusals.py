@@ -21,22 +21,21 @@ def shortage_text(demand: DeviceDemand, candidates: FoundDevices) -> str:
         return f"{demand.kind}: {asked} asked for, and the inventory has none"
     reason = candidates.shortage()
     amount = _amount_text(demand)
-    return f"{demand.kind}: {asked}{amount} asked for, {has} can be given" + (
-        f" ({demand.kind} {reason})" if reason else ""
-    )
+    why = f" ({demand.kind} {reason})" if reason else ""
+    return f"{demand.kind}: {asked}{amount} asked for, {has} can be given{why}"
 
 
 def _amount_text(demand: DeviceDemand) -> str:
-    parts = (
-        [f"{demand.units} unit{'' if demand.units == 1 else 's'}"]
-        if demand.units is not None and demand.units != WHOLE
-        else []
-    )
+    parts = [_units_text(demand.units)] if demand.units is not None and demand.units != WHOLE else []
     if demand.kind == GPU and demand.memory_bytes is not None:
         parts.append(f"{bytes_text(demand.memory_bytes)} of memory")
-    elif demand.kind == GPU and demand.memory_units not in (None, WHOLE):
-        parts.append(f"{demand.memory_units} unit{'' if demand.memory_units == 1 else 's'} of memory")
+    elif demand.kind == GPU and demand.memory_units is not None and demand.memory_units != WHOLE:
+        parts.append(f"{_units_text(demand.memory_units)} of memory")
     return f" with {' and '.join(parts)} each" if parts else ""
+
+
+def _units_text(units: int) -> str:
+    return f"{units} unit{'' if units == 1 else 's'}"
 
 
 def scope_refusal(

@@ -19,9 +19,8 @@ class ConfirmedCpus:
     def __init__(self) -> None:
         self._exclusive: dict[ContainerKey, CpuSet] = {}
         self._contested: dict[ContainerKey, CpuSet] = {}  # owned, but shared before and not left by all others
-        self._sharing: dict[
-            ContainerKey, CpuClaim | None
-        ] = {}  # containers whose CPUs are their pod's, or their claim's
+        # Containers whose CPUs are those of their pod, or of this claim of it.
+        self._sharing: dict[ContainerKey, CpuClaim | None] = {}
         self._all: CpuSet | None = None
 
     def copy(self) -> "ConfirmedCpus":
