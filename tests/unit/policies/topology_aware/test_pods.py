@@ -6,9 +6,11 @@ from itertools import permutations
 import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Rejected, Request
+from policies.devices.model import DeviceInventory
 from policies.pod_share import PodShare, PodTotals
 from policies.policy import Policy
 from policies.topology_aware.pods import PodSharing
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.allocations import ask, gpus_on, names
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, before, options, request
@@ -167,6 +169,11 @@ def test_a_saved_grant_of_the_policy_none_is_placed_with_its_pod() -> None:
     assert set(owned(result.allocations).values()) == {"4-6"}
 
 
+def test_containers_that_are_placed_with_their_pod_at_a_start_are_told_as_added() -> None:
+    found = POLICY.reinstate(Allocations(), [member("p/a", 3000), member("p/b", 3000)])
+    assert {key.name: reason.code for key, reason in found.replaced} == {"a": ReasonCode.ADDED, "b": ReasonCode.ADDED}
+
+
 def test_a_previous_place_is_asked_for_again() -> None:
     first = member("p/a", 3000)
     held = fill(request("p2/x", 1000))
@@ -249,6 +256,14 @@ def test_a_container_that_shares_keeps_its_devices_through_sizes_and_restarts() 
         after = held.with_grants(*decision.moved, decision.grant)
         assert [names(grant.allocated) for grant in after.grants] == ["gpu 0", "gpu 1"]
     assert SITE.reinstate(held).allocations == held
+
+
+def test_a_container_is_resized_though_a_device_of_its_fellow_is_no_longer_healthy() -> None:
+    held = shared(with_gpu("p/a"), with_gpu("p/b"))
+    site = SITE.with_devices(DeviceInventory(tuple(replace(gpu, is_healthy=False) for gpu in SITE.devices.devices)))
+    decision = site.decide(held, replace(held.grants[1].request, cpu_request_mcpu=4000))
+    assert isinstance(decision, Placed)
+    assert [names(grant.allocated) for grant in held.with_grants(*decision.moved).grants] == ["gpu 0", "gpu 1"]
 
 
 def test_a_container_that_shares_and_is_created_again_gets_its_devices_again() -> None:
