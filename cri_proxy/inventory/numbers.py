@@ -4,26 +4,21 @@ A scan counts devices by address. If it counted from the beginning after a resta
 have other numbers than those by which saved grants and the kubelet know them. When a machine starts, nothing is held.
 """
 
-import json
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.errors import StoreError
-from cri_proxy.private_files import open_directory, open_private, private_directory, replace_file
+from cri_proxy.node_files.state_document import DocumentForm, foreign, save
 from policies.devices.model import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
 FILE: Final = "device-numbers.json"
 
 _BOOT: Final = "proc/sys/kernel/random/boot_id"
-_FILE_MODE: Final = 0o600
-# To be raised by a version that gives a key of the document another meaning.
-_VERSION: Final = 1
+# The version is to be raised by one that gives a key another meaning.
+_FORM: Final = DocumentForm(version=1, most_bytes=1 << 20)
 # A node has some hundred; what is gone is forgotten above this.
 _MOST: Final = 4096
-_LARGEST_BYTES: Final = 1 << 20
 _MAX_MINOR: Final = 1 << 20
 
 NumberedDevice = tuple[str, str, int]
@@ -72,12 +67,7 @@ def boot_id(root: Path) -> str:
 
 def save_numbers(state_dir: Path, numbers: DeviceNumbers) -> None:
     """Save this for the next start; it is on disk when this returns. Blocks. Raises StoreError."""
-    private_directory(state_dir)
-    try:
-        with open_directory(state_dir) as at:
-            replace_file(at, FILE, encode_numbers(numbers), _FILE_MODE, is_synced=True)
-    except OSError as error:
-        raise StoreError(str(state_dir / FILE), f"cannot write: {error.strerror}; check the disk") from error
+    save(state_dir / FILE, encode_numbers(numbers))
 
 
 def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
@@ -86,13 +76,9 @@ def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
     Raises StoreError, with the reason, for a file that cannot be used.
     """
     file = state_dir / FILE
-    if not os.path.lexists(file):
+    raw = _FORM.find(file)
+    if raw is None:
         return DeviceNumbers(boot=boot)
-    try:
-        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
-            raw = opened.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        raise StoreError(str(file), f"cannot read: {error.strerror}") from error
     found = decode_numbers(raw, str(file))
     return found if found.boot == boot else DeviceNumbers(boot=boot)
 
@@ -102,37 +88,27 @@ def encode_numbers(numbers: DeviceNumbers) -> bytes:
     found: dict[str, dict[str, int]] = {}
     for kind, bus, minor in numbers.devices:
         found.setdefault(kind, {})[bus] = minor
-    return json.dumps({"version": _VERSION, "boot": numbers.boot, "devices": found}, indent=1).encode()
+    return _FORM.encode(boot=numbers.boot, devices=found)
 
 
 def decode_numbers(raw: bytes, name: str) -> DeviceNumbers:
     """Return the numbers of a document; ``name`` is its file. Raises StoreError."""
-    if len(raw) > _LARGEST_BYTES:
-        raise StoreError(name, f"larger than {_LARGEST_BYTES} bytes: cri-proxy did not write it; remove it")
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise StoreError(name, f"not JSON: {error}; remove it") from error
-    known = document if isinstance(document, dict) and document.get("version") == _VERSION else {}
-    boot, types = known.get("boot"), known.get("devices")
+    document = _FORM.parse(raw, name)
+    boot, types = document.get("boot"), document.get("devices")
     if not isinstance(boot, str) or not isinstance(types, dict) or not types.keys() <= set(DEVICE_TYPES):
-        raise _foreign(name)
+        raise foreign(name)
     devices = [(kind, bus, minor) for kind, minors in types.items() for bus, minor in _minors(minors, name)]
     if len({(kind, minor) for kind, _, minor in devices}) < len(devices):
-        raise _foreign(name)
+        raise foreign(name)
     return DeviceNumbers(tuple(sorted(devices)), boot)
 
 
 def _minors(minors: object, name: str) -> list[tuple[str, int]]:
     """Return addresses with their minors. Raises StoreError."""
     if not isinstance(minors, dict):
-        raise _foreign(name)
+        raise foreign(name)
     for bus, minor in minors.items():
         is_number = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= _MAX_MINOR
         if not is_number or not is_address(bus):
-            raise _foreign(name)
+            raise foreign(name)
     return list(minors.items())
-
-
-def _foreign(name: str) -> StoreError:
-    return StoreError(name, "not as this version of cri-proxy writes it; remove it")

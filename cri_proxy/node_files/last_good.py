@@ -1,7 +1,5 @@
 """Save the texts of the files in force in the state directory; find them at a start with a bad file."""
 
-import json
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +7,12 @@ from typing import Final
 
 from cri_proxy.errors import StoreError
 from cri_proxy.node_files.directory import MAX_BYTES
-from cri_proxy.private_files import open_directory, open_private, private_directory, replace_file
+from cri_proxy.node_files.state_document import DocumentForm, foreign, save
 
 FILE: Final = "cost-files-in-force.json"
 INVENTORY_FILE: Final = "device-inventory-in-force.json"
-_FILE_MODE: Final = 0o600
-# To be raised by a version that gives a key of the document another meaning.
-_VERSION: Final = 1
-# JSON writes a control character with six.
-_LARGEST_BYTES: Final = 6 * MAX_BYTES + (1 << 20)
+# The version is to be raised by one that gives a key another meaning. JSON writes a control character with six bytes.
+_FORM: Final = DocumentForm(version=1, most_bytes=6 * MAX_BYTES + (1 << 20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +41,7 @@ def save_texts(state_dir: Path, kept: KeptTexts, name: str) -> None:
     with suppress(StoreError):  # one that cannot be used is replaced
         if find_texts(state_dir, kept.directory, name) == kept:
             return
-    private_directory(state_dir)
-    document = {"version": _VERSION, "directory": str(kept.directory), "texts": dict(kept.texts)}
-    try:
-        with open_directory(state_dir) as at:
-            replace_file(at, name, json.dumps(document, indent=1).encode(), _FILE_MODE, is_synced=True)
-    except OSError as error:
-        raise StoreError(str(state_dir / name), f"cannot write: {error.strerror}; check the disk") from error
+    save(state_dir / name, _FORM.encode(directory=str(kept.directory), texts=dict(kept.texts)))
 
 
 def find_costs(state_dir: Path, directory: Path) -> KeptTexts:
@@ -71,27 +60,16 @@ def find_texts(state_dir: Path, directory: Path, name: str) -> KeptTexts:
     Raises StoreError, with the reason, for a file that cannot be used.
     """
     file = state_dir / name
-    if not os.path.lexists(file):
-        return KeptTexts(directory)
-    try:
-        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
-            raw = opened.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        raise StoreError(str(file), f"cannot read: {error.strerror}") from error
-    return decode_texts(raw, directory, str(file))
+    raw = _FORM.find(file)
+    return decode_texts(raw, directory, str(file)) if raw is not None else KeptTexts(directory)
 
 
 def decode_texts(raw: bytes, directory: Path, name: str) -> KeptTexts:
     """Return what the document says of this directory; ``name`` is its file. Raises StoreError."""
-    if len(raw) > _LARGEST_BYTES:
-        raise StoreError(name, f"larger than {_LARGEST_BYTES} bytes: cri-proxy did not write it; remove it")
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise StoreError(name, f"not JSON: {error}; remove it") from error
-    texts = document.get("texts") if isinstance(document, dict) and document.get("version") == _VERSION else None
+    document = _FORM.parse(raw, name)
+    texts = document.get("texts")
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise StoreError(name, "not as this version of cri-proxy writes it; remove it")
+        raise foreign(name)
     if document.get("directory") != str(directory):
         return KeptTexts(directory)
     return KeptTexts(directory, tuple(sorted(texts.items())))
