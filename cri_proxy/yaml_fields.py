@@ -61,10 +61,10 @@ class YamlField:
             if path == "-":
                 if sys.stdin is None:  # the caller has closed it
                     raise cls.error(path, 0, "standard input is closed: redirect a file to it, or name the file")
-                data = _bounded(sys.stdin.buffer, max_bytes + 1)
+                data = read_bounded(sys.stdin.buffer, max_bytes + 1)
             else:
                 with Path(path).open("rb") as file:
-                    data = _bounded(file, max_bytes + 1)
+                    data = read_bounded(file, max_bytes + 1)
             if len(data) > max_bytes:
                 raise cls.error(path, 0, f"larger than {max_bytes} bytes; cut it into several files")
             return data.decode("utf-8-sig")
@@ -176,10 +176,10 @@ class YamlField:
         return short_repr(self._tree.text)
 
 
-def _bounded(file: BinaryIO, most_bytes: int) -> bytes:
-    """Return what a file holds, at most so many bytes. Python takes memory for all that a single call may read."""
+def read_bounded(file: BinaryIO, most_bytes: int) -> bytes:
+    """Return the content of a file, cut after so many bytes."""
     data = bytearray()
-    wanted = _PIECE_BYTES
+    wanted = _PIECE_BYTES  # Python takes memory for all that a single call may read
     while len(piece := file.read(min(wanted, most_bytes - len(data)))) == wanted:
         data += piece
     return bytes(data + piece)

@@ -47,6 +47,7 @@ AREAS: Final = (
             "cri_proxy/cri/devices/*.py",
             "cri_proxy/cri/device_names/*.py",
             "cri_proxy/cri/claim.py",
+            "cri_proxy/foreign_files/*.py",
             "cri_proxy/intercept/cdi.py",
             "cri_proxy/intercept/inventory_devices.py",
             "cri_proxy/runtime/cdi_support.py",
@@ -55,6 +56,7 @@ AREAS: Final = (
         ),
         (
             "tests/unit/cri_proxy/cri",
+            "tests/unit/cri_proxy/foreign_files",
             "tests/unit/cri_proxy/intercept",
             "tests/unit/cri_proxy/runtime",
             "tests/unit/cri_proxy/node",

@@ -1,8 +1,8 @@
 """The loop of ``config-agent``: keep a host directory up to date with a mounted ConfigMap and the node's group."""
 
 import asyncio
-import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
 from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import GROUP_FILE
-from cri_proxy.config.files.symlinks import ANY, DATA_LINK, directories_to_watch, of_one_generation
+from cri_proxy.config.files.symlinks import ANY, DATA_LINK, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.layouts import MAX_BYTES
+from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, NotRegular, open_beneath, read_text
 from cri_proxy.logs import Log
 
 # The period in which a failed copy is retried, and a copy that was changed by hand is restored.
@@ -41,11 +42,10 @@ class Origin:
         """Return all files of one generation of the volume, with the group. Blocks; raises nothing."""
         return of_one_generation(self.directory, self._look)
 
-    def lookups(self) -> dict[Path, frozenset[str]]:
+    def lookups(self) -> Lookups:
         """Return the directories on the path with the names to watch there; in the volume itself every name."""
-        found = directories_to_watch([self.directory / DATA_LINK, *([self.group_file] if self.group_file else [])])
-        found[Path(os.path.realpath(self.directory))] = {ANY}
-        return {directory: frozenset(names) for directory, names in found.items()}
+        group = [] if self.group_file is None else [(self.group_file.parent, (self.group_file.name,))]
+        return lookups_beneath((self.directory, (ANY, DATA_LINK)), *group)
 
     def _look(self) -> Payload:
         try:
@@ -62,27 +62,48 @@ class Origin:
         return Payload(tuple(sorted(files.items())))
 
     def _files(self) -> dict[str, bytes]:
-        """Return the files by name; a volume's own names begin with two dots. Raises OSError and ValueError."""
-        volume = self.directory / DATA_LINK
+        """Return the files by name. Raises OSError and ValueError."""
         files: dict[str, bytes] = {}
-        for entry in sorted(os.scandir(volume if volume.is_dir() else self.directory), key=lambda e: e.name):
-            if not entry.name.startswith("..") and entry.is_file():
-                with Path(entry.path).open("rb") as file:
-                    files[entry.name] = file.read(MAX_BYTES + 1)
+        with open_beneath(self.directory) as directory:
+            for place in self._places(directory):
+                with _named(self.directory / place), suppress(NotRegular), directory.file(place) as file:
+                    files[Path(place).name] = file.read(MAX_BYTES + 1)
                 if sum(map(len, files.values())) > MAX_BYTES:
                     raise ValueError(
                         f"{self.directory}: larger than {MAX_BYTES} bytes, the most that a ConfigMap holds"
                     )
         return files
 
+    def _places(self, directory: DirectoryBeneath) -> Sequence[str]:
+        """Return the paths of files beneath the directory; a volume's own names begin with two dots."""
+        try:
+            with _named(self.directory / DATA_LINK):
+                inside, names = f"{DATA_LINK}/", list(directory.names(DATA_LINK))
+        except (FileNotFoundError, NotADirectoryError):
+            inside, names = "", list(directory.names())
+        return sorted(f"{inside}{name}" for name in names if not name.startswith(".."))
+
     def _group(self) -> str:
         if self.group or self.group_file is None:
             return self.group
+        with _named(self.group_file):
+            text = read_text(self.group_file, MAX_BYTES)
         # The downward API writes an empty file where the label is missing.
         try:
-            return optional_name(self.group_file.read_text().strip())
-        except ValueError as error:
-            raise ValueError(f"{self.group_file}: {error}") from None
+            return optional_name(text.strip())
+        except ValueError:  # which has the file's text
+            raise ValueError(f"{self.group_file}: expected letters, digits, '-', '_' and '.', a group's name") from None
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raise the reason why this file is not read with its path, as a ValueError, or OSError where there is none."""
+    try:
+        yield
+    except FileRefused as error:
+        raise ValueError(f"{path}: {error}") from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 class Agent:

@@ -1,6 +1,8 @@
 """Follow symbolic links to the directories to watch, and read a ConfigMap volume without mixing two generations."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,18 +39,37 @@ def directories_to_watch(targets: Iterable[Path]) -> dict[Path, set[str]]:
     """Return the physical directories on the paths to these targets, each with the names looked up there."""
     found: dict[Path, set[str]] = {}
     for target in targets:
-        for directory, name in steps(target):
+        for directory, name in steps(target.absolute()):
             found.setdefault(directory, set()).add(name)
     return found
 
 
-def steps(path: Path) -> Iterator[tuple[Path, str]]:
+def lookups_beneath(*places: tuple[Path, Iterable[str]]) -> Lookups:
+    """Return the directories on the paths to these ones, and for the names in each of them those beneath it.
+
+    No link is followed out of a directory, as ``foreign_files.beneath`` does not read what it leads to. Blocks.
+    """
+    found = directories_to_watch(directory for directory, _ in places)
+    for directory, names in places:
+        real = Path(os.path.realpath(directory))
+        for name in names if is_directory(real) else ():
+            for inside, step in _steps_beneath(real, name):
+                found.setdefault(inside, set()).add(step)
+    return {directory: frozenset(names) for directory, names in found.items()}
+
+
+def _steps_beneath(directory: Path, name: str) -> Iterator[tuple[Path, str]]:
+    """Yield the steps to this name up to the first one outside the directory, where nothing is looked up."""
+    return takewhile(lambda step: step[0].is_relative_to(directory), steps(Path(name), directory))
+
+
+def steps(path: Path, here: Path = Path("/")) -> Iterator[tuple[Path, str]]:
     """Yield (physical directory, name) of every name that is looked up, links followed; path_resolution(7).
 
-    Ends at the first missing name, so the directory in which it would appear comes last.
+    ``here`` is where a relative path begins. Ends at the first missing name, so the directory in which it would appear
+    comes last.
     """
-    ahead = list(reversed(path.absolute().parts[1:]))
-    here, links = Path("/"), 0
+    ahead, links = _parts_ahead(path), 0
     while ahead and links <= _LINKS:
         name = ahead.pop()
         if name == "..":
@@ -62,8 +83,13 @@ def steps(path: Path) -> Iterator[tuple[Path, str]]:
                 return
             continue
         links += 1
-        ahead.extend(reversed(target.parts[1:] if target.is_absolute() else target.parts))
+        ahead.extend(_parts_ahead(target))
         here = Path("/") if target.is_absolute() else here
+
+
+def _parts_ahead(path: Path) -> list[str]:
+    """Return the names on this path, the first one last."""
+    return list(reversed(path.parts[1:] if path.is_absolute() else path.parts))
 
 
 def link_target(link: Path) -> Path | None:

@@ -1,9 +1,10 @@
+import io
 from pathlib import Path
 
 import pytest
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.yaml_fields import DocumentError, YamlField
+from cri_proxy.yaml_fields import DocumentError, YamlField, read_bounded
 
 DIALECT = Dialect(max_bytes=1000, max_depth=5, max_nodes=50)
 
@@ -76,3 +77,8 @@ def test_standard_input_that_the_caller_closed_is_told(monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(DocumentError, match="-: standard input is closed: redirect a file to it"):
         YamlField.read_text("-", 10)
+
+
+def test_no_more_is_read_than_asked_for() -> None:
+    file = io.BytesIO(b"x" * (1 << 20))
+    assert len(read_bounded(file, 200_000)) == file.tell() == 200_000

@@ -10,6 +10,7 @@ from cri_proxy.node_files.directory import (
     FoundFiles,
     TextFile,
     directory_lookups,
+    file_lookups,
     read_directory,
     read_one,
 )
@@ -84,8 +85,8 @@ def test_a_pipe_a_directory_and_a_dangling_link_do_not_stop_the_others(place: Pa
     (place / "c.yaml").symlink_to("gone")
     write(place, "d.yaml")
     assert [(f.name, f.problem) for f in read_directory(place).files] == [
-        ("a.yaml", "is not a regular file: remove it"),
-        ("b.yaml", "is not a regular file: remove it"),
+        ("a.yaml", "is not a regular file: put one there, or remove it"),
+        ("b.yaml", "is not a regular file: put one there, or remove it"),
         ("c.yaml", "is a link that leads nowhere: remove it"),
         ("d.yaml", ""),
     ]
@@ -95,7 +96,7 @@ def test_a_pipe_with_a_writer_is_not_waited_for_either(place: Path) -> None:
     os.mkfifo(place / "a.yaml")
     writer = os.open(place / "a.yaml", os.O_RDWR)
     try:
-        assert problem_of(place) == "is not a regular file: remove it"
+        assert problem_of(place) == "is not a regular file: put one there, or remove it"
     finally:
         os.close(writer)
 
@@ -132,16 +133,36 @@ def test_a_directory_full_of_other_files_is_not_listed_whole(place: Path, monkey
 
 def test_text_that_is_not_utf_8_is_told_with_its_line(place: Path) -> None:
     (place / "a.yaml").write_bytes(b"a\nb\xff")
-    assert read_directory(place).files == (TextFile("a.yaml", "", "not UTF-8: byte 0xff; save it as UTF-8 text", 2),)
+    assert read_directory(place).files == (TextFile("a.yaml", "", "not UTF-8: save it as UTF-8 text", 2),)
 
 
-def test_where_a_file_is_named_something_else_is_not_to_be_removed(tmp_path: Path) -> None:
-    (tmp_path / "devices.yaml").mkdir()
-    (found,) = read_one(tmp_path / "devices.yaml").files
-    assert found.problem == "is not a regular file: put a file there, or name another one"
+def test_a_file_that_is_named_alone_is_not_to_be_split(tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_text(" " * (MAX_FILE_BYTES + 1))
     (found,) = read_one(tmp_path / "large.yaml").files
     assert found.problem == "larger than 1048576 bytes: leave out what no pod asks for"
+
+
+@pytest.mark.parametrize("target", ["../secret.yaml", "/{}/secret.yaml", "out/secret.yaml", "out"])
+def test_a_link_out_of_the_directory_is_not_followed(place: Path, target: str) -> None:
+    write(place.parent, "secret.yaml")
+    (place / "out").symlink_to("..")
+    (place / "l.yaml").symlink_to(target.format(place.parent))
+    assert problem_of(place) == "is a link that leads out of its directory: put the file itself there"
+    assert read_one(place / "l.yaml").files == read_directory(place).files
+
+
+def test_a_link_that_stays_in_the_directory_is_followed(place: Path) -> None:
+    (place / "inner").mkdir()
+    write(place / "inner", "x", "1")
+    (place / "l.yaml").symlink_to("inner/x")
+    assert read_directory(place).files == read_one(place / "l.yaml").files == (TextFile("l.yaml", "1"),)
+
+
+def test_a_directory_that_is_a_link_itself_is_read(place: Path) -> None:
+    write(place, "a.yaml", "1")
+    (place.parent / "link").symlink_to(place)
+    assert read_directory(place.parent / "link").files == (TextFile("a.yaml", "1"),)
+    assert read_one(place.parent / "link" / "a.yaml").files == (TextFile("a.yaml", "1"),)
 
 
 def test_a_mounted_configmap_is_read_through_its_links(tmp_path: Path) -> None:
@@ -166,3 +187,19 @@ def test_every_name_in_the_directory_matters(place: Path) -> None:
     found = directory_lookups(there)
     assert ANY in found[there]
     assert "costs.d" in found[there.parent]
+
+
+def test_nothing_outside_the_directory_is_watched(place: Path) -> None:
+    there = Path(os.path.realpath(place))
+    (place / "l.yaml").symlink_to("/etc/shadow")
+    assert directory_lookups(there).keys() == directory_lookups(there.parent).keys() | {there}
+    assert file_lookups(there / "l.yaml").keys() == directory_lookups(there).keys()
+    assert "l.yaml" in file_lookups(there / "l.yaml")[there]
+
+
+def test_where_links_inside_lead_is_watched(tmp_path: Path) -> None:
+    there = Path(os.path.realpath(tmp_path)) / "costs.d"
+    KubeletVolume(there).write({"a.yaml": "1"})
+    generation = there / (there / "..data").readlink()
+    assert directory_lookups(there)[generation] == file_lookups(there / "a.yaml")[generation] == {"a.yaml"}
+    assert "..data" in file_lookups(there / "a.yaml")[there]

@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.clock import SystemClock
-from cri_proxy.config.files.agent import REPAIR_SECONDS, Agent, Origin
+from cri_proxy.config.files.agent import REPAIR_SECONDS, Agent, Origin, Payload
 from cri_proxy.config.files.location import ConfigLocation
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
@@ -152,3 +153,58 @@ def test_a_mount_that_is_not_there_is_a_problem_and_no_fault(tmp_path: Path, nam
     origin = Origin(tmp_path / name)
     assert "cannot read" in origin.read().problem
     assert tmp_path in origin.lookups()
+
+
+@pytest.mark.parametrize("name", ["a", "..data"])
+def test_a_link_out_of_the_mounted_directory_is_not_copied(tmp_path: Path, name: str) -> None:
+    scene = Scene(tmp_path, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    scene.agent.copy()
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a").write_text("secret")
+    there = scene.volume.directory if name == "..data" else scene.volume.directory / "..data"
+    (there / name).unlink(missing_ok=True)
+    (there / name).symlink_to(tmp_path / "secret" / ("" if name == "..data" else "a"))
+    assert not scene.agent.copy()
+    assert f"{name}: is a link that leads out of its directory" in scene.log.errors[0]
+    assert scene.read() == ("default.yaml", "1", "")
+    assert {path.name for path in scene.target.iterdir()} >= {"default.yaml"}
+    assert not (scene.target / "a").exists()
+
+
+def test_what_is_no_file_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "plain" / "inner").mkdir(parents=True)
+    (tmp_path / "plain" / "default.yaml").write_text("1")
+    os.mkfifo(tmp_path / "plain" / "pipe")
+    assert Origin(tmp_path / "plain").read() == Payload((("default.yaml", b"1"),))
+
+
+def test_a_group_is_no_link_out_and_no_other_text_is_repeated(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, group_file=True, clock=SystemClock())
+    scene.volume.write({"default.yaml": "1"})
+    scene.labels.write({"group": "zqroot:zqsecret"})
+    (tmp_path / "secret").write_text("rt")
+    assert not scene.agent.copy()
+    (tmp_path / "labels" / "group").unlink()
+    (tmp_path / "labels" / "group").symlink_to("../secret")
+    assert not scene.agent.copy()
+    assert "zq" not in scene.log.errors[0]
+    assert "labels/group: is a link that leads out" in scene.log.errors[1]
+
+
+def test_a_file_that_cannot_be_read_is_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "default.yaml").symlink_to("default.yaml")
+    problem = f"{tmp_path}/plain/default.yaml: cannot read: Too many levels of symbolic links"
+    assert Origin(tmp_path / "plain").read().problem == problem
+    (tmp_path / "plain" / "default.yaml").unlink()
+    group = tmp_path / "labels" / "group"
+    assert (
+        Origin(tmp_path / "plain", group_file=group).read().problem
+        == f"{group}: cannot read: No such file or directory"
+    )
+
+
+def test_a_name_that_a_volume_keeps_for_itself_is_not_copied(tmp_path: Path) -> None:
+    KubeletVolume(tmp_path / "config").write({"default.yaml": "1", "..b": "2"})
+    assert Origin(tmp_path / "config").read() == Payload((("default.yaml", b"1"),))

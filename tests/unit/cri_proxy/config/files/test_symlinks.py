@@ -7,6 +7,7 @@ from cri_proxy.config.files.symlinks import (
     directories_to_watch,
     is_directory,
     link_target,
+    lookups_beneath,
     of_one_generation,
     steps,
 )
@@ -75,3 +76,30 @@ def test_without_a_volume_one_look_is_enough(tmp_path: Path) -> None:
     seen: list[int] = []
     of_one_generation(tmp_path, lambda: seen.append(1))
     assert seen == [1]
+
+
+def test_the_steps_of_a_relative_path_begin_where_they_are_told_to(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a/b")
+    assert list(steps(Path("link"), tmp_path)) == [(tmp_path, "link"), (tmp_path, "a"), (tmp_path / "a", "b")]
+
+
+@pytest.mark.parametrize("target", ["../other/file", "/{}/other/file", "../place/file", "inner/../../other/file"])
+def test_nothing_outside_a_directory_is_looked_up_for_a_name_in_it(tmp_path: Path, target: str) -> None:
+    for name in ("place/inner", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "place" / "link").symlink_to(target.format(tmp_path))
+    found = lookups_beneath((tmp_path / "place", ["link"]))
+    assert found[tmp_path] == {"place"}
+    assert "link" in found[tmp_path / "place"]
+    assert tmp_path / "other" not in found
+
+
+def test_the_way_to_several_directories_and_on_inside_them_is_looked_up(tmp_path: Path) -> None:
+    KubeletVolume(tmp_path / "volume").write({"a": "1"})
+    (tmp_path / "link").symlink_to("volume")
+    generation = tmp_path / "volume" / (tmp_path / "volume" / DATA_LINK).readlink()
+    found = lookups_beneath((tmp_path / "link", ["a"]), (tmp_path / "later", ["b"]))
+    assert found[tmp_path] == {"link", "volume", "later"}
+    assert found[tmp_path / "volume"] == {"a", DATA_LINK, generation.name}
+    assert found[generation] == {"a"}
