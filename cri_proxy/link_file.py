@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.links.annotation import read_annotation
 from policies.links.matrix import MAX_NVLINKS, SELF, LinkError, LinkMatrix, matrix_of
@@ -32,6 +34,32 @@ def as_link_document(text: str) -> str:
     # pairs that YAML does not put together.
     plain = _FOREIGN_SPACE.sub(" ", text).encode("ascii", "replace").decode()
     return json.dumps({_WHOLE_FILE: plain}) if text.strip() else ""
+
+
+def read_link_text(text: str, name: str, dialect: Dialect) -> LinkMatrix:
+    """Return the matrix of a file's text, of which ``name`` is the file. Raises DocumentError."""
+    form = FileForm(
+        "GPU links",
+        "what nvidia-smi topo -m or cri-proxy gpu publish prints, or nvlink: and pcie:",
+        "cri-proxy gpu topology",
+        dialect,
+        _has_links,
+        as_link_document,
+    )
+    with form.redacted(text):
+        roots = list(YamlField.documents(as_link_document(text), name, dialect))
+        if len(roots) != 1:
+            raise DocumentError(name, 0, f"expected one document, a matrix of links, got {len(roots)}")
+        return read_link_document(roots[0])
+
+
+def _has_links(root: YamlField) -> bool:
+    """Return whether a key of links stands there, or a text of the tool."""
+    fields = {key: field for key, _, field in root.rows("")} if root.is_mapping else {}
+    if _WHOLE_FILE in fields:
+        # Errors about the tool's text repeat words of the columns and below them. A published word has no key.
+        return not _PUBLISHED.fullmatch(fields[_WHOLE_FILE].text("").strip())
+    return not fields.keys().isdisjoint(LINK_KEYS)
 
 
 def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatrix:

@@ -1,8 +1,9 @@
 """Read a listing of costs from YAML, with errors that name file, line and word."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError, CostLine, CostListing
 from policies.costs.text import cost_line, names_of, unique_names
 
@@ -51,6 +52,16 @@ def read_names(field: YamlField | None, what: str) -> tuple[str, ...]:
         return unique_names([(item.text(what), item.line) for item in items])
     except CostError as error:
         raise field.refuse(f"{what}: {error.token}: {error.problem}", error.line) from None
+
+
+def has_known_line(root: YamlField) -> bool:
+    """Return whether a line of this listing is understood: a source, a cost and its targets."""
+    for name, line, under in root.rows("costs") if root.is_mapping else ():
+        with suppress(DocumentError):
+            for cost, targets in _costs(name, under):
+                with suppress(DocumentError, CostError):
+                    return bool(cost_line((name, line), cost, _targets(name, targets)))
+    return False
 
 
 def _sources(costs: YamlField | None) -> Iterator[tuple[Token, YamlField]]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.costs.cost_file import read_costs
+from cri_proxy.costs.cost_file import has_known_line, read_costs
+from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
@@ -118,16 +119,21 @@ class _CostMerge:
 
 
 def _listing_of(name: str, text: str) -> CostListing | _Problem:
-    """Return what a file lists, each line with the file's name."""
-    if not text.strip():
-        return _Problem(EMPTY)
     try:
-        roots = list(YamlField.documents(with_colons(text), name, _DIALECT))
-        for root in roots[1:]:
-            raise root.refuse("another document begins here: a cost file holds one")
-        listing = _read(roots[0]) if roots else CostListing()
+        with _FORM.redacted(text):
+            return read_listing(name, text)
     except DocumentError as error:
         return _Problem(error.problem, error.line)
+
+
+def read_listing(name: str, text: str) -> CostListing:
+    """Return what a file lists, each line with the file's name. Raises DocumentError."""
+    if not text.strip():
+        raise DocumentError(name, 0, EMPTY)
+    roots = list(YamlField.documents(with_colons(text), name, _DIALECT))
+    for root in roots[1:]:
+        raise root.refuse("another document begins here: a cost file holds one")
+    listing = _read(roots[0]) if roots else CostListing()
     return replace(listing, lines=tuple(replace(line, file=name) for line in listing.lines))
 
 
@@ -140,6 +146,21 @@ def _read(root: YamlField) -> CostListing:
             raise keys[key].refuse(f"{key}: belongs to a file for cri-proxy select: remove it from a cost file")
     keys = root.mapping(_KEYS, "a cost file")
     return read_costs(keys.get("costs"), keys.get("present"), most_names=MAX_NAMES)
+
+
+def _is_cost_file(root: YamlField) -> bool:
+    keys = {key for key, *_ in root.rows("")} if root.is_mapping else set()
+    return not keys.isdisjoint(_KEYS) or has_known_line(root)
+
+
+_FORM: Final = FileForm(
+    "a cost file",
+    "TYPE/INSTANCE: with costs, or costs: and present:",
+    "cri-proxy select",
+    _DIALECT,
+    _is_cost_file,
+    with_colons,
+)
 
 
 def _announced(listings: Iterable[CostListing]) -> CostListing:

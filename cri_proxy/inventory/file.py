@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cri.device_names.names import pci_address
+from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.link_file import read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr
 from policies.devices.model import (
@@ -56,6 +57,24 @@ _IGNORED: Final = ("type", "moduleID", "topology", "conditions", "socketID")
 _SHORT_RESOURCES: Final = tuple(name.rpartition("/")[2] for name in RESOURCES)
 _MAX_MINOR: Final = 65535
 _MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
+
+
+def _is_inventory(root: YamlField) -> bool:
+    """Return whether a list of devices stands there, or Koordinator's object."""
+    fields = {key: field for key, _, field in root.rows("")} if root.is_mapping else {}
+    kind = fields.get("kind")
+    return not fields.keys().isdisjoint(INVENTORY_KEYS) or (
+        kind is not None and kind.is_scalar and kind.text("") == "Device"
+    )
+
+
+INVENTORY_FORM: Final = FileForm(
+    "an inventory",
+    f"lists {', '.join(DEVICE_TYPES)}, or kind: Device",
+    "cri-proxy devices list",
+    DIALECT,
+    _is_inventory,
+)
 
 
 def read_inventory_file(path: Path) -> DeviceInventory:

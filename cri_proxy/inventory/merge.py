@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.inventory.file import DIALECT, read_inventory
+from cri_proxy.inventory.file import DIALECT, INVENTORY_FORM, read_inventory
 from cri_proxy.node_files.directory import FoundFiles, TextFile, read_one
 from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, where_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
@@ -83,10 +83,11 @@ def _read(file: TextFile) -> DeviceInventory:
         raise DocumentError(file.name, file.line, file.problem)
     if not file.text.strip():
         raise DocumentError(file.name, 0, EMPTY)
-    roots = list(YamlField.documents(file.text, file.name, DIALECT))
-    for root in roots[1:]:
-        raise root.refuse("another document begins here: an inventory file holds one")
-    return read_inventory(roots[0]) if roots else EMPTY_INVENTORY
+    with INVENTORY_FORM.redacted(file.text):
+        roots = list(YamlField.documents(file.text, file.name, DIALECT))
+        for root in roots[1:]:
+            raise root.refuse("another document begins here: an inventory file holds one")
+        return read_inventory(roots[0]) if roots else EMPTY_INVENTORY
 
 
 def _fallen_back(name: str, kept: str | None, error: DocumentError) -> ListedDevices:

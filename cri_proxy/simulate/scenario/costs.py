@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 from cri_proxy.config.option_groups import CostOptions
-from cri_proxy.costs.merge import merge
+from cri_proxy.costs.merge import merge, read_listing
 from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import CostText
+from cri_proxy.yaml_fields import DocumentError
 from policies.costs.inventory import NO_DEVICES, Inventory
 
 
@@ -25,6 +26,10 @@ def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
     if costs is None:
         return NO_DEVICES
     path = Path(costs.source)
+    try:
+        read_listing(path.name, costs.text)  # which quotes what it refuses: a scenario is the reader's own
+    except DocumentError as error:
+        raise ScenarioError(costs.source, costs.line or error.line, f"costs: {error.problem}") from None
     found = FoundFiles(path.parent, (TextFile(path.name, costs.text),))
     merged = merge(found, {}, options.normalize, options.missing)
     (file,) = merged.files

@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.link_file import as_link_document, read_link_document, read_link_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.links.matrix import Link, LinkMatrix
+from tests.fakes.secret_files import MARK, SECRETS
 from tests.unit.policies.links.machines import KEP_690, kep_690
 
 DIALECT = Dialect(1 << 20, 20, 10_000)
@@ -100,3 +101,32 @@ def test_an_error_names_line_and_pair(text: str, problem: str) -> None:
     with pytest.raises(DocumentError) as caught:
         documents(text)
     assert str(caught.value).startswith(problem)
+
+
+def test_the_text_of_a_file_has_the_one_matrix_of_its_node() -> None:
+    assert read_link_text(KEP_690, "f", DIALECT) == kep_690()
+    for text, count in (("", 0), ("nvlink: [[X]]\n---\nnvlink: [[X]]", 2)):
+        with pytest.raises(DocumentError, match=f"^f: expected one document, a matrix of links, got {count}$"):
+            read_link_text(text, "f", DIALECT)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nvlonk: [[X]]\nnvlink: [[X]]", "unknown key 'nvlonk'"),
+        ("GPU0 GPU1\nGPU0 X NV0\nGPU1 NV0 X", "NV0: GPU0 to GPU1: expected"),
+        ("secret", "GPU0: no such column"),
+    ],
+)
+def test_a_mistake_below_a_key_or_columns_is_quoted(text: str, problem: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_link_text(text, "f", DIALECT)
+    assert problem in caught.value.problem
+    assert "secret" not in caught.value.problem
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_of_a_file_without_links_nothing_is_repeated(name: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_link_text(SECRETS[name], "f", DIALECT)
+    assert MARK not in str(caught.value)

@@ -333,7 +333,7 @@ def test_a_node_where_nothing_is_restricted_gets_a_hint(path: Path, tmp_path: Pa
     ("text", "problem"),
     [
         ("a.com/gpu/gpu0-3: {10: [cpu/cpu0]}\n", ""),
-        ("a.com/gpu/gpu0:\n  - 10: []\n", ":2: 10: no targets stand under this cost"),
+        ("a.com/gpu/gpu0:\n  - 10: []\n  - 11: [cpu/cpu0]\n", ":2: 10: no targets stand under this cost"),
         ("", ": is empty: it is being written, or the disk is full; write {} if it lists nothing"),
     ],
 )

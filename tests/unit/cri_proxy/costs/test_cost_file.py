@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.costs.cost_file import read_costs, read_names
+from cri_proxy.costs.cost_file import has_known_line, read_costs, read_names
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostLine, CostListing
 from policies.costs.text import with_colons
@@ -83,3 +83,20 @@ def test_names_of_all_lines_are_bounded() -> None:
 def test_instances_that_say_nothing_count_as_names_too() -> None:
     with pytest.raises(DocumentError, match=r"costs\.yaml:2: more than 20 names in all lines"):
         read_costs(field("a/x0-9:\na/y0-10:\n"), most_names=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"),
+    [
+        ("a/b: {1: [a/c]}", True),
+        ("a: 7\na/b: [{x: [a/c]}, {1: [a/c]}, 7]", True),
+        ("a/b:", False),
+        ("a/b: {1: [c]}", False),
+        ("a/b: {x: [a/c]}", False),
+        ("b: {1: [a/c]}", False),
+        ("[a/b]", False),
+    ],
+)
+def test_a_line_is_understood_that_has_a_source_a_cost_and_targets(text: str, is_known: bool) -> None:
+    (root,) = YamlField.documents(text, "f", DIALECT)
+    assert has_known_line(root) is is_known

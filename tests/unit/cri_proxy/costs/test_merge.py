@@ -10,6 +10,7 @@ from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, texts_
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 from policies.costs.table import Normalize
+from tests.fakes.secret_files import MARK, SECRETS
 
 HERE = Path("/etc/cri-proxy/costs.d")
 GPUS = "a.com/gpu/gpu0-1:\n  - 10:\n    - cpu/cpu0-3\n  - 30\n    - b.com/nic/nic0\n"
@@ -81,14 +82,14 @@ def test_costs_are_normalized_by_type_over_all_files_and_missing_ones_counted_as
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: [", 1, "not YAML"),
-        ("a.com/x/x0: {10: []}\n", 1, "no targets stand under this cost"),
-        ("a.com/x/x0:\n  - -3: [cpu/cpu0]\n", 2, "a cost cannot be negative"),
-        ("- a\n- b\n", 1, "a cost file: expected a mapping"),
+        (f"{GPUS}a: [", 6, "not YAML"),
+        ("a.com/x/x0:\n- 10: []\n", 2, "no key of a cost file is understood"),
+        (f"{GPUS}a.com/x/x0: {{10: []}}\n", 6, "no targets stand under this cost"),
+        ("a.com/x/x0:\n  - -3: [cpu/cpu0]\na/b: {1: [a/c]}", 2, "a cost cannot be negative"),
         ("costs: {}\nrequest: {cpu: 1}\n", 2, "request: belongs to a file for cri-proxy select"),
         ("costs: {}\npresnt: []\n", 2, "did you mean 'present'?"),
-        ("a.com/x/x0:\n---\na.com/x/x1:\n", 3, "another document begins here"),
-        ("gpu0: {1: [cpu/cpu0]}\n", 1, "expected one name of the form TYPE/INSTANCE"),
+        (f"{GPUS}---\na.com/x/x1:\n", 7, "another document begins here"),
+        (f"gpu0: {{1: [cpu/cpu0]}}\n{GPUS}", 1, "'gpu0': expected one name of the form TYPE/INSTANCE"),
         (" \n", 0, EMPTY),
         ("", 0, EMPTY),
     ],
@@ -191,3 +192,10 @@ def test_the_texts_that_count_are_kept() -> None:
 def test_the_texts_that_counted_are_kept_while_the_directory_cannot_be_read() -> None:
     found, kept = FoundFiles(HERE, (), "does not answer"), {"b.yaml": NICS}
     assert texts_in_force(found, kept, merge(found, kept).files) == kept
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_of_a_file_without_costs_nothing_is_repeated(name: str) -> None:
+    found = problem(merge(directory({"a.yaml": SECRETS[name]}), {}), "a.yaml")
+    assert found.problem.startswith("no key of a cost file is understood")
+    assert MARK not in found.problem

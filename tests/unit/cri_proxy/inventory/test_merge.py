@@ -1,10 +1,13 @@
 from pathlib import Path
 
+import pytest
+
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
 from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.node_files.file_state import FileState
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from tests.fakes.secret_files import MARK, SECRETS
 
 GOOD, BAD = "gpu: [{minor: 0}]\n", "gpu: 7\n"
 
@@ -114,3 +117,14 @@ def test_a_vf_that_the_file_lists_as_a_device_is_given_once() -> None:
         [],
         ["0000:51:00.1"],
     ]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_of_a_file_without_devices_nothing_is_repeated(name: str) -> None:
+    assert MARK not in state(SECRETS[name])[2]
+    assert "no key of an inventory is understood" in state(SECRETS[name])[2]
+
+
+def test_of_a_file_with_a_known_key_what_is_wrong_is_quoted() -> None:
+    assert "unknown key 'gup'" in state("gup: []\ngpu: []\n")[2]
+    assert "type: expected one of gpu" in state("kind: Device\nspec: {devices: [{type: gup}]}\n")[2]

@@ -7,6 +7,7 @@ import pytest
 
 from cri_proxy.cri.cdi.conversion import GivenMount, GivenNode
 from cri_proxy.cri.cdi.resolve import MAX_EDITS, ResolvedDevices, Resolver, resolve_devices
+from tests.fakes.secret_files import SECRETS
 
 NVIDIA = """\
 ---
@@ -215,3 +216,9 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert resolve_devices(tmp_path, ("a.com/b=0",)).given.variables == (("A", "1"),)
     put(tmp_path, spec(device(env=["A=22"])))
     assert resolve_devices(tmp_path, ("a.com/b=0",)).given.variables == (("A", "22"),)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_of_a_file_that_is_no_specification_nothing_is_repeated(tmp_path: Path, name: str) -> None:
+    put(tmp_path, SECRETS[name])
+    assert Resolver(tmp_path).resolve(["nvidia.com/gpu=0", "zqtls/zqkey=zq"]) == ResolvedDevices(())

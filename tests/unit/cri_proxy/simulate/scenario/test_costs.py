@@ -57,3 +57,8 @@ def test_costs_that_cannot_be_used_are_named_with_their_place(text: str, problem
 def test_a_mistake_in_a_file_is_named_with_its_own_line() -> None:
     with pytest.raises(ScenarioError, match=r"^/d/c.yaml:2: costs: "):
         inventory_of(CostText("/d/c.yaml", "x.io/gpu/gpu0:\n- -1: [cpu/cpu0]\n"), CostOptions())
+
+
+def test_a_mistake_is_quoted_as_the_scenario_is_the_readers_own() -> None:
+    with pytest.raises(ScenarioError, match=r"^/d/c.yaml:1: costs: 'gpu0': expected one name of the form"):
+        inventory_of(CostText("/d/c.yaml", "gpu0: {1: [cpu/cpu0]}\n"), CostOptions())
