@@ -1,15 +1,15 @@
 """A directory with a file for each node, named like it: what nodes publish, where the scheduler sends only names."""
 
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.link_file import as_link_document, read_link_document
-from cri_proxy.yaml_fields import DocumentError, YamlField
+from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileBeneath, FileRefused, open_beneath
+from cri_proxy.link_file import read_link_text
+from cri_proxy.yaml_fields import DocumentError
 from policies.links.annotation import link_annotation
 from policies.links.matrix import LinkError
 
@@ -28,9 +28,9 @@ class FileWord:
 
 @dataclass(frozen=True, slots=True)
 class _SeenFile:
-    """What a file said, and the status by which a change of it is seen."""
+    """What a file said, and the stamp by which a change of it is seen."""
 
-    status: tuple[int, int, int]
+    stamp: tuple[int, ...]
     found: FileWord
 
 
@@ -49,35 +49,40 @@ class LinkDirectory:
 
     def words(self, names: Iterable[str]) -> Mapping[str, FileWord]:
         """Return what the files of these nodes say; a node without a file is left out. Blocks."""
-        return {name: found for name in names if (found := self._word(name)) is not None}
+        names = [name for name in names if _NAME.fullmatch(name)]
+        try:
+            with open_beneath(self._path) as directory:
+                return {name: found for name in names if (found := self._word(directory, name)) is not None}
+        except (FileNotFoundError, NotADirectoryError):
+            self._kept.clear()
+            return {}
+        except OSError as error:
+            return dict.fromkeys(names, FileWord(problem=f"{self._path}: cannot be read: {error.strerror}"))
 
-    def _word(self, name: str) -> FileWord | None:
-        if not _NAME.fullmatch(name):
-            return None
+    def _word(self, directory: DirectoryBeneath, name: str) -> FileWord | None:
         path = self._path / name
         try:
-            status = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
+            with directory.file(name) as file:
+                kept = self._kept.get(name)
+                if kept is None or kept.stamp != file.stamp:
+                    kept = self._kept[name] = _SeenFile(file.stamp, _read(file, path))
+                return kept.found
+        except FileNotFoundError:
             self._kept.pop(name, None)
             return None
         except OSError as error:
             return FileWord(problem=f"{path}: cannot be read: {error.strerror}")
-        if not stat.S_ISREG(status.st_mode):
-            return FileWord(problem=f"{path}: expected a file")
-        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
-        kept = self._kept.get(name)
-        if kept is None or kept.status != seen:
-            kept = self._kept[name] = _SeenFile(seen, _read(path))
-        return kept.found
+        except FileRefused as error:
+            return FileWord(problem=str(DocumentError(str(path), error.line, error.problem)))
 
 
-def _read(path: Path) -> FileWord:
-    """Return the word of a file with a matrix in a form of ``cri-proxy gpu``, which the word itself is too."""
+def _read(file: FileBeneath, path: Path) -> FileWord:
+    """Return the word of a file with a matrix in a form of ``cri-proxy gpu``, which the word itself is too.
+
+    Raises OSError and FileRefused.
+    """
+    text = file.text(_DIALECT.max_bytes)
     try:
-        text = YamlField.read_text(str(path), _DIALECT.max_bytes)
-        roots = list(YamlField.documents(as_link_document(text), str(path), _DIALECT))
-        if len(roots) != 1:
-            return FileWord(problem=f"{path}: {len(roots)} documents; expected the one of the node")
-        return FileWord(link_annotation(read_link_document(roots[0])))
+        return FileWord(link_annotation(read_link_text(text, str(path), _DIALECT)))
     except (DocumentError, LinkError) as error:
         return FileWord(problem=str(error))

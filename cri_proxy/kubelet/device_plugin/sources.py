@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.config.files.symlinks import Lookups, directories_to_watch, of_one_generation
+from cri_proxy.config.files.symlinks import Lookups, lookups_beneath, of_one_generation
 from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
-from cri_proxy.inventory.file import read_inventory_text
+from cri_proxy.foreign_files.beneath import FileRefused, read_text
+from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.numbers import boot_id, find_numbers, save_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out
-from cri_proxy.link_file import as_link_document, read_link_document
+from cri_proxy.link_file import read_link_text
 from cri_proxy.node_files.directory import FoundFiles, TextFile
-from cri_proxy.yaml_fields import DocumentError, YamlField
+from cri_proxy.yaml_fields import DocumentError
 from policies.costs.table import CostTable
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from policies.links.matrix import LinkMatrix
@@ -81,8 +82,13 @@ class SourceFile(Generic[T]):
 
     def content(self) -> T:
         """Return what the file says now. Raises DocumentError."""
-        name = str(self.path) if str(self.path) != "-" else "./-"  # which is standard input
-        text = of_one_generation(self.path.parent, lambda: YamlField.read_text(name, _MAX_BYTES))
+        name = str(self.path)
+        try:
+            text = of_one_generation(self.path.parent, lambda: read_text(self.path, _MAX_BYTES))
+        except FileRefused as error:
+            raise DocumentError(name, error.line, error.problem) from None
+        except OSError as error:
+            raise DocumentError(name, 0, f"cannot be read: {error.strerror}") from None
         if self._parsed is None or self._parsed[0] != text:
             self._parsed = (text, self._parse(text, name))
         return self._parsed[1]
@@ -105,7 +111,7 @@ class PluginSources:
 
         ``state_dir`` is where the numbers of scanned devices are kept over restarts; None: nowhere.
         """
-        self._inventory = None if inventory is None else SourceFile(inventory, read_inventory_text)
+        self._inventory = None if inventory is None else SourceFile(inventory, _inventory_of)
         self._links = None if links is None else SourceFile(links, _links_of)
         self._costs = None if costs is None else SourceFile(costs, _costs_of)
         self.sysfs_root = sysfs_root
@@ -124,8 +130,7 @@ class PluginSources:
     def lookups(self) -> Lookups:
         """Return the directories on the way to the files, with the names that matter there."""
         files = (self._inventory, self._links, self._costs)
-        found = directories_to_watch(file.path for file in files if file is not None)
-        return {directory: frozenset(names) for directory, names in found.items()}
+        return lookups_beneath(*((file.path.parent, (file.path.name,)) for file in files if file is not None))
 
     def _scan(self, problems: list[SourceProblem]) -> DeviceInventory | None:
         """Return the devices of the machine, with those that earlier scans found as unhealthy where they are gone."""
@@ -180,11 +185,13 @@ def _content(file: SourceFile[T] | None, problems: list[SourceProblem]) -> T | N
         return None
 
 
+def _inventory_of(text: str, name: str) -> DeviceInventory:
+    with INVENTORY_FORM.redacted(text):
+        return read_inventory_text(text, name)
+
+
 def _links_of(text: str, name: str) -> LinkMatrix:
-    roots = list(YamlField.documents(as_link_document(text), name, _LINKS))
-    if len(roots) != 1:
-        raise DocumentError(name, 0, f"expected one document, a matrix of links, got {len(roots)}")
-    return read_link_document(roots[0])
+    return read_link_text(text, name, _LINKS)
 
 
 def _costs_of(text: str, name: str) -> CostTable:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.extender.directory import FileWord, LinkDirectory
+from tests.fakes.secret_files import MARK, SECRETS
 
 CONFIGS = Path(__file__).parents[4] / "configs" / "links"
 SERVER = (CONFIGS / "server.txt").read_text()
@@ -51,8 +52,8 @@ def test_a_name_that_is_none_of_a_node_leads_to_no_file(tmp_path: Path, name: st
     ("text", "problem"),
     [
         ("GPU0 GPU1\nGPU0 X NV2\n", "GPU1: the matrix has a column and no row"),
-        ("pcie: [[X]]\n---\npcie: [[X]]\n", "2 documents; expected the one of the node"),
-        ("", "0 documents"),
+        ("pcie: [[X]]\n---\npcie: [[X]]\n", "expected one document, a matrix of links, got 2"),
+        ("", "expected one document, a matrix of links, got 0"),
         ("x" * (1 << 21), "larger than 1048576 bytes"),
     ],
 )
@@ -64,6 +65,39 @@ def test_what_cannot_be_read_is_told_with_its_file(tmp_path: Path, text: str, pr
     assert problem in found.problem
 
 
+@pytest.mark.parametrize("target", ["../secret", "/{}/secret", "../links/../secret"])
+def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path, target: str) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "secret").write_text(SERVER_WORD)
+    (tmp_path / "links" / "a").symlink_to(target.format(tmp_path))
+    problem = f"{tmp_path}/links/a: is a link that leads out of its directory: put the file itself there"
+    assert LinkDirectory(tmp_path / "links").words(["a"]) == {"a": FileWord(problem=problem)}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_of_a_file_without_links_nothing_is_repeated(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a").write_text(SECRETS[name])
+    found = LinkDirectory(tmp_path).words(["a"])["a"]
+    assert found.problem.startswith(f"{tmp_path}/a:")
+    assert MARK not in found.problem
+
+
+def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
+    directory = LinkDirectory(tmp_path / "links")
+    assert directory.words(["a"]) == {}
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "a").write_text("v1.none")
+    assert directory.words(["a"]) == {"a": FileWord("v1.none")}
+
+
+def test_a_directory_that_cannot_be_opened_is_a_problem_of_each_node(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    problem = f"{tmp_path}/loop: cannot be read: Too many levels of symbolic links"
+    assert LinkDirectory(tmp_path / "loop").words(["a", "A"]) == {"a": FileWord(problem=problem)}
+
+
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a")
-    assert LinkDirectory(tmp_path).words(["a"]) == {"a": FileWord(problem=f"{tmp_path}/a: expected a file")}
+    assert LinkDirectory(tmp_path).words(["a"]) == {
+        "a": FileWord(problem=f"{tmp_path}/a: is not a regular file: put one there, or remove it")
+    }

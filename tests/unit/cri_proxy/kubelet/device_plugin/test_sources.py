@@ -8,6 +8,7 @@ from cri_proxy.inventory.numbers import FILE
 from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, SourceFile, rescanned
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.descriptions.machine import describe
+from tests.fakes.secret_files import MARK, SECRETS
 from tests.fakes.sysfs_tree import write_tree
 
 ROOT = Path(__file__).parents[5]
@@ -38,7 +39,7 @@ def test_all_three_files_are_read(tmp_path: Path) -> None:
     [
         ("GPU0 X WAT", None, 1, "GPU0: no such column"),
         ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, 0, "expected one document, a matrix of links, got 2"),
-        (None, "a/b: {x: [a/c]}", 1, "'x': expected a cost"),
+        (None, "a/b: {x: [a/c]}\na/c: {1: [a/b]}", 1, "'x': expected a cost"),
         (None, "", 0, "is empty"),
     ],
 )
@@ -54,6 +55,37 @@ def test_a_file_that_cannot_be_used_is_a_problem_with_its_line(
     (found,) = known.problems
     assert (found.source, found.line) == (str(next(filter(None, paths))), line)
     assert found.problem.startswith(problem)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("name", ["shadow", "kubeconfig", "list below a path", "word with dots"])
+def test_of_a_file_of_something_else_nothing_is_repeated(tmp_path: Path, place: int, name: str) -> None:
+    paths = [write(tmp_path, "inventory", INVENTORY), None, None]
+    paths[place] = write(tmp_path, "secret", SECRETS[name])
+    (problem,) = PluginSources(*paths).read().problems
+    assert problem.source == f"{tmp_path}/secret"
+    assert MARK not in problem.problem
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_link_out_of_the_directory_of_a_file_is_not_followed(tmp_path: Path, place: int) -> None:
+    (tmp_path / "d").mkdir()
+    paths = [write(tmp_path / "d", "inventory", INVENTORY), None, None]
+    write(tmp_path, "secret", INVENTORY)
+    link = paths[place] = tmp_path / "d" / "link"
+    link.symlink_to("../secret")
+    (problem,) = PluginSources(*paths).read().problems
+    assert (problem.source, problem.line) == (str(link), 0)
+    assert problem.problem == "is a link that leads out of its directory: put the file itself there"
+
+
+def test_a_file_that_is_not_there_or_no_text_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\n\xff")
+    problems = PluginSources(tmp_path / "gone", tmp_path / "binary").read().problems
+    assert [(problem.line, problem.problem) for problem in problems] == [
+        (0, "cannot be read: No such file or directory"),
+        (2, "not UTF-8: save it as UTF-8 text"),
+    ]
 
 
 def test_what_cannot_be_used_now_is_as_it_was_before(tmp_path: Path) -> None:
