@@ -96,6 +96,17 @@ class AttackedNode:
 
         await until("the ledger has the bystander alone", only_the_bystander, seconds=ANSWER_SECONDS)
 
+    async def printed(self, *words: str) -> str:
+        """What a command of ``cri-proxy`` prints that asks this daemon."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "cri_proxy.cli.main", *words, "--admin", f"unix://{self.daemon.admin.path}"),
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        return output.decode()
+
     async def _cpus_of_bystander(self) -> CpuSet | None:
         views = (await self.daemon.admin.status()).containers
         return next(view.cpus for view in views if view.container_id == self.bystander.container_id)

@@ -137,6 +137,21 @@ async def test_a_directory_of_cost_files_that_hangs(place: Place, tmp_path: Path
             assert await ended_by_itself(node) == 0
 
 
+async def test_a_link_to_a_silent_volume_among_cost_files(place: Place, tmp_path: Path) -> None:
+    """A link among cost files leads to a silent volume: it is refused without a look, and the other file counts."""
+    (tmp_path / "costs.d").mkdir(mode=0o755)
+    (tmp_path / "costs.d" / "a.yaml").write_text("example.com/gpu/gpu0:\n")
+    with hung_mount(tmp_path / "hung") as server:
+        (tmp_path / "costs.d" / "link.yaml").symlink_to(server.directory / "b.yaml")
+        configuration = f"{CONFIGURATION}costs: {{dir: {tmp_path}/costs.d}}\n"
+        async with place.node(configuration=configuration) as node, node.under_attack():
+            costs = (await node.daemon.admin.status()).costs
+            assert costs is not None
+            assert (costs.problem, costs.device_count) == ("", 1)
+            assert [bool(file.problem) for file in costs.files] == [False, True]
+            assert server.asked == 0
+
+
 async def test_a_frozen_state_disk(place: Place, tmp_path: Path) -> None:
     """The state directory's disk freezes: calls go on, the node says so, and SIGTERM ends the daemon in time."""
     with freezable_disk(tmp_path / "disk") as disk:

@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
-from tests.hostile.node import ROOT, AttackedNode, Place
+from tests.hostile.node import Place
 from tests.hostile.stories import ON_CONTAINERD_TOO
 
 # Clear the screen, name the window, go back over what stands there, begin a line, turn the direction of the text.
@@ -30,22 +28,10 @@ async def test_a_pod_that_writes_to_the_terminal(place: Place) -> None:
         pod = PodSpec("loud", (ContainerSpec("c", cpu_request_mcpu=10),), annotations=ANNOTATIONS)
         await node.kubelet.run_pod(pod)
         for command in (("explain", "loud"), ("status",), ("explain", "loud", "-o", "json"), ("status", "-o", "yaml")):
-            printed = await cri_proxy(node, *command)
+            printed = await node.printed(*command)
             assert printed.replace("\n", "").isprintable()
             assert not any(line.startswith("root#") for line in printed.split("\n"))
-        assert "\\x1b[2J" in await cri_proxy(node, "explain", "loud")
+        assert "\\x1b[2J" in await node.printed("explain", "loud")
         log = await asyncio.to_thread(Path.read_text, node.daemon.log)
         assert "\\x1b[2J" in log
         assert log.replace("\n", "").isprintable()
-
-
-async def cri_proxy(node: AttackedNode, *arguments: str) -> str:
-    """What a command of ``cri-proxy`` prints."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cri_proxy.cli.main", *arguments, "--admin", f"unix://{node.daemon.admin.path}"),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output.decode()
