@@ -14,7 +14,7 @@ from pathlib import Path
 from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
 from cri_proxy.config.values import show_value
-from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
+from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
 from cri_proxy.doctor.catalog import CODES
 from cri_proxy.metrics.catalog import TABLE as METRICS
 
@@ -35,10 +35,10 @@ def options() -> Iterator[tuple[str, ...]]:
 
 
 def annotations() -> Iterator[tuple[str, ...]]:
-    """Yield key, effect, examples, and what a pod can take with it from others."""
+    """Yield key, effect, examples, and what a pod can take with it from others; the keys of other projects last."""
     for row in ANNOTATIONS:
         examples = "<br>".join(f"`{example}`".replace("\n", " ⏎ ") for example in row.examples)
-        old = f"; old name: `{'`, `'.join(row.old_keys)}`" if row.old_keys else ""
+        old = f"; old name: `{'`, `'.join(row.keys[1:])}`" if row.keys[1:] else ""
         yield f"`{row.key}`{old}", row.text, examples, row.takes
 
 

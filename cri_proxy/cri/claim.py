@@ -17,7 +17,8 @@ from typing import Final
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.read import WITHOUT_EFFECT
-from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest

@@ -12,6 +12,7 @@ import sysconfig
 import tomllib
 from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ import yaml
 from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.cri.annotations.table import TABLE as ANNOTATIONS
+from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW, FOREIGN_TABLE
 from cri_proxy.cri.cdi.spec_files import DIRECTORIES as CDI_DIRECTORIES
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
@@ -323,8 +324,10 @@ def test_the_admission_policy_refuses_what_the_example_for_a_shared_node_restric
     said = {variable["name"]: variable["expression"] for variable in spec["variables"]}
     example = load_config(ROOT / "configs" / "shared-node.yaml").config
     keys = {key for entry in example.restricted_annotations for key in entry.keys}
-    spellings = {spelling for row in ANNOTATIONS if row.stands_for in keys for spelling in row.keys}
-    assert set(ast.literal_eval(said["keys"])) == spellings
+    rows = [row for row in EVERY_ROW if row.stands_for in keys]
+    spellings = {spelling for row in rows for spelling in row.keys}
+    assert {*ast.literal_eval(said["keys"]), *ast.literal_eval(said["schedulerKeys"])} == spellings
+    assert set(ast.literal_eval(said["schedulerKeys"])) == {row.key for row in rows if row in FOREIGN_TABLE}
     assert tuple(ast.literal_eval(said["domains"])) == example.annotation_domains
     (namespaces,) = {entry.namespaces for entry in example.restricted_annotations}
     selector = spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
@@ -344,3 +347,24 @@ def test_the_admission_policy_knows_every_form_of_a_key(form: str) -> None:
     found = {"annotation": form.format(d="d.io", k="cpu.preserve"), "domain": "d.io", "key": "cpu.preserve"}
     assert eval(python, {}, found)
     assert not eval(python, {}, {**found, "key": "preserve"})
+
+
+@pytest.mark.parametrize(
+    ("user", "is_refused"),
+    [
+        ("jane", True),
+        ("system:serviceaccount:kube-system:replicaset-controller", True),
+        ("system:serviceaccount:shop:koord-scheduler", True),
+        ("system:serviceaccount:koordinator-system:koord-scheduler", False),
+    ],
+)
+def test_the_admission_policy_leaves_koordinators_keys_to_its_scheduler(user: str, *, is_refused: bool) -> None:
+    """A pod that a controller makes of a template says what a person wrote there."""
+    text = (ROOT / "packaging" / "kubernetes" / "admission-policy.yaml").read_text()
+    said = {each["name"]: each["expression"] for each in next(yaml.safe_load_all(text))["spec"]["variables"]}
+    condition = said["restricted"].split("annotations[annotation]) && (")[1].split(" || variables.domains")[0]
+    lists = SimpleNamespace(**{name: ast.literal_eval(said[name]) for name in ("schedulerKeys", "schedulers")})
+    found = {"annotation": lists.schedulerKeys[0], "variables": lists}
+    request = SimpleNamespace(userInfo=SimpleNamespace(username=user))
+    python = condition.replace("&&", "and").replace("!(", "not (")
+    assert eval(python, {}, {**found, "request": request}) is is_refused

@@ -1,4 +1,9 @@
-"""Keys of other resource managers: known, so that they are no problems, and without effect here."""
+"""Keys of other resource managers: known, so that they are no problems, and without effect here but for one."""
+
+from typing import Final
+
+RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
+"""The CPUs that Koordinator's scheduler has chosen for a pod (``cri.claim``)."""
 
 # Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
 # classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
@@ -6,11 +11,11 @@
 OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
 
 # The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
-# acts, and the cpuset that koordinator's scheduler chose, where that does not count (``cri.claim``).
+# acts, and the cpuset that koordinator's scheduler chose, where that does not count.
 OF_OTHERS = frozenset(
     {
         *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),
-        *("irq-load-balancing.crio.io", "scheduling.koordinator.sh/resource-status"),
+        *("irq-load-balancing.crio.io", RESOURCE_STATUS),
     }
 )
 CPU_SHARED = "cpu-shared.crio.io/"  # CRI-O's too; the name of a container follows

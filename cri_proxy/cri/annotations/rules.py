@@ -13,9 +13,6 @@ from policies.known_words import similar
 OPTION: Final = "restrictedAnnotations"
 ITEM_FIELDS: Final = ("keys", "namespaces")
 MAX_NAMESPACES: Final = 256  # of one entry: each is matched when a container is created
-RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
-"""An annotation of another project that is read as well, and can be restricted like those of the table."""
-
 _SHOWN: Final = 8  # namespaces in a sentence
 
 _DOMAINS: Final = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
@@ -63,9 +60,11 @@ def parse_restriction(text: str) -> Restriction:
 
 def _known_key(key: str) -> str:
     """Return the key of the table that this one stands for. Raises ValueError."""
-    from cri_proxy.cri.annotations.table import TABLE  # loaded only where keys are restricted
+    from cri_proxy.cri.annotations.foreign_rows import FOREIGN_TABLE  # loaded only where keys are restricted
+    from cri_proxy.cri.annotations.table import TABLE
 
-    stands_for = {name: row.stands_for for row in TABLE for name in row.keys} | {RESOURCE_STATUS: RESOURCE_STATUS}
+    stands_for = {name: row.stands_for for row in TABLE for name in row.keys}
+    stands_for |= {row.key: row.stands_for for row in FOREIGN_TABLE if row.takes}
     if key not in stands_for:
         near = similar(key, stands_for)
         hint = f"did you mean {near}?" if near else "docs/reference/annotations.md lists them, without a domain"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cri_proxy.config.cpus import AllBut, CpuList, CpuQuantity
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config, CpuReserve
-from cri_proxy.cri.annotations.table import TABLE
+from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW
 from cri_proxy.errors import ConfigError
 from sysfs.cpuset import CpuSet
 
@@ -24,7 +24,7 @@ def test_every_example_loads(path: Path) -> None:
 def test_the_example_for_a_shared_node_restricts_each_key_that_takes_from_others() -> None:
     """A new key says in its row what it takes: nothing, or it belongs into the example and the admission policy."""
     entries = load_config(CONFIGS / "shared-node.yaml").config.restricted_annotations
-    assert {key for entry in entries for key in entry.keys} == {row.stands_for for row in TABLE if row.takes}
+    assert {key for entry in entries for key in entry.keys} == {row.stands_for for row in EVERY_ROW if row.takes}
 
 
 SHOP = "restrictedAnnotations:\n- keys: [cpu.preserve]\n"

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.cri.annotations.rules import RESOURCE_STATUS, AnnotationRules, Restriction
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.claim import (
     MAX_ANNOTATION_CHARACTERS,
     MAX_NODES,

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
-from cri_proxy.cri.annotations.rules import RESOURCE_STATUS
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest, pod_of

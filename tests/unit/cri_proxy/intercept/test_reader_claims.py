@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.annotations.rules import RESOURCE_STATUS
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from cri_proxy.cri.annotations.rules import RESOURCE_STATUS
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.file_workers import FilesFailed
