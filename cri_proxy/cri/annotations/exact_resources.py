@@ -1,9 +1,10 @@
 """Read exact requests and limits from a webhook's annotation, where they agree with the kubelet's CRI figures. Pure.
 
-In CRI a Burstable container's memory request is known to a thousandth of the node only, CPU shares end at 256 CPUs,
-quotas begin at 10m, and a kubelet that enforces no quotas sends no CPU limit. The annotation is JSON:
+In CRI a Burstable container's memory request is known to a thousandth of the node only, quotas begin at 10m, and a
+kubelet that enforces no quotas sends no CPU limit. The annotation is JSON:
 ``{"containers": {NAME: {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {…}}}, "initContainers": {…}}``.
-The author of the pod may have written it, so a figure counts only where it agrees with what the kubelet sent.
+The author of the pod may have written it, so a figure counts only where it agrees with what the kubelet sent. CPU
+shares end at 256 CPUs, and agree with no request beyond.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cri.amounts import SHARES, Figures
 from cri_proxy.cri.annotations.values import ReadText
-from cri_proxy.cri.kubelet_numbers import burstable_oom_score_adj, quota_of, shares_of
+from cri_proxy.cri.kubelet_numbers import MAX_SHARES, burstable_oom_score_adj, mcpu_of_shares, quota_of, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 from sysfs.quantity import parse_bytes, parse_mcpu
@@ -99,6 +100,8 @@ def _problems(stated: _Stated, sent: Sent) -> Iterator[tuple[str, str]]:
     mcpu, limit_mcpu = stated.cpu_request_mcpu, stated.cpu_limit_mcpu
     if mcpu is not None and shares_of(mcpu) != resources.cpu_shares:
         yield "cpu_request_mcpu", f"a CPU request of {mcpu}m does not give the cpu_shares of {resources.cpu_shares}"
+    elif mcpu is not None and mcpu > max(mcpu_of_shares(MAX_SHARES), sent.figures.cpu_request_mcpu):
+        yield "cpu_request_mcpu", f"a CPU request of {mcpu}m is more than cpu_shares can confirm, which end at 256 CPUs"
     quota = resources.cpu_quota
     if limit_mcpu is not None and quota > 0 and quota_of(limit_mcpu, resources.cpu_period) != quota:
         yield "cpu_limit_mcpu", f"a CPU limit of {limit_mcpu}m does not give the cpu_quota of {quota}"
