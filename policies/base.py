@@ -140,6 +140,7 @@ class Request:
     previous: Previous | None = None
     origins: tuple[tuple[str, str], ...] = ()  # (field, the annotation, CRI field or default it came from)
     pod_totals: PodTotals | None = None  # None: the pod's containers ask for themselves alone, as far as is known
+    pod_request_mcpu: int = 0  # of all containers of the pod together; 0 = none, or not known
     pod_sums: PodSums | None = None  # what hints are merged for under the scope pod
     alignment: Alignment | None = None  # set with the grant: the NUMA nodes that it is kept within
     given: tuple[DeviceGrant, ...] = ()  # devices of the inventory that others chose for it

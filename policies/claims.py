@@ -11,9 +11,10 @@ class CpuClaim:
 
     ``source`` names what says so: the variables of its CDI devices, or an annotation of its pod. Containers of one pod
     with the same claim own its CPUs together. ``mems`` are the memory nodes that were chosen with them; empty = those
-    of the CPUs.
+    of the CPUs. ``by_pod``: the author of the pod may have written it, so that it takes no more than the pod requests.
     """
 
     cpus: CpuSet
     source: str
     mems: NodeSet = NodeSet()
+    by_pod: bool = False

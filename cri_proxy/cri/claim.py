@@ -4,8 +4,8 @@ Sources: kubernetes-sigs/dra-driver-cpu (docs/user/how-it-works.md): its CDI dev
 list>``, one for each ResourceClaim of the container. Koordinator's ``ResourceStatus`` (apis/extension/numa_aware.go):
 its scheduler writes the CPUs of an LSR or LSE pod, and NUMA nodes, into an annotation, as JSON.
 
-A variable in the pod's own environment says nothing: its author writes it. So may he write the annotation; what it
-names counts where it is no more than the pod requests (docs/adr/0015-claims.md).
+A variable in the pod's own environment says nothing: its author writes it. So may he write the annotation, which counts
+where the CPUs that it names are paid for (docs/adr/0015-claims.md).
 """
 
 import json
@@ -19,11 +19,9 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.read import WITHOUT_EFFECT
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.annotations.rules import AnnotationRules
-from cri_proxy.cri.kubelet_numbers import mcpu_of_quota, mcpu_of_shares, shares_of
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.foreign_text import admit
-from policies.base import Request
+from policies.base import QosClass, Request
 from policies.claims import CpuClaim
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -51,15 +49,15 @@ class ReadClaim:
 
 
 def with_claim(
-    read: ReadRequest, variables: Sequence[tuple[str, str]], sandbox: pb.PodSandboxConfig, rules: AnnotationRules
+    read: ReadRequest, variables: Sequence[tuple[str, str]], annotations: Mapping[str, str], rules: AnnotationRules
 ) -> ReadRequest:
-    """Return the request with its claim: that of the ``variables`` of its CDI devices, else that of the annotation."""
+    """Return the request with its claim: that of the ``variables`` of its CDI devices, else of its pod's annotation."""
     request = read.request
     found = of_variables(variables)
     if not variables:
-        text = sandbox.annotations.get(RESOURCE_STATUS, "")
+        text = annotations.get(RESOURCE_STATUS, "")
         refused = rules.refused_in(request.pod.namespace).get(RESOURCE_STATUS, "") if text else ""
-        found = of_annotation(text, requested_mcpu(request, sandbox.linux.resources), refused)
+        found = of_annotation(text, request, refused)
     problems = (*read.problems, *found.problems)
     if found.claim is None:
         return replace(read, problems=problems) if found.problems else read
@@ -93,8 +91,8 @@ def of_variables(variables: Sequence[tuple[str, str]]) -> ReadClaim:
     return ReadClaim(CpuClaim(CpuSet(reduce(or_, (cpus.mask for cpus in sets))), source))
 
 
-def of_annotation(text: str, requested: int, refused: str = "") -> ReadClaim:
-    """Return what Koordinator's annotation names, where it is no more than the ``requested`` mCPU of the pod.
+def of_annotation(text: str, request: Request, refused: str = "") -> ReadClaim:
+    """Return what Koordinator's annotation names for the container of this request, where that is paid for.
 
     ``refused`` says why the annotation does not count in the pod's namespace, '' = it does. A status without a cpuset
     is that of a pod that shares CPUs.
@@ -107,26 +105,32 @@ def of_annotation(text: str, requested: int, refused: str = "") -> ReadClaim:
         return _unread(text, str(error))
     if not cpus:
         return ReadClaim()
-    if refused:
-        return _unread(text, refused)
-    if len(cpus) > -(-requested // 1000):
-        problem = f"it names {len(cpus)} CPUs, more than the {requested}m that the pod requests"
-        return _unread(text, f"{problem}: the author of a pod can write it")
-    return ReadClaim(CpuClaim(cpus, RESOURCE_STATUS, mems))
+    if problem := refused or _why_unpaid(len(cpus), request):
+        return _unread(text, problem)
+    return ReadClaim(CpuClaim(cpus, RESOURCE_STATUS, mems, by_pod=True))
+
+
+def _why_unpaid(count: int, request: Request) -> str:
+    """Return why so many CPUs are not the container's to own, '' = they are.
+
+    In a pod with resources of its own a container without a request has the pod's.
+    """
+    totals = request.pod_totals
+    own_mcpu = request.cpu_request_mcpu if totals is None or not totals.shares_cpu else totals.cpu_request_mcpu
+    if own_mcpu % 1000:
+        return f"the CPU request is {own_mcpu}m: only whole CPUs can be a container's own; request 1000m for each"
+    # Without its sandbox's figures those of a Burstable container may be a limit of the pod.
+    is_own = request.pod.qos is QosClass.GUARANTEED
+    requested_mcpu = request.pod_request_mcpu or (own_mcpu if is_own else 0)
+    if 1000 * count <= requested_mcpu:
+        return ""
+    if not requested_mcpu:
+        return "the pod requests no CPU, as far as that is known"
+    return f"it names {count} CPUs, more than the {requested_mcpu}m that the pod requests; request 1000m for each"
 
 
 def _unread(text: str, problem: str) -> ReadClaim:
     return ReadClaim(problems=(AnnotationProblem(RESOURCE_STATUS, cut(text), problem),))
-
-
-def requested_mcpu(request: Request, pod: pb.LinuxContainerResources) -> int:
-    """Return the CPU request of the pod as its sandbox has it, or of its container, where that is all that is known.
-
-    Shares are the request; the quota is the limit, and tells the request where both are one and shares are saturated.
-    """
-    limit = mcpu_of_quota(pod.cpu_quota, pod.cpu_period) or 0
-    of_pod = limit if shares_of(limit) == pod.cpu_shares else mcpu_of_shares(pod.cpu_shares)
-    return max(of_pod, request.cpu_request_mcpu)
 
 
 def _status(text: str) -> tuple[CpuSet, NodeSet]:

@@ -29,7 +29,7 @@ def pod_totals_of(
     if not pod.cpu_shares or qos is QosClass.BEST_EFFORT:
         return None
     limit_mcpu = mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
-    request_mcpu = _pod_request(pod, limit_mcpu)
+    request_mcpu = pod_request_mcpu(qos, pod)
     limit_bytes = pod.memory_limit_in_bytes if pod.memory_limit_in_bytes > 0 else None
     is_of_cpu = _may_inherit(limit_mcpu, figures.cpu_limit_mcpu) and request_mcpu <= (limit_mcpu or request_mcpu)
     is_of_memory = limit_bytes is not None and _may_inherit(limit_bytes, figures.memory_limit_bytes)
@@ -53,7 +53,7 @@ def resized_totals(share: PodShare, request: Request, pod: pb.LinuxContainerReso
     """
     shares_cpu, shares_memory = share.cpu_mcpu is not None, share.memory_bytes is not None
     limit_mcpu = request.cpu_limit_mcpu if shares_cpu else mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
-    request_mcpu = _pod_request(pod, mcpu_of_quota(pod.cpu_quota, pod.cpu_period))
+    request_mcpu = pod_request_mcpu(request.pod.qos, pod)
     if limit_mcpu is not None and (request.pod.qos is QosClass.GUARANTEED or request_mcpu > limit_mcpu):
         request_mcpu = limit_mcpu
     limit_bytes = request.memory_limit_bytes if shares_memory else pod.memory_limit_in_bytes or None
@@ -64,9 +64,13 @@ def _may_inherit(pod_limit: int | None, limit: int | None) -> bool:
     return pod_limit is None or (limit is not None and limit <= pod_limit)
 
 
-def _pod_request(pod: pb.LinuxContainerResources, limit_mcpu: int | None) -> int:
-    """Return the pod's CPU request; the limit is exact where the shares are those of it."""
-    if limit_mcpu is not None and pod.cpu_shares == shares_of(limit_mcpu):
+def pod_request_mcpu(qos: QosClass, pod: pb.LinuxContainerResources) -> int:
+    """Return the CPU request of a pod as its sandbox has it; 0 where it requests none, or that is not known.
+
+    Shares end at 256 CPUs. Beyond, the quota tells the request of a Guaranteed pod; others may request less than that.
+    """
+    limit_mcpu = mcpu_of_quota(pod.cpu_quota, pod.cpu_period)
+    if qos is QosClass.GUARANTEED and limit_mcpu is not None and pod.cpu_shares == shares_of(limit_mcpu):
         return limit_mcpu
     return mcpu_of_shares(pod.cpu_shares)
 

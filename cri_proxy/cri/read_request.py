@@ -21,7 +21,7 @@ from cri_proxy.cri.kubelet_numbers import (
     quota_of,
     shares_of,
 )
-from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
+from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
 from policies.alignment import DeviceAmount, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
@@ -122,8 +122,15 @@ def read_pod(
     sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod)
     if sums is None:
         return None
-    preferences = parsed.preferences
-    return Request(ContainerKey(pod.uid, ""), pod, 0, preferences=preferences, origins=parsed.origins, pod_sums=sums)
+    return Request(
+        ContainerKey(pod.uid, ""),
+        pod,
+        0,
+        preferences=parsed.preferences,
+        origins=parsed.origins,
+        pod_request_mcpu=pod_request_mcpu(pod.qos, sandbox.linux.resources),
+        pod_sums=sums,
+    )
 
 
 def _pod_sums(
@@ -190,6 +197,7 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
         affinities=parsed.affinities,
         origins=_merged(parsed.origins, figures.origins, tuple((name, exact.key) for name in better)),
         pod_totals=totals,
+        pod_request_mcpu=pod_request_mcpu(pod.qos, fields.pod_resources),
     )
     problems = parsed.problems
     if exact.problem:

@@ -137,7 +137,7 @@ class Reader:
         except FilesFailed as error:
             problem = admit(f"it is not known whether CPUs were chosen for it: {error}")
             return replace(read, missing=(*read.missing, problem))
-        return with_claim(read, variables, sandbox, self._annotations.rules)
+        return with_claim(read, variables, sandbox.annotations, self._annotations.rules)
 
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
         """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod.
@@ -147,7 +147,7 @@ class Reader:
         request = read_request.read_pod(sandbox, annotations=self._annotations, topology=self.topology)
         if request is None or not self.honours_claims:
             return request
-        read = with_claim(read_request.ReadRequest(request), (), sandbox, self._annotations.rules)
+        read = with_claim(read_request.ReadRequest(request), (), sandbox.annotations, self._annotations.rules)
         return request if read.request.claim is None else None
 
     @property

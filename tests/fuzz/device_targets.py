@@ -25,6 +25,7 @@ from policies.links.matrix import LinkError
 from policies.links.text import read_links
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of
+from tests.unit.policies.build import request
 
 CDI_SEED: Final = (
     b'{"cdiVersion":"1.1.0","kind":"vendor.com/class","devices":[{"name":"gpu0","containerEdits":{"deviceNodes":'
@@ -78,7 +79,7 @@ def published_links(data: bytes) -> None:
 def chosen_cpus(data: bytes) -> None:
     """What is said of CPUs that were chosen for a container: a claim of some CPUs, or a problem of bounded length."""
     text = text_of(data)
-    for found in (of_variables((("DRA_CPUSET_a", text),)), of_annotation(text, 1 << 40)):
+    for found in (of_variables((("DRA_CPUSET_a", text),)), of_annotation(text, request("p/c", 10**12))):
         assert found.claim is None or found.claim.cpus
         assert all(len(str(problem)) < 4096 for problem in found.problems)
 

@@ -45,6 +45,7 @@ ADDED_SINCE: Final = (
     "via=''",
     "claim=None",
     "in_use=()",
+    "pod_request_mcpu=0",
 )
 
 

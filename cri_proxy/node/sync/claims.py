@@ -12,6 +12,7 @@ from typing import Final
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
+from cri_proxy.cri.pod_amounts import pod_request_mcpu
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri.read_status import Existing
@@ -45,9 +46,9 @@ class ClaimSources:
         """Return the request with its claim, if there is one. Raises FilesFailed where that cannot be known."""
         names = found.cdi_names or (tuple(await self.names_of(request)) if found.may_have_claim else ())
         variables = await self.variables_of(names) if names else ()
-        config = pb.PodSandboxConfig(annotations=sandbox.status.annotations)
-        config.linux.resources.CopyFrom(pod_figures(info_of(sandbox.info)))
-        return with_claim(ReadRequest(request), variables, config, rules).request
+        figures = pod_figures(info_of(sandbox.info))
+        request = replace(request, pod_request_mcpu=pod_request_mcpu(request.pod.qos, figures))
+        return with_claim(ReadRequest(request), variables, sandbox.status.annotations, rules).request
 
 
 @dataclass(frozen=True, slots=True)

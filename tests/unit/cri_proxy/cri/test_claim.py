@@ -10,24 +10,21 @@ from cri_proxy.cri.claim import (
     MAX_NODES,
     of_annotation,
     of_variables,
-    requested_mcpu,
     with_claim,
 )
-from cri_proxy.cri.kubelet_numbers import MAX_SHARES
-from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from policies.claims import CpuClaim
+from policies.pod_share import PodTotals
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import request
+from tests.unit.policies.build import BURSTABLE, request
 
 READ = ReadRequest(request("web/main", 2000))
+FOUR = request("web/main", 4000)
 
 
-def sandbox(status: object = None, shares: int = 4096) -> pb.PodSandboxConfig:
-    annotations = {} if status is None else {RESOURCE_STATUS: json.dumps(status)}
-    config = pb.PodSandboxConfig(annotations=annotations)
-    config.linux.resources.cpu_shares = shares
-    return config
+def status(cpus: str = "") -> dict[str, str]:
+    """A pod's annotations."""
+    return {RESOURCE_STATUS: json.dumps({"cpuset": cpus} if cpus else {})}
 
 
 def claim_of(read: ReadRequest) -> str:
@@ -53,7 +50,7 @@ def test_as_many_claims_as_are_named_stand_alone() -> None:
 
 def test_the_longest_annotation_and_the_last_node_count() -> None:
     text = f'{{"cpuset": "0", "numaNodeResources": [{{"node": {MAX_NODES - 1}}}]}}'
-    found = of_annotation(text.ljust(MAX_ANNOTATION_CHARACTERS), 1000)
+    found = of_annotation(text.ljust(MAX_ANNOTATION_CHARACTERS), request("web/main", 1000))
     assert found.claim is not None and found.claim.mems == NodeSet.of([MAX_NODES - 1])
 
 
@@ -74,14 +71,16 @@ def test_a_variable_that_names_no_cpus_is_a_problem_and_none_of_them_counts(valu
 
 
 def test_koordinators_status_names_cpus_and_nodes() -> None:
-    status = {"cpuset": "4-7", "numaNodeResources": [{"node": 1, "resources": {"cpu": "4"}}, {"resources": {}}]}
-    found = of_annotation(json.dumps(status), 4000)
-    assert found.claim == CpuClaim(CpuSet.parse("4-7"), RESOURCE_STATUS, NodeSet.parse("0-1"))
+    text = json.dumps(
+        {"cpuset": "4-7", "numaNodeResources": [{"node": 1, "resources": {"cpu": "4"}}, {"resources": {}}]}
+    )
+    claim = CpuClaim(CpuSet.parse("4-7"), RESOURCE_STATUS, NodeSet.parse("0-1"), by_pod=True)
+    assert of_annotation(text, FOUR).claim == claim
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"numaNodeResources": [{"node": 1}]}', '{"cpuset": ""}'])
 def test_a_status_without_a_cpuset_claims_nothing(text: str) -> None:
-    found = of_annotation(text, 4000)
+    found = of_annotation(text, FOUR)
     assert (found.claim, found.problems) == (None, ())
 
 
@@ -103,63 +102,72 @@ def test_a_status_without_a_cpuset_claims_nothing(text: str) -> None:
     ],
 )
 def test_a_status_that_cannot_be_read_is_a_problem_that_names_the_annotation(text: str, words: str) -> None:
-    found = of_annotation(text, 4000)
+    found = of_annotation(text, FOUR)
     assert found.claim is None
     assert words in str(found.problems[0]) and RESOURCE_STATUS in str(found.problems[0])
 
 
-@pytest.mark.parametrize(("requested", "counts"), [(3001, True), (4000, True), (3000, False), (0, False)])
-def test_a_status_counts_up_to_what_the_pod_requests(requested: int, *, counts: bool) -> None:
-    found = of_annotation('{"cpuset": "0-3"}', requested)
-    assert (found.claim is not None, bool(found.problems)) == (counts, not counts)
+@pytest.mark.parametrize(
+    ("own_mcpu", "pod_mcpu", "problem"),
+    [
+        (4000, 0, ""),  # what the pod requests is not known
+        (4000, 4000, ""),
+        (2000, 4000, ""),
+        (0, 4000, ""),
+        (10, 10, "the CPU request is 10m: only whole CPUs can be"),
+        (3001, 3001, "the CPU request is 3001m"),
+        (500, 4000, "the CPU request is 500m"),
+        (3000, 3000, "it names 4 CPUs, more than the 3000m that the pod requests"),
+        (3000, 3999, "more than the 3999m"),
+        (64_000, 100, "more than the 100m"),  # as the limit of a pod, which a container without a request has
+        (0, 0, "the pod requests no CPU, as far as that is known"),
+    ],
+)
+def test_a_status_counts_where_its_cpus_are_paid_for(own_mcpu: int, pod_mcpu: int, problem: str) -> None:
+    found = of_annotation('{"cpuset": "0-3"}', request("web/main", own_mcpu, pod_request_mcpu=pod_mcpu))
+    assert (found.claim is None) is bool(problem)
+    assert problem in "".join(map(str, found.problems))
 
 
-def test_the_pods_request_is_that_of_its_sandbox_or_of_a_container_that_has_more() -> None:
-    asked = request("web/main", 2000)
-    saturated = pb.LinuxContainerResources(cpu_shares=MAX_SHARES, cpu_quota=30_000_000, cpu_period=100_000)
-    pods = (saturated, sandbox().linux.resources, pb.LinuxContainerResources())
-    assert [requested_mcpu(asked, pod) for pod in pods] == [300_000, 4000, 2000]
+def test_without_the_request_of_the_pod_a_burstable_container_claims_nothing() -> None:
+    """Its own figures may be those of the pod's limit: a runtime may keep nothing of the sandbox."""
+    found = of_annotation('{"cpuset": "0-3"}', request("web/main", 4000, BURSTABLE))
+    assert "the pod requests no CPU, as far as that is known" in str(found.problems[0])
 
 
-def test_a_pod_that_requests_nothing_makes_no_status_count() -> None:
-    requested = requested_mcpu(request("web/main", 0), pb.LinuxContainerResources(cpu_shares=2))
-    assert (requested, of_annotation('{"cpuset": "0"}', requested).claim) == (0, None)
-
-
-@pytest.mark.parametrize("shares", [102, 2, 0])
-def test_a_limit_above_the_request_makes_no_status_count(shares: int) -> None:
-    """Else the author of a pod that requests 100m and is limited to 64 CPUs would own 64."""
-    pod = pb.LinuxContainerResources(cpu_shares=shares, cpu_quota=6_400_000, cpu_period=100_000)
-    requested = requested_mcpu(request("web/main", 100), pod)
-    assert requested == 100
-    assert of_annotation('{"cpuset": "0-3"}', requested).claim is None
+@pytest.mark.parametrize(("pod_mcpu", "counts"), [(4000, True), (4500, False), (3000, False)])
+def test_a_container_without_a_request_pays_with_that_of_its_pod(pod_mcpu: int, *, counts: bool) -> None:
+    """Its own figures are those of the pod's limit."""
+    totals = PodTotals(pod_mcpu, 6500, shares_cpu=True)
+    asked = request("web/main", 6500, cpu_limit_mcpu=6500, pod_totals=totals, pod_request_mcpu=pod_mcpu)
+    assert (of_annotation('{"cpuset": "0-3"}', asked).claim is not None) is counts
 
 
 def test_devices_come_before_the_annotation() -> None:
-    read = with_claim(READ, (("DRA_CPUSET_a", "8-9"),), sandbox({"cpuset": "0-1"}), AnnotationRules())
+    read = with_claim(READ, (("DRA_CPUSET_a", "8-9"),), status("0-1"), AnnotationRules())
     assert claim_of(read) == "8-9 by DRA_CPUSET_a"
     assert ("claim", "DRA_CPUSET_a") in read.request.origins
 
 
 def test_without_devices_the_annotation_counts() -> None:
-    read = with_claim(READ, (), sandbox({"cpuset": "0-1"}), AnnotationRules())
+    read = with_claim(READ, (), status("0-1"), AnnotationRules())
     assert claim_of(read) == f"0-1 by {RESOURCE_STATUS}"
 
 
 def test_an_annotation_that_counts_is_not_without_effect() -> None:
     origins = (("qos", "the cgroup"), (f"without effect: {RESOURCE_STATUS}", RESOURCE_STATUS))
     read = replace(READ, request=replace(READ.request, origins=origins))
-    found = with_claim(read, (), sandbox({"cpuset": "0-1"}), AnnotationRules()).request
+    found = with_claim(read, (), status("0-1"), AnnotationRules()).request
     assert found.origins == (("qos", "the cgroup"), ("claim", RESOURCE_STATUS))
-    assert with_claim(read, (), sandbox({}), AnnotationRules()).request.origins == origins
+    assert with_claim(read, (), status(), AnnotationRules()).request.origins == origins
 
 
 def test_where_it_is_restricted_the_annotation_is_a_problem_that_names_the_option() -> None:
     rules = AnnotationRules(restricted=(Restriction((RESOURCE_STATUS,), ("koord-*",)),))
-    read = with_claim(READ, (), sandbox({"cpuset": "0-1"}), rules)
+    read = with_claim(READ, (), status("0-1"), rules)
     assert claim_of(read) == ""
     assert "restrictedAnnotations lets it count in koord-* only" in str(read.problems[0])
 
 
 def test_a_container_for_which_nobody_chose_is_read_as_before() -> None:
-    assert with_claim(READ, (), sandbox(), AnnotationRules()) is READ
+    assert with_claim(READ, (), {}, AnnotationRules()) is READ

@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cri.amounts import figures_of
 from cri_proxy.cri.kubelet_numbers import shares_of
-from cri_proxy.cri.pod_amounts import pod_totals_of, with_own_request
+from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 from policies.pod_share import PodTotals
@@ -46,6 +46,27 @@ def test_a_sandboxs_figures_may_be_the_pods_own(
 
 def test_a_sandbox_that_says_nothing_tells_nothing() -> None:
     assert totals(QosClass.GUARANTEED, {}, pod_fields(4000, 4000)) is None
+
+
+@pytest.mark.parametrize(
+    ("qos", "mcpu", "limit_mcpu", "expected"),
+    [
+        (QosClass.BURSTABLE, 1500, 64_000, 1500),
+        (QosClass.BEST_EFFORT, 0, 0, 0),
+        (QosClass.GUARANTEED, 3, 3, 3),  # of which the least quota is that of 10m
+        (QosClass.GUARANTEED, 300_000, 300_000, 300_000),
+        (QosClass.BURSTABLE, 300_000, 900_000, 256_000),  # the quota says nothing of what is paid for
+    ],
+)
+def test_a_pod_requests_what_its_shares_tell_and_the_quota_of_a_guaranteed_one_beyond(
+    qos: QosClass, mcpu: int, limit_mcpu: int, expected: int
+) -> None:
+    fields = pod_fields(mcpu, max(10, limit_mcpu) if limit_mcpu else 0)
+    assert pod_request_mcpu(qos, pb.LinuxContainerResources(**fields)) == expected  # type: ignore[arg-type]
+
+
+def test_the_request_of_a_pod_that_is_not_told_is_not_known() -> None:
+    assert pod_request_mcpu(QosClass.GUARANTEED, pb.LinuxContainerResources()) == 0
 
 
 def test_a_guaranteed_pods_container_requests_what_its_shares_say_where_the_quota_is_the_pods() -> None:
