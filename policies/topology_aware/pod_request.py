@@ -121,7 +121,7 @@ def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _
     if limit is not None and any(grant.request.cpu_limit_mcpu is None for grant in siblings):
         return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)  # a sum over containers
     unclaimed = [grant for grant in siblings if grant.request.claim is None]
-    sharing = [grant for grant in unclaimed if grant.shares_cpus or _has_all_cpu(grant, request, totals)]
+    sharing = [grant for grant in unclaimed if grant.shares_cpus or has_all_cpu(grant, request, totals)]
     is_alike = all(_wants_alike(grant.request.preferences, request.preferences) for grant in sharing)
     is_shared = totals.shares_cpu and is_alike
     keys = frozenset(grant.container for grant in sharing)
@@ -133,7 +133,7 @@ def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _
     return _Shared(keys, is_shared, max(0, totals.cpu_request_mcpu - own_mcpu))
 
 
-def _has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
+def has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
     """Return whether a container that was placed alone has all of the pod's figures."""
     limit, its = totals.cpu_limit_mcpu, grant.request
     if limit is None:

@@ -26,6 +26,7 @@ from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.pod_share import PodShare
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
+from policies.topology_aware.claims.budget import paid_for
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pod_request import Arrival, arrival_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
@@ -82,8 +83,9 @@ class PodSharing(Policy):
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes: with its pod's others, or to a place of its own."""
-        arrival = arrival_of(held, request)
-        return self._missed(held, arrival) or self._decide(held, arrival, self._inner.decide)
+        paid = paid_for(held, request)
+        arrival = arrival_of(held, paid.request)
+        return paid.told(self._missed(held, arrival) or self._decide(held, arrival, self._inner.decide))
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
@@ -91,8 +93,9 @@ class PodSharing(Policy):
         def decide(owners: Allocations, asked: Request) -> Decision:
             return self._inner.overcommitted(owners, asked, refused)
 
-        arrival = arrival_of(held, request)
-        return self._missed(held, arrival) or self._decide(held, arrival, decide)
+        paid = paid_for(held, request)
+        arrival = arrival_of(held, paid.request)
+        return paid.told(self._missed(held, arrival) or self._decide(held, arrival, decide))
 
     def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
         """Return why no NUMA nodes satisfy the topology policy for this pod."""
@@ -318,7 +321,8 @@ class PodSharing(Policy):
     ) -> Reinstated:
         """Place the requests one by one, with the devices that they have: which of them share shows with each."""
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
-        for request in claims_first(requests):
+        for asked in claims_first(requests):
+            request = paid_for(held, asked).request
             had = devices.get(request.container, NOTHING_HELD) if request.previous is None else request.previous.held
             running = partial(self._inner.decide_running, devices=had)
             decision = self._decide(held, arrival_of(held, request), running, had)

@@ -58,6 +58,7 @@ class ReasonCode(StrEnum):
     CLAIM_SIZE = "claim-size"
     CLAIM_CONTESTED = "claim-contested"
     CLAIM_REFUSED = "claim-refused"
+    CLAIM_UNPAID = "claim-unpaid"
     NOTHING_SHARED = "nothing-shared"
     ADDED = "added"
     ILLEGAL = "illegal"

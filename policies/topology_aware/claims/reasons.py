@@ -49,6 +49,18 @@ def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:
     return Reason(ReasonCode.CLAIM_SIZE, f"{text}: what was decided elsewhere counts")
 
 
+def unpaid(claim: CpuClaim, requested_mcpu: int, others_mcpu: int) -> Reason:
+    """A claim that the author of the pod may have written does not count: other containers of the pod have too much."""
+    text = f"{claim.source} names {cpus_text(claim.cpus)}, which do not count: the pod requests {requested_mcpu}m"
+    return Reason(ReasonCode.CLAIM_UNPAID, f"{text}, of which its other containers have {others_mcpu}m")
+
+
+def of_pod(claim: CpuClaim, requested_mcpu: int) -> Reason:
+    """The container runs on the CPUs of its pod's claim, which are all that the pod pays for."""
+    text = f"its pod requests {requested_mcpu}m, and has {cpus_text(claim.cpus)} of that by {claim.source}"
+    return Reason(ReasonCode.CLAIM_UNPAID, f"{text}: it runs there with the others")
+
+
 def contested(cpus: CpuSet) -> Reason:
     """Containers that cri-proxy does not pin may run on CPUs of the claim."""
     text = f"{cpus_text(cpus)}: containers with a cpuset of their own, which cri-proxy leaves alone, may run there too"
