@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from cri_proxy import events
+from cri_proxy.cri.pod_amounts import pod_request_mcpu
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import pod_of
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri.write import CpuTime, cpu_time_of, write_update
 from cri_proxy.errors import UnreadableRequest
-from cri_proxy.http2.status import Code
+from cri_proxy.http2.status import Code, Failed
 from cri_proxy.intercept.answers import Answer, OnOutcome, refused, took_effect
 from cri_proxy.intercept.create import CreateCalls
 from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
@@ -24,6 +25,7 @@ from cri_proxy.intercept.resize import UpdateCalls, with_pod_totals
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
+from cri_proxy.node.replan import without_unpaid_claims
 from cri_proxy.relay.boundary import contained
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.state.decisions import name_of
@@ -190,7 +192,9 @@ class CriInterceptor:
         def finish(outcome: Outcome) -> None:
             ledger = self._context.ledger
             known = ledger.sandboxes.get(ledger.full_sandbox_id(request.pod_sandbox_id))
-            if not isinstance(outcome, Replied) or known is None:
+            # The kubelet resizes the pod also where the runtime lacks the method, as containerd before 2.1.
+            is_lacking = isinstance(outcome, Failed) and outcome.code == Code.UNIMPLEMENTED
+            if known is None or not (is_lacking or isinstance(outcome, Replied)):
                 return
             config = pb.PodSandboxConfig.FromString(known.config)
             config.linux.overhead.MergeFrom(request.overhead)
@@ -200,6 +204,10 @@ class CriInterceptor:
             sharing = [row for row in rows if row.grant.request.claim is None]
             for row in sharing[:1]:  # a pod's request alone takes no update of a container
                 self._node.coordinator.resize_pod(row, with_pod_totals(ledger, row, row.grant.request))
+            if config.linux.resources.cpu_shares:
+                requested_mcpu = pod_request_mcpu(known.pod.qos, config.linux.resources)
+                paid = without_unpaid_claims(ledger.policy, ledger.allocations, known.pod.uid, requested_mcpu)
+                self._node.coordinator.regrant(*paid)
 
         return Answer(Forward(), finish)
 

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from cri_proxy.cri.annotations.read import without_refused
 from cri_proxy.cri.annotations.rules import AnnotationRules
-from policies.base import Allocations, ContainerKey, Request
+from policies.base import Allocations, ContainerKey, Grant, Request
+from policies.policy import Policy
+from policies.topology_aware.claims.budget import unpaid_claims
 
 T = TypeVar("T")
 
@@ -59,6 +61,18 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
             held = held.without(grant.container)
             requests.append(replace(request, previous=grant.as_previous))
     return Admitted(held, tuple(requests), why)
+
+
+def without_unpaid_claims(
+    policy: Policy, held: Allocations, pod_uid: str, requested_mcpu: int
+) -> tuple[tuple[Grant, ...], str]:
+    """Return all grants without the claims for which a pod does not pay since it requests so much, and why."""
+    lost = unpaid_claims(held, pod_uid, requested_mcpu)
+    for grant in lost:
+        held = held.without(grant.container)
+    requests = [replace(grant.request, claim=None, previous=grant.as_previous) for grant in lost]
+    grants = policy.reinstate(held, requests).allocations.grants if lost else ()
+    return grants, f"its pod requests {requested_mcpu}m now, which no longer pays for the CPUs that were claimed for it"
 
 
 def _is_placed_alike(request: Request, other: Request) -> bool:
