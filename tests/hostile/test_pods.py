@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS
@@ -12,7 +13,7 @@ from cri_proxy.testbed.wait import until
 from policies.base import CpuKind
 from tests.hostile.bounds import Bounds
 from tests.hostile.hostile_runtime import of
-from tests.hostile.node import CONFIGURATION, AttackedNode, Place
+from tests.hostile.node import CONFIGURATION, MACHINE, AttackedNode, Place
 from tests.hostile.stories import ON_CONTAINERD_TOO
 
 FLOW_LISTS = "[" + "a, " * 5_000 + "a]"  # of 16 KB, which a pod's annotations may have together
@@ -94,3 +95,15 @@ async def test_a_pod_that_wants_every_cpu(place: Place) -> None:
             kinds = [view.kind for view in views if view.container_id == pod.container_id("c")]
             assert kinds == [CpuKind.SHARED]
         assert "restrictedAnnotations lets it count in kube-system only, not in default" in node.daemon.log.read_text()
+
+
+async def test_pods_that_claim_cpus_which_they_do_not_pay_for(node: AttackedNode) -> None:
+    """Pods of 10m name a CPU each in Koordinator's annotation: they share like others, and who pays gets CPUs."""
+    async with node.under_attack():
+        for cpu in MACHINE.online:
+            wish = ((RESOURCE_STATUS, f'{{"cpuset": "{cpu}"}}'),)
+            await node.kubelet.run_pod(PodSpec(f"thief-{cpu}", (ContainerSpec("c", 10),), annotations=wish))
+        await node.kubelet.run_pod(PodSpec("payer", (guaranteed("c", 4000),)))
+        kinds = {view.pod: view.kind for view in (await node.daemon.admin.status()).containers}
+        assert {kind for pod, kind in kinds.items() if pod.startswith("thief")} == {CpuKind.SHARED}
+        assert kinds["payer"] == CpuKind.EXCLUSIVE
