@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.tree import ROOT
-from tests.mutation.__main__ import most_of_sample
+from tests.mutation.__main__ import most_of_sample, seed_of
 from tests.mutation.mutants import AREAS, SURVIVORS, Area, draw, mutants_of, survivors
 from tests.mutation.operators import changes_of
 from tests.mutation.results import Fate, append, load, summary
@@ -70,6 +70,10 @@ def test_a_seed_draws_the_same_mutants_again_and_another_seed_others() -> None:
     first = [mutant.name for mutant in draw(every, 10, "a")]
     assert first == [mutant.name for mutant in draw(every[::-1], 10, "a")]
     assert first != [mutant.name for mutant in draw(every, 10, "b")]
+
+
+def test_a_source_archive_on_a_machine_without_git_draws_without_a_seed() -> None:
+    assert [seed_of("HEAD", git="no-git-of-this-name"), seed_of("a", git="no-git-of-this-name")] == ["", "a"]
 
 
 def test_what_is_listed_as_a_survivor_exists_and_has_a_reason() -> None:

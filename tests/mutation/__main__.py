@@ -34,7 +34,7 @@ def main(words: Sequence[str]) -> int:
     asked = _arguments().parse_args(words)
     areas = [area for area in AREAS if area.name in asked.area or not asked.area]
     every = [mutant for area in areas for mutant in mutants_of(area) if asked.only in mutant.name]
-    chosen = draw(every, asked.sample, _seed(asked.seed)) if asked.sample else every
+    chosen = draw(every, asked.sample, seed_of(asked.seed)) if asked.sample else every
     listed = survivors()
     fates = {} if asked.afresh else _known(chosen)
     if asked.again:
@@ -79,13 +79,17 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _seed(asked: str) -> str:
-    """A commit draws the same sample whenever it is tested, and the next one another."""
+def seed_of(asked: str, git: str = "git") -> str:
+    """A commit draws the same sample whenever it is tested, and the next one another; without git there is no seed."""
     if asked != "HEAD":
         return asked
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    print(f"seed: {found.stdout.strip() or 'no commit, so none'}")
-    return found.stdout.strip()
+    command = [git, "rev-parse", "HEAD"]
+    try:
+        commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        commit = ""
+    print(f"seed: {commit or 'no commit, so none'}")
+    return commit
 
 
 def _known(chosen: Sequence[Mutant]) -> dict[str, Fate]:
