@@ -1,5 +1,6 @@
 """Every captured machine reads as what it was: by its own description, and by lscpu and numactl inside it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,30 @@ import pytest
 from sysfs.archives.capture import capture_tree
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.discover import discover_tree
+from sysfs.errors import MachineSourceError
 from sysfs.model import CoreKind, Device, Machine, MemoryKind
 from sysfs.pci import read_devices
 from sysfs.reader import TreeReader
 from sysfs.sources import load_machine
-from tests.golden.machines.captures import OTHERS, OURS, lscpu_groups, numactl, others, ours, trees
+from tests.golden.machines.captures import (
+    A_DISPLAY,
+    BIG_SERVER,
+    CPUFREQ,
+    DESKTOP,
+    LAPTOP,
+    MOVABLE,
+    OTHER_MACHINES,
+    OURS,
+    SCATTERED,
+    SERVER,
+    folder_of_others,
+    lscpu_groups,
+    numactl,
+    others,
+    ours,
+    trees,
+)
+from tests.stages import NO_CAPTURES
 
 # name: packages, dies, nodes, online CPUs, isolated, offline, siblings of CPU 0
 OUR_MACHINES = {
@@ -30,19 +50,15 @@ OUR_MACHINES = {
     "2s3n-nomem": (2, 2, 3, "0-7", "", "", "0"),
     "2s4n-pci": (2, 2, 4, "0-15", "", "", "0-1"),
 }
-TOPOLOGY_AWARE, ALLOCATOR = "topology-aware-sysfs.tar.bz2", "cpuallocator-sysfs.tar.bz2"
-LAPTOP = "nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz"
-MOVABLE = "nri-server_2s4numa112cpu-4pmem-movable-isolcpus.tar.xz"
-CPUFREQ = "nri-server_2s4numa80cpu-cpufreq.tar.bz2"
-# archive, root: packages, nodes, CPUs, cores, isolated
-OTHER_MACHINES = {
-    (TOPOLOGY_AWARE, "sysfs/desktop"): (1, 1, 20, 10, ""),
-    (TOPOLOGY_AWARE, "sysfs/server"): (2, 6, 112, 56, "4-7,60-63"),
-    (TOPOLOGY_AWARE, "sysfs/4-socket-server-nosnc"): (4, 4, 144, 72, ""),
-    (ALLOCATOR, "sysfs/2-socket-4-node-40-core"): (2, 4, 80, 40, ""),
-    (CPUFREQ, "sysfs/2-socket-4-node-40-core"): (2, 4, 80, 40, ""),
-    (LAPTOP, "sample1"): (1, 1, 16, 12, ""),
-    (MOVABLE, "sample2"): (2, 8, 112, 56, "4-7,60-63"),
+# packages, nodes, CPUs, cores, isolated
+MEASURED = {
+    DESKTOP: (1, 1, 20, 10, ""),
+    SERVER: (2, 6, 112, 56, "4-7,60-63"),
+    BIG_SERVER: (4, 4, 144, 72, ""),
+    SCATTERED: (2, 4, 80, 40, ""),
+    CPUFREQ: (2, 4, 80, 40, ""),
+    LAPTOP: (1, 1, 16, 12, ""),
+    MOVABLE: (2, 8, 112, 56, "4-7,60-63"),
 }
 every_machine = pytest.mark.parametrize("name", OUR_MACHINES)
 every_other = pytest.mark.parametrize(("file", "root"), OTHER_MACHINES)
@@ -58,9 +74,19 @@ def device(machine: Machine, address: str) -> Device:
 
 def test_no_capture_is_without_a_test() -> None:
     assert {file.name.removesuffix(".tar.xz") for file in OURS.glob("*.tar.xz")} == set(OUR_MACHINES)
-    if OTHERS.is_dir():
-        tested = {file for file, _ in OTHER_MACHINES} | {"nri-pci-device-hints_minimal.tar.gz"}
-        assert {file.name for file in OTHERS.glob("*.tar.*")} == tested
+
+
+def test_no_capture_of_another_project_is_without_a_test_or_missing() -> None:
+    found = {(file.name, root) for file in folder_of_others().glob("*.tar.*") for root in trees(file)}
+    assert found == {*OTHER_MACHINES, A_DISPLAY}
+
+
+def test_only_where_the_whole_folder_of_other_projects_is_absent_a_test_is_skipped(tmp_path: Path) -> None:
+    assert folder_of_others(tmp_path) == tmp_path
+    with pytest.raises(pytest.skip.Exception, match=f"^{re.escape(NO_CAPTURES)}$"):
+        folder_of_others(tmp_path / "absent")
+    with pytest.raises(MachineSourceError, match="no such file"):
+        trees(tmp_path / DESKTOP[0])
 
 
 @every_machine
@@ -167,12 +193,12 @@ def test_a_capture_of_a_capture_is_the_same_machine(name: str, tmp_path: Path) -
 def test_real_hardware_has_the_counts_that_were_measured(file: str, root: str) -> None:
     machine = discover_tree(others(file, root))
     counts = (len(machine.packages), len(machine.nodes), len(machine.cpus), len(machine.cores), str(machine.isolated))
-    assert counts == OTHER_MACHINES[file, root]
+    assert counts == MEASURED[file, root]
     assert (machine.offline, machine.notes) == (CpuSet(), ())
 
 
 def test_interleaved_server_nodes_and_memory_by_distance() -> None:
-    machine = discover_tree(others(TOPOLOGY_AWARE, "sysfs/server"))
+    machine = discover_tree(others(*SERVER))
     assert machine.nodes[0].cpus == CpuSet.of(range(0, 112, 4))
     assert [p.cpus for p in machine.packages] == [CpuSet.of(range(0, 112, 2)), CpuSet.of(range(1, 112, 2))]
     assert [(n.kind, str(n.near), n.memory_bytes >> 30) for n in machine.nodes[4:]] == [
@@ -183,20 +209,20 @@ def test_interleaved_server_nodes_and_memory_by_distance() -> None:
 
 
 def test_desktop_tells_frequency_and_preference_and_the_big_server_does_not() -> None:
-    desktop = discover_tree(others(TOPOLOGY_AWARE, "sysfs/desktop"))
-    big = discover_tree(others(TOPOLOGY_AWARE, "sysfs/4-socket-server-nosnc"))
+    desktop = discover_tree(others(*DESKTOP))
+    big = discover_tree(others(*BIG_SERVER))
     assert {(c.base_frequency_khz, c.energy_preference) for c in desktop.cpus} == {(3_300_000, "balance_performance")}
     assert {c.base_frequency_khz for c in big.cpus} == {0}
 
 
 def test_scattered_nodes_of_one_package() -> None:
-    machine = discover_tree(others(ALLOCATOR, "sysfs/2-socket-4-node-40-core"))
+    machine = discover_tree(others(*SCATTERED))
     assert str(machine.nodes[0].cpus) == "0-2,5-6,10-12,15-16,40-42,45-46,50-52,55-56"
     assert [d for _, d in machine.nodes[0].distances] == [10, 11, 21, 21]
 
 
 def test_hybrid_laptop_has_performance_cores_with_two_threads_and_efficiency_cores_with_one() -> None:
-    machine = discover_tree(others(LAPTOP, "sample1"))
+    machine = discover_tree(others(*LAPTOP))
     kinds = [(str(core.cpus), machine.cpus[min(core.cpus)].kind) for core in machine.cores]
     assert [cpus for cpus, kind in kinds if kind is CoreKind.PERFORMANCE] == ["0-1", "2-3", "4-5", "6-7"]
     assert [cpus for cpus, kind in kinds if kind is CoreKind.EFFICIENCY] == [str(n) for n in range(8, 16)]
@@ -204,19 +230,18 @@ def test_hybrid_laptop_has_performance_cores_with_two_threads_and_efficiency_cor
 
 
 def test_core_type_lists_need_not_cover_a_whole_server() -> None:
-    machine = discover_tree(others(CPUFREQ, "sysfs/2-socket-4-node-40-core"))
+    machine = discover_tree(others(*CPUFREQ))
     efficient = CpuSet.of(c.id for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
     assert str(efficient) == "16-19,36-39,56-59,76-79"
 
 
 def test_every_dram_node_has_its_own_movable_pmem() -> None:
-    far = discover_tree(others(MOVABLE, "sample2")).nodes[4:]
+    far = discover_tree(others(*MOVABLE)).nodes[4:]
     assert all(n.kind is MemoryKind.PMEM and not n.is_normal_memory for n in far)
     assert sorted(str(n.near) for n in far) == ["0", "1", "2", "3"]
 
 
 def test_devices_are_found_without_a_bus_directory() -> None:
-    tree = others("nri-pci-device-hints_minimal.tar.gz", "testdata")
-    (display,) = read_devices(TreeReader(tree), CpuSet.parse("0-7"), NodeSet.of([0]))
+    (display,) = read_devices(TreeReader(others(*A_DISPLAY)), CpuSet.parse("0-7"), NodeSet.of([0]))
     assert (display.address, display.class_code, display.node) == ("0000:00:02.0", 0x030000, -1)
     assert str(display.local_cpus) == "0-7"

@@ -1,11 +1,12 @@
 """The stage runner: nothing that went wrong may look good."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests import stages
-from tests.stages import Ended, Result, Stage, cases, judge, run, summary, verdict
+from tests.stages import NO_CAPTURES, Ended, Result, Stage, cases, is_absent, judge, run, summary, verdict
 
 REPORT = """<testsuites><testsuite>
   <testcase classname="t" name="good"/>
@@ -15,6 +16,7 @@ REPORT = """<testsuites><testsuite>
   <testcase classname="t" name="left"><skipped type="pytest.skip" message="needs root"/></testcase>
 </testsuite></testsuites>"""
 ONLY_A_SKIP = '<testsuite><testcase classname="t" name="x"><skipped message="no qemu"/></testcase></testsuite>'
+NO_CAPTURE = ONLY_A_SKIP.replace("no qemu", NO_CAPTURES)
 
 
 PYTEST = Stage("g", "some", ("pytest",))
@@ -34,6 +36,30 @@ def test_a_skip_is_listed_elsewhere() -> None:
     result = judge(Ended(PYTEST, 1.0, 0, ONLY_A_SKIP), skips_fail=False)
     assert result.is_good
     assert "skipped in some: t.x: no qemu" in list(summary([result]))
+
+
+def test_only_a_skip_for_exactly_the_excused_reason_is_good_in_ci() -> None:
+    ends = [
+        Ended(PYTEST, 1.0, 0, report) for report in (NO_CAPTURE, NO_CAPTURE.replace("no cap", "No cap"), ONLY_A_SKIP)
+    ]
+    assert [judge(ended, skips_fail=True, excused=NO_CAPTURES).is_good for ended in ends] == [True, False, False]
+    assert not judge(ends[0], skips_fail=True).is_good
+
+
+def test_an_excused_skip_is_listed_and_excuses_no_other() -> None:
+    both = f"<testsuites>{NO_CAPTURE}{ONLY_A_SKIP}</testsuites>"
+    result = judge(Ended(PYTEST, 1.0, 0, both), skips_fail=True, excused=NO_CAPTURES)
+    assert verdict(result) == "FAILED (1 skipped, and CI=true means that nothing may be)"
+    assert f"skipped in some: t.x: {NO_CAPTURES}" in list(summary([result]))
+
+
+def test_a_folder_that_is_empty_or_a_link_that_leads_nowhere_is_not_absent(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").touch()
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+    names = (".", "link", "link/sysfs", "none", "none/sysfs", "file/sysfs", "elsewhere/sysfs")
+    absent = [name for name in names if is_absent(tmp_path / name)]
+    assert absent == ["none", "none/sysfs", "file/sysfs", "elsewhere/sysfs"]
 
 
 def test_what_failed_is_named_at_the_end() -> None:

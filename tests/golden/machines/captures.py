@@ -1,9 +1,13 @@
-"""Where the captured machines are, and what other programs said of them when they were captured."""
+"""Where the captured machines are, and what other programs said of them when they were captured.
 
-import os
+Ours lie here. Those of other projects stay outside: tests use them in place where their folder is beside the checkout,
+and are skipped where it is not.
+"""
+
 import tarfile
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -11,10 +15,19 @@ from sysfs.archives.tar import MemoryTree, read_archive
 from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
+from tests.stages import CAPTURES, NO_CAPTURES, is_absent
 
 OURS = Path(__file__).parent
-# Captures of real hardware from other projects, used in place where a checkout has them beside it.
-OTHERS = Path(__file__).resolve().parents[4] / "shared" / "sysfs"
+# Archives of other projects, and where a machine's root is in them.
+DESKTOP, SERVER, BIG_SERVER = (
+    ("topology-aware-sysfs.tar.bz2", f"sysfs/{name}") for name in ("desktop", "server", "4-socket-server-nosnc")
+)
+SCATTERED: Final = ("cpuallocator-sysfs.tar.bz2", "sysfs/2-socket-4-node-40-core")
+CPUFREQ: Final = ("nri-server_2s4numa80cpu-cpufreq.tar.bz2", "sysfs/2-socket-4-node-40-core")
+LAPTOP: Final = ("nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz", "sample1")
+MOVABLE: Final = ("nri-server_2s4numa112cpu-4pmem-movable-isolcpus.tar.xz", "sample2")
+OTHER_MACHINES: Final = (DESKTOP, SERVER, BIG_SERVER, SCATTERED, CPUFREQ, LAPTOP, MOVABLE)
+A_DISPLAY: Final = ("nri-pci-device-hints_minimal.tar.gz", "testdata")  # some files of a machine
 
 
 @cache
@@ -27,14 +40,16 @@ def ours(name: str) -> Machine:
     return discover_tree(trees(OURS / f"{name}.tar.xz")[name])
 
 
+def folder_of_others(folder: Path = CAPTURES) -> Path:
+    """Where other projects' captures are. Skips the test where there is no such folder, in CI too."""
+    if is_absent(folder):
+        pytest.skip(NO_CAPTURES)
+    return folder
+
+
 def others(file: str, root: str) -> MemoryTree:
-    """A tree from another project's capture. Skips where they are not at hand, except in CI."""
-    if not OTHERS.is_dir():
-        reason = f"no captures of real hardware at {OTHERS}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return trees(OTHERS / file)[root]
+    """A tree from another project's capture. One that is missing in the folder is an error."""
+    return trees(folder_of_others() / file)[root]
 
 
 @cache

@@ -9,7 +9,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
 from tests.fakes.machines import facts_of, small_machine
-from tests.golden.machines.captures import others
+from tests.golden.machines.captures import CPUFREQ, LAPTOP, others
 
 FLAT = {"threads": 1, "cores": 4}
 
@@ -118,15 +118,11 @@ def test_where_all_are_equal_there_is_nothing_to_prefer(wish: CpuPriority) -> No
     assert masks(small_machine(), wish) == ["0-7"]
 
 
-LAPTOP = "nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz"
-SERVER = "nri-server_2s4numa80cpu-cpufreq.tar.bz2"
-
-
 @pytest.mark.parametrize(
     ("file", "root", "expected"),
     [
-        (LAPTOP, "sample1", ("", "0-7", "8-15")),
-        (SERVER, "sysfs/2-socket-4-node-40-core", ("", "0-15,20-35,40-55,60-75", "16-19,36-39,56-59,76-79")),
+        (*LAPTOP, ("", "0-7", "8-15")),
+        (*CPUFREQ, ("", "0-15,20-35,40-55,60-75", "16-19,36-39,56-59,76-79")),
     ],
 )
 def test_captured_machines_are_read_as_they_are(file: str, root: str, expected: tuple[str, str, str]) -> None:

@@ -19,7 +19,7 @@ from sysfs.descriptions.machine import describe
 from sysfs.discover import discover_tree
 from sysfs.model import Machine, MemoryKind
 from tests.fakes.machines import small_machine
-from tests.golden.machines.captures import others
+from tests.golden.machines.captures import MOVABLE, others
 from tests.unit.policies.build import BURSTABLE, request, supply_of, tree_of
 
 GIB = 1 << 30
@@ -40,7 +40,7 @@ def tiered(**keys: object) -> Machine:
 
 @cache
 def movable_server() -> Machine:
-    return discover_tree(others("nri-server_2s4numa112cpu-4pmem-movable-isolcpus.tar.xz", "sample2"))
+    return discover_tree(others(*MOVABLE))
 
 
 def wanting(name: str, gibibytes: float = 0, qos: QosClass = BURSTABLE, **keys: object) -> Request:

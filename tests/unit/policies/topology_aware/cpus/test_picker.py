@@ -11,7 +11,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine
-from tests.golden.machines.captures import others
+from tests.golden.machines.captures import LAPTOP, others
 from tests.unit.policies.build import four_nodes, tree_of
 
 PLENTY = 1 << 20
@@ -208,7 +208,7 @@ def test_cpus_of_the_preferred_priority_serve_a_request_alone_if_they_can(
     ("count", "used", "expected"), [(4, "", "8-11"), (4, "9", "12-15"), (1, "9", "8"), (2, "9-10", "8,11")]
 )
 def test_a_cluster_of_efficiency_cores_is_filled_before_the_next(count: int, used: str, expected: str) -> None:
-    laptop = discover_tree(others("nri-hybrid-laptop_1s16cpu-4P8E-6clusters.tar.xz", "sample1"))
+    laptop = discover_tree(others(*LAPTOP))
     assert taken(laptop, count, used=used, priority=CpuPriority.LOW) == expected
 
 
