@@ -15,7 +15,6 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
@@ -23,16 +22,11 @@ from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.node.sync.start_outcomes import StartOutcomes
 from cri_proxy.state.rows import Row, Saved
 from policies.base import Allocations, ContainerKey, Grant
 
 RETRY_SECONDS = 0.2
-# Status calls after a start without an answer, RETRY_SECONDS apart.
-START_LOOKS = 50
-# How long after a restart a container keeps its CPUs that had not run by then and has been released or replaced since:
-# as long as a kubelet waits for a start (runtimeRequestTimeout). Most of them were never started, and stay in the
-# runtime's list for as long as their pod.
-PRESUMED_SECONDS = 120.0
 UNIMPLEMENTED = 12  # gRPC status
 # Before an event stream that ended is opened again, and the node checked: first and longest, it doubles. The slow check
 # is as frequent as the longest. A stream that lasted as long as that counts as a good one.
@@ -49,6 +43,7 @@ class Resync:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
+        self._start_outcomes = StartOutcomes(context, effects, coordinator, adoption)
         # Why the last list failed, and the containers that had ended by the last list that did not.
         self.problem = ""
         self.ended_ids: frozenset[str] = frozenset()
@@ -118,58 +113,9 @@ class Resync:
             await self.adopt(unknown)
 
     async def await_start(self, container_id: str) -> None:
-        """Look for the end of a start without an answer: the container runs, or has ended. The slow check goes on.
-
-        Until then runc accepts updates and loses them (docs/placement.md, Enactment); containers that need its CPUs go
-        elsewhere.
-        """
-        for _ in range(START_LOOKS):
-            if container_id not in self._ledger.starts:
-                break
-            state = await self._state_of(container_id)
-            if state == pb.CONTAINER_RUNNING:
-                self._note_started(container_id)
-                break
-            if state == pb.CONTAINER_EXITED:
-                self._effects.start_ended(container_id)
-                break
-            await self._context.clock.sleep(RETRY_SECONDS)
+        """Look for the end of a start without an answer, for a while. The slow check goes on with that."""
+        await self._start_outcomes.look_for(container_id)
         await self.check_all("unknown start")
-
-    async def _state_of(self, container_id: str) -> pb.ContainerState | None:
-        """Return the container's state, EXITED for one that is gone; None when the runtime does not say."""
-        try:
-            return (await self._adoption.inspect(container_id)).state
-        except CallFailed as error:
-            return pb.CONTAINER_EXITED if error.code == NOT_FOUND else None
-        except RuntimeUnavailable:
-            return None
-
-    def _note_started(self, container_id: str) -> None:
-        """Note that a start was carried out; the container is updated at once where that waited for it."""
-        row = self._ledger.holder(container_id)
-        if container_id in self._ledger.starts and row is not None and row.state in ACTIVE:
-            self._effects.start_ended(container_id)
-            self._coordinator.set_state(row, "running")
-            self._effects.schedule()
-
-    def _note_starts(self, before: Iterable[StartCall], listed: Mapping[str, LiveContainer]) -> None:
-        """Note the ends of these starts, which had been sent before the node was listed.
-
-        One that is still to come keeps its CPUs, however long it takes, unless the runtime was restarted since (then it
-        has been forgotten) or it is only presumed, of a container that holds nothing, and PRESUMED_SECONDS are over.
-        One that runs, and was replaced or released meanwhile, keeps them until it ends.
-        """
-        now_seconds = self._context.clock.monotonic_seconds()
-        long_ago, remnants = now_seconds - START_LOOKS * RETRY_SECONDS, self._ledger.remnants()
-        for call in before:
-            found, container_id = listed.get(call.row.container_id), call.row.container_id
-            was_restarted = self._context.channel.losses() > call.losses and call.since_seconds <= long_ago
-            is_over = call.is_presumed and call.row in remnants and now_seconds - call.since_seconds >= PRESUMED_SECONDS
-            if found is None or not found.is_live or (found.state == "created" and (was_restarted or is_over)):
-                self._effects.start_ended(container_id)
-            elif found.state == "running":
-                self._note_started(container_id)
 
     async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
         """Place running containers without a grant: after an internal error, or restored from a checkpoint.
@@ -223,7 +169,7 @@ class Resync:
     def _take_event(self, event: pb.ContainerEventResponse) -> None:
         row = self._ledger.holder(event.container_id)
         if event.container_event_type == pb.CONTAINER_STARTED_EVENT:
-            self._note_started(event.container_id)
+            self._start_outcomes.note_running(event.container_id)
         elif event.container_event_type in _ENDS:
             self._effects.start_ended(event.container_id)
             if row is not None:
@@ -259,7 +205,7 @@ class Resync:
         if not sandbox_id:
             self._note_unreadable(node)
         if not sandbox_id and not node.unreadable:
-            self._note_starts(starts_before, by_id)
+            self._start_outcomes.note_listed(starts_before, by_id)
             live_ids = {c.id for c in node.containers if c.is_live}
             self.ended_ids = frozenset(row.container_id for row in before) - live_ids
             self._forget_gone(before, sandboxes_before, node)

@@ -8,7 +8,7 @@ import pytest
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.barrier import CLEAR_SECONDS
-from cri_proxy.node.sync.resync import PRESUMED_SECONDS
+from cri_proxy.node.sync.start_outcomes import PRESUMED_SECONDS
 from sysfs.cpuset import CpuSet
 from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
