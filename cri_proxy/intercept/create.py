@@ -136,7 +136,7 @@ class CreateCalls:
             self._context.journal.noted(events.UNPLACED, container_id=container_id)
             if container_id:
                 self._node.adoption.note_unplaced(container_id)
-                placing = self._node.resync.adopt_id(container_id)
+                placing = self._node.resync.placement.adopt_id(container_id)
             else:
                 placing = self._node.resync.check_all("created without a decision or a usable id")
             self._context.tasks.start(placing, name="place unplaced")

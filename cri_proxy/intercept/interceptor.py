@@ -218,7 +218,7 @@ class CriInterceptor:
         if holder is None or holder.state not in ACTIVE:
             # Place it now: it was created without us (restored from a checkpoint, or while deciding failed), or
             # released before it ran (containerd takes a stop of a created container and can start it afterwards).
-            await self._node.resync.adopt_id(container_id)
+            await self._node.resync.placement.adopt_id(container_id)
         held = await self._node.barrier.before_start(container_id)
         if isinstance(held, Refusal):
             return refused(held)
@@ -302,7 +302,7 @@ class CriInterceptor:
         def finish(outcome: Outcome) -> None:
             if isinstance(outcome, Replied):
                 for container_id in restored_ids(outcome.message):
-                    self._context.tasks.start(self._node.resync.adopt_id(container_id), name="place restored")
+                    self._context.tasks.start(self._node.resync.placement.adopt_id(container_id), name="place restored")
 
         return Answer(Forward(), finish)
 

@@ -5,7 +5,7 @@ unknown is read, what is unplaced is placed, and what differs is updated, shrink
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cri_proxy import events
@@ -15,16 +15,13 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
-from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
-from cri_proxy.node.sync.adoption import Adopted, Adoption
-from cri_proxy.node.sync.claims import Settled, settle
+from cri_proxy.node.sync.adoption import Adoption
+from cri_proxy.node.sync.placement import LatePlacement
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
-from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.node.sync.start_outcomes import StartOutcomes
 from cri_proxy.state.rows import Row, Saved
-from policies.base import Allocations, ContainerKey, Grant
 
 RETRY_SECONDS = 0.2
 UNIMPLEMENTED = 12  # gRPC status
@@ -43,6 +40,7 @@ class Resync:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
+        self.placement = LatePlacement(context, effects, coordinator, adoption)
         self._start_outcomes = StartOutcomes(context, effects, coordinator, adoption)
         # Why the last list failed, and the containers that had ended by the last list that did not.
         self.problem = ""
@@ -69,7 +67,7 @@ class Resync:
         self._ledger.put(*found.rows)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
-        changed = [*await self._reinstate(adopted, self._ledger.next_order())]
+        changed = [*await self.placement.reinstate(adopted, self._ledger.next_order())]
         dropped = (row for row in saved.rows if row.key in found.dropped)
         for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
@@ -110,39 +108,12 @@ class Resync:
         unknown = await self._check(tuple(self._ledger.rows()), "")
         if unknown:
             self._context.journal.noted(events.UNKNOWN_CONTAINERS, count=len(unknown), reason=why)
-            await self.adopt(unknown)
+            await self.placement.adopt(unknown)
 
     async def await_start(self, container_id: str) -> None:
         """Look for the end of a start without an answer, for a while. The slow check goes on with that."""
         await self._start_outcomes.look_for(container_id)
         await self.check_all("unknown start")
-
-    async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
-        """Place running containers without a grant: after an internal error, or restored from a checkpoint.
-
-        ``may_leave``: ``adopt: leave`` applies, which concerns containers that were there before the proxy.
-        """
-        order = self._ledger.next_order()
-        try:
-            found = await self._adoption.read_all(containers, may_leave=may_leave)
-        except RuntimeUnavailable as error:
-            self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
-            return
-        changed = await self._reinstate(found, order)
-        self._context.persistence.save_later(changed)
-        self._effects.schedule()
-
-    async def adopt_id(self, container_id: str) -> None:
-        """Place one container that is known by its id alone."""
-        if not self._coordinator.is_ready or self._adoption.is_left(container_id):
-            return  # the restore will find it, or has found it and left it alone
-        try:
-            node = await runtime_state.list_node(self._context.channel)
-        except (CallFailed, RuntimeUnavailable) as error:
-            self._context.journal.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
-            return
-        found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
-        await self.adopt(found, may_leave=False)
 
     async def watch(self) -> None:
         """Release exits by the runtime's events, and note starts; end where it has none."""
@@ -289,56 +260,3 @@ class Resync:
                     self._ledger.confirm(row.key, row.acknowledged)
                     if row.unconfirmed is not None:  # sent by a process that ended before the answer: it is sent again
                         self._ledger.mark_unconfirmed(row.key, row.unconfirmed)
-
-    async def _reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
-        """Place saved, restored and new grants together; return the rows that changed.
-
-        ``order`` is when ``found`` were listed: a container that was decided on since is newer.
-        """
-
-        def prepare() -> Callable[[], tuple[list[Adopted], Settled, Mapping[ContainerKey, str]]]:
-            # What was saved under other rules may hold wishes that are restricted now.
-            admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
-            held, policy = admitted.held, self._ledger.policy
-            adopted = [a for a in found if self._is_wanted(a, order)]
-            read = united((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted)
-            rebuilt = {key: grant for key, grant in read.items() if _is_free(held, grant)}
-            new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
-            held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
-            live = {a.request.container: a.pinning.cpus for a in adopted if a.pinning.cpus is not None}
-            claimed = {a.request.container for a in new if a.is_claim_found}
-            return lambda: (adopted, settle(policy, held, requests, live, claimed), admitted.why)
-
-        adopted, settled, refused = await off_loop(lambda: self._ledger.version, prepare)
-        result, before = settled.reinstated, self._ledger.allocations
-        self._adoption.leave((a, why) for a in adopted if (why := settled.missed.get(a.request.container)))
-        said = {**{key: reason.text for key, reason in (*result.replaced, *result.unplaced)}, **refused}
-        for key, why in said.items():
-            after = result.allocations.get(key)
-            if after is not None:
-                self._context.journal.changed(before.get(key), after, why)
-        sources = {a.request.container: a for a in adopted if a.request.container not in settled.missed}
-        changed: list[Row] = []
-        for grant in result.allocations.grants:
-            row, source = self._ledger.get(grant.container), sources.get(grant.container)
-            if source is not None:
-                changed.append(source.row(grant, self._ledger.next_order()))
-            elif row is not None and row.grant != grant:
-                changed.append(replace(row, grant=grant))
-        self._ledger.put(*changed)
-        for row in changed:
-            if row.key in sources and row.acknowledged is not None:
-                self._ledger.confirm(row.key, row.acknowledged)
-        return tuple(changed)
-
-    def _is_wanted(self, adopted: Adopted, order: int) -> bool:
-        row = self._ledger.get(adopted.request.container)
-        if row is None or row.state not in ACTIVE:
-            return True
-        return row.container_id not in ("", adopted.container.id) and row.created_order < order
-
-
-def _is_free(held: Allocations, grant: Grant) -> bool:
-    """Return whether no other container owns these CPUs: the present owner keeps them; a pod's may share its CPUs."""
-    others = (g for g in held.grants if g.container != grant.container and not g.shares_cpus_with(grant))
-    return all(g.owned.isdisjoint(grant.owned) for g in others)

@@ -95,6 +95,10 @@ def owned(site: Site, container_id: str) -> CpuSet:
     return site.row(container_id).grant.owned
 
 
+def holders(site: Site) -> set[str]:
+    return {row.container_id for row in site.node.context.ledger.active()}
+
+
 def direct(site: Site) -> Kubelet:
     """A kubelet that goes past the proxy."""
     return Kubelet(site.runtime, site.kubelet.node)

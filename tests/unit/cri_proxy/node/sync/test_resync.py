@@ -12,15 +12,22 @@ from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Saved
 from policies.base import Pinning
-from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.embedded_calls import Calls
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site, opened
-from tests.unit.cri_proxy.node.stage import FragilePolicy, background, direct, entered, owned, soon
+from tests.unit.cri_proxy.node.stage import (
+    OWNS_2,
+    SHARES,
+    FragilePolicy,
+    background,
+    direct,
+    entered,
+    holders,
+    owned,
+    soon,
+)
 
-SHARES = ContainerSpec("c", cpu_request_mcpu=500)
-OWNS_2 = guaranteed("c", 2000)
 LEAVE = NodeRules(adopt="leave")
 
 
@@ -29,10 +36,6 @@ async def fill(site: Site) -> tuple[str, str]:
     shares = await site.run("s", SHARES)
     owns = await site.run("a", OWNS_2)
     return shares.container_id("c"), owns.container_id("c")
-
-
-def holders(site: Site) -> set[str]:
-    return {row.container_id for row in site.node.context.ledger.active()}
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["store kept", "store lost"])
@@ -102,14 +105,6 @@ async def test_rows_of_a_node_that_was_rebooted_are_dropped(site: Site) -> None:
     assert site.store.load() == Saved()
 
 
-async def test_running_containers_are_adopted_guaranteed_and_large_ones_first(site: Site) -> None:
-    small = (await direct(site).run_pod(PodSpec("small", (SHARES,)))).container_id("c")
-    large = (await direct(site).run_pod(PodSpec("large", (guaranteed("c", 3000),)))).container_id("c")
-    await site.open()
-    assert len(owned(site, large)) == 3
-    assert CpuSet.parse(site.cpus(small)).isdisjoint(owned(site, large))
-
-
 async def test_what_is_left_alone_keeps_its_own_cpus_to_itself_until_it_ends() -> None:
     async with opened(Site(rules=LEAVE)) as site:
         foreign = (await direct(site).run_pod(PodSpec("foreign", (SHARES,)))).container_id("c")
@@ -153,40 +148,6 @@ async def test_a_container_that_is_created_while_a_list_is_taken_is_not_released
     gate.release()
     await check
     assert holders(site) == {a.container_id("c")}
-
-
-async def test_of_two_live_containers_of_one_name_the_newer_is_the_container(site: Site) -> None:
-    spec = PodSpec("web", (SHARES,))
-    pod = await direct(site).run_pod(spec)
-    twin = site.runtime.node.containers[await direct(site).create(spec, SHARES, pod.sandbox_id, attempt=1)]
-    twin.created_at_ns += 1_000_000_000
-    await site.open()
-    assert holders(site) == {twin.id}
-
-
-async def test_an_adoption_does_not_replace_what_was_decided_meanwhile(site: Site) -> None:
-    spec = PodSpec("web", (SHARES,))
-    pod = await direct(site).run_pod(spec)
-    gate = site.runtime.faults.block("ContainerStatus")
-    check = background(site.node.resync.check_all("test"))
-    await entered(gate)
-    new = await site.kubelet.create(spec, SHARES, pod.sandbox_id, attempt=1)
-    gate.release()
-    await check
-    assert holders(site) == {new}
-
-
-async def test_an_adopted_container_does_not_take_cpus_from_their_holder(site: Site) -> None:
-    """A stop of a created container frees its CPUs; it can still be started, and finds them taken."""
-    spec = PodSpec("a", (OWNS_2,))
-    late = await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec))
-    await site.kubelet.stop(late)
-    b = await site.run("b", OWNS_2)
-    before = owned(site, b.container_id("c"))
-    await site.kubelet.start(late)
-    assert owned(site, b.container_id("c")) == before
-    assert CpuSet.parse(site.cpus(late)).isdisjoint(before)
-    assert len(owned(site, late)) == 2
 
 
 async def test_a_stopped_container_that_never_ran_holds_nothing_after_the_next_check(site: Site) -> None:
