@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.write import DEVICES_VARIABLE
-from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.runtime.embedded.state import Container
 from policies.alignment import DeviceAmount
 from policies.costs.model import type_of
@@ -43,11 +43,16 @@ class DeviceCheck:
         self.given: dict[tuple[str, str, int], tuple[str, ...]] = {}  # by pod uid, container, attempt
 
     def look(self, ledger: Ledger) -> None:
-        """No device has two holders, and whoever was told of some holds these and no others."""
+        """No device has two holders, and whoever was told of some holds these and no others.
+
+        One that was created and not started holds none once it has lost its place.
+        """
         holders: dict[str, tuple[str, str]] = {}
         for container in self._live():
             devices = self._of(container)
             row = ledger.holder(container.id)
+            if not container.running and (row is None or row.state not in ACTIVE):
+                continue
             assert row is None or row.grant.devices == devices, f"{row.key} has {row.grant.devices}, not {devices}"
             attempts = (container.sandbox_id, container.config.metadata.name)  # one has those of the one before it
             for device in devices:
@@ -68,7 +73,8 @@ class DeviceCheck:
         for container in live:
             is_newest = newest[container.sandbox_id, container.config.metadata.name] == container.id
             granted = ledger.holder(container.id) is not None
-            assert granted or not is_newest or not self._of(container), f"{container.name}: {self._of(container)}"
+            has_none = not is_newest or not container.running or not self._of(container)
+            assert granted or has_none, f"{container.name}: {self._of(container)}"
 
     def held(self) -> frozenset[str]:
         """The devices of those that are there."""

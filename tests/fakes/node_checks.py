@@ -65,6 +65,13 @@ def _mems(text: str) -> NodeSet:
     return NodeSet.parse(text)
 
 
+def is_replaced(runtime: ScriptedRuntime, container: Container) -> bool:
+    """Whether it was created, and its kubelet has made another attempt instead of starting it."""
+    name = (container.sandbox_id, container.config.metadata.name)
+    attempts = [c for c in runtime.node.containers.values() if (c.sandbox_id, c.config.metadata.name) == name]
+    return container.state_name == "CONTAINER_CREATED" and attempts[-1] is not container
+
+
 def sent_again(rows: Iterable[Row]) -> int:
     """How many updates a restart may send: of containers that had not run, none was known to count; each as it was."""
     return sum(row.state == "created" and row.unconfirmed is not None for row in rows)
@@ -72,7 +79,8 @@ def sent_again(rows: Iterable[Row]) -> int:
 
 def waiting_for_starts(ledger: Ledger) -> frozenset[ContainerKey]:
     """The containers that wait for CPUs on which one may come alive that was not running when the daemon started."""
-    presumed = {row.key for row in ledger.active() if ledger.starts.presumed(row) is not None}
+    may_start = (*ledger.active(), *ledger.remnants())
+    presumed = {row.key for row in may_start if ledger.starts.presumed(row) is not None}
     waits_for = {row.key: ledger.waits_for(row) for row in ledger.unmet()} if presumed else {}
     found = frozenset[ContainerKey]()
     while more := {key for key, others in waits_for.items() if key not in found and others & (presumed | found)}:
@@ -111,6 +119,7 @@ def check_settled(runtime: ScriptedRuntime, ledger: Ledger, options: TopologyAwa
     live = {c.id: c for c in runtime.node.containers.values() if c.state_name != "CONTAINER_EXITED"}
     for row in ledger.active():
         assert row.container_id in live, f"{row.key} holds CPUs for nobody"
+        assert not is_replaced(runtime, live[row.container_id]), f"{row.key} holds CPUs for an attempt of before"
     for container_id, container in live.items():
         holder = ledger.holder(container_id)
         wanted = ledger.desired().get(holder.key) if holder is not None else None

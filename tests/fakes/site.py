@@ -117,10 +117,11 @@ class Site:
     def __init__(self, policy: Policy | None = None, *, rules: NodeRules | None = None, modern: bool = True) -> None:
         self.policy = policy or small_policy()
         self.rules = rules or NodeRules()
-        self.runtime = ScriptedRuntime(self.policy.machine, image_names=(IMAGE,), modern=modern)
+        self.runtime = ScriptedRuntime(self.policy.machine, now_ns=self._now_ns, image_names=(IMAGE,), modern=modern)
         self.store = MemoryStore()
         self.log = Silent()
         self.clock = InstantClock()
+        self.last_ns = 0  # when the runtime did something last
         self.claims = ClaimSources()  # set it before ``open``
         self.files_root: Path | None = None  # set it before ``open``: containers are told their resources below it
 
@@ -139,6 +140,11 @@ class Site:
         self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         await self.node.recover()
         await self.node.settle()
+
+    def _now_ns(self) -> int:
+        """The time as the runtime tells it, which tells what it did earlier from what it did later."""
+        self.last_ns = max(self.last_ns + 1, int(self.clock.now_seconds() * 1e9))
+        return self.last_ns
 
     async def run(self, name: str, *containers: ContainerSpec, **pod: str) -> RunningPod:
         """Run a pod of these containers and let everything settle."""

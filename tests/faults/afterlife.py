@@ -104,7 +104,8 @@ class Afterlife(Living):
             self.policy = self.policy.with_inventory(self.inventory)
         self.inventory = self.policy.inventory
         self.clock._now = death.now_seconds
-        self.runtime = _revived(death, configuration)
+        self.runtime = _revived(death, configuration, self._now_ns)
+        self.last_ns = max((c.created_at_ns for c in death.containers), default=0)
         self._moves = MoveCheck(self.runtime)
         self._moves.look()
         self.devices = DeviceCheck(self.runtime)
@@ -324,9 +325,9 @@ class Afterlife(Living):
         assert not self.log.errors, self.log.errors
 
 
-def _revived(death: Death, configuration: Configuration) -> ScriptedRuntime:
+def _revived(death: Death, configuration: Configuration, now_ns: Callable[[], int]) -> ScriptedRuntime:
     """The runtime as it went on; copied, so that each afterlife has its own."""
-    runtime = ScriptedRuntime(configuration.policy.machine, image_names=(IMAGE,), modern=death.modern)
+    runtime = ScriptedRuntime(configuration.policy.machine, now_ns=now_ns, image_names=(IMAGE,), modern=death.modern)
     runtime.node.sandboxes = {sandbox.id: copied(sandbox) for sandbox in death.sandboxes}
     runtime.node.containers = {container.id: copy.copy(container) for container in death.containers}
     runtime.node._ids = cast("itertools.count[int]", copy.copy(death.ids))

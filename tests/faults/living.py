@@ -231,6 +231,7 @@ class Living(World):
 
     async def let_time_pass(self) -> None:
         await self.clock.sleep(3700.0)
+        await self.node.resync.check_all("slow check")
         self.node.cold_starts.look()
 
     async def _change(

@@ -63,7 +63,7 @@ class Scene(Site):
         machine = small_machine()
         self.options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
         super().__init__(around(build_policy("topology-aware", machine, self.options, inventory(*GPUS))), rules=rules)
-        self.runtime = SlowRuntime(machine, image_names=(IMAGE,))
+        self.runtime = SlowRuntime(machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self.store: SlowStore = SlowStore()
         self.devices = DeviceCheck(self.runtime)
         self.watches = True

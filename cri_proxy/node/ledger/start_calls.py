@@ -7,7 +7,9 @@ of the daemon is not known: each container that has not run yet is presumed to b
 once, which a start that is still to come takes, and none of them counts before the start's end is known.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cri_proxy.state.rows import Row
@@ -34,6 +36,7 @@ class StartCalls:
 
     def __init__(self) -> None:
         self._by_id: dict[str, StartCall] = {}
+        self._asked: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -53,6 +56,19 @@ class StartCalls:
     def get(self, container_id: str) -> StartCall | None:
         """Return the start of this container that is under way, or has no known end."""
         return self._by_id.get(container_id)
+
+    @contextmanager
+    def asking(self, container_id: str) -> Iterator[None]:
+        """Note that a caller asks for this start, by the id or a prefix of it, and that it is not sent yet."""
+        self._asked[container_id] += 1
+        try:
+            yield
+        finally:
+            self._asked -= Counter((container_id,))
+
+    def is_asked_for(self, container_id: str) -> bool:
+        """Return whether a caller asks for a start of this container."""
+        return container_id.startswith(tuple(self._asked))
 
     def begin(self, call: StartCall) -> None:
         """Add a start that is about to be sent."""

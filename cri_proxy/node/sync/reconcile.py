@@ -1,12 +1,16 @@
-"""Compare saved rows with the runtime's lists, as a pure function: what is kept, what is gone, what is unknown."""
+"""Compare saved rows with the runtime's lists: what is kept, gone, unknown, and abandoned before its start. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.annotations.affinity import bounded_affinities
 from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
+
+# How long after the creation of a container its kubelet asks for its start: as soon as the creation is answered. For
+# that answer it waits runtimeRequestTimeout (2 minutes by default), for the start's as long again.
+START_WITHIN_SECONDS = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,35 @@ def _bounded(row: Row) -> Row:
     if affinities == request.affinities:
         return row
     return replace(row, grant=replace(row.grant, request=replace(request, affinities=affinities)))
+
+
+def with_abandoned(node: LiveNode, now_seconds: float, is_starting: Callable[[str], bool]) -> LiveNode:
+    """Return the lists with those created containers marked that no kubelet starts any more.
+
+    A kubelet starts what it has created at once (kuberuntime, startContainer); one that it finds created it replaces by
+    another attempt (ShouldContainerBeRestarted). So these are containers with a newer attempt, whatever became of that,
+    and those of START_WITHIN_SECONDS ago; ``is_starting`` tells which are being started all the same.
+    """
+    newest_ns: dict[ContainerKey, int] = {}
+    for container in node.containers:
+        newest_ns[container.key] = max(newest_ns.get(container.key, 0), container.created_at_ns)
+
+    def is_abandoned(container: LiveContainer) -> bool:
+        if container.state != "created" or is_starting(container.id):
+            return False
+        return newest_ns[container.key] > container.created_at_ns or not _may_be_started(container, now_seconds)
+
+    marked = (replace(c, is_abandoned=True) if is_abandoned(c) else c for c in node.containers)
+    return replace(node, containers=tuple(marked))
+
+
+def _may_be_started(container: LiveContainer, now_seconds: float) -> bool:
+    """Return whether a created container is new enough, or its age is not known.
+
+    A creation in the future was timed by a clock that has been set back since: that tells no age below the bound.
+    """
+    age_seconds = now_seconds - container.created_at_ns / 1e9
+    return container.created_at_ns <= 0 or abs(age_seconds) < START_WITHIN_SECONDS
 
 
 def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, LiveContainer]:

@@ -18,7 +18,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.placement import LatePlacement
-from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
+from cri_proxy.node.sync.reconcile import newest_by_key, reconcile, with_abandoned
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.node.sync.start_outcomes import StartOutcomes
 from cri_proxy.state.rows import Row, Saved
@@ -50,7 +50,7 @@ class Resync:
     async def recover(self, saved: Saved) -> None:
         """Restore the saved state, adopt what is unknown, then let decisions be made. Waits for the runtime."""
         while True:
-            node = await self._first_list()
+            node = self._with_abandoned(await self._first_list())
             try:
                 await self._restore(saved, node)
                 return
@@ -77,9 +77,9 @@ class Resync:
         self._context.journal.noted(
             events.RECOVERED, kept=len(found.rows), dropped=len(found.dropped), adopted=len(adopted)
         )
-        for row in self._ledger.active():
-            if row.state == "created" and row.known.cpus is not None:
-                self._effects.start_sent(row, is_presumed=True)
+        abandoned = {c.id for c in node.containers if c.is_abandoned}
+        left = (row for row in saved.rows if row.container_id in abandoned)
+        self._start_outcomes.presume(*left, *self._ledger.active())
         self._coordinator.open()
         if found.dropped:  # before updates go out
             self._context.signals.room_freed.send()
@@ -166,6 +166,7 @@ class Resync:
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return ()
         self.problem = ""
+        node = self._with_abandoned(node)
         by_id = {c.id: c for c in node.containers}
         newest = newest_by_key(node.containers)
         for row in before:
@@ -183,6 +184,14 @@ class Resync:
         creating = {row.key for row in self._ledger.active() if not row.container_id}
         unknown = (c for key, c in sorted(newest.items()) if self._is_unknown(c) and key not in creating)
         return tuple(c for c in unknown if not self._adoption.is_given_up(c))
+
+    def _with_abandoned(self, node: runtime_state.LiveNode) -> runtime_state.LiveNode:
+        """Mark what no kubelet starts any more, by the starts that are asked for and under way now."""
+        starts = self._ledger.starts
+        under_way = {row.container_id for row in self._ledger.active() if starts.loses_updates(row)}
+        return with_abandoned(
+            node, self._context.clock.now_seconds(), lambda i: i in under_way or starts.is_asked_for(i)
+        )
 
     def _note_unreadable(self, node: runtime_state.LiveNode) -> None:
         """Log how many items of the list cannot be read, when that changes."""
@@ -215,8 +224,10 @@ class Resync:
         if row.state == "pending":
             if current.state == "pending":  # else another check has resolved it meanwhile
                 self._resolve(current, newest)
-        elif row.container_id == current.container_id and (listed is None or not listed.is_live):
+        elif row.container_id == current.container_id and (listed is None or listed.state == "exited"):
             self._coordinator.release(current, "exited" if listed is not None else "gone")
+        elif listed is not None and listed.is_abandoned and current.state == "created":
+            self._coordinator.release(current, "never started")
         elif listed is not None and listed.state == "running":
             if current.state == "created" and current.acknowledged and not self._effects.is_busy(current.key):
                 # Its start was not observed: what was written during it may be lost and is sent again.

@@ -27,7 +27,10 @@ _STATES: Final[dict[int, RowState]] = {pb.CONTAINER_CREATED: "created", pb.CONTA
 
 @dataclass(frozen=True, slots=True)
 class LiveContainer:
-    """A container of the runtime's list. ``state`` is created, running or exited (unknown counts as exited)."""
+    """A container of the runtime's list. ``state`` is created, running or exited (unknown counts as exited).
+
+    ``is_abandoned``: it was created, and no kubelet starts it any more (``reconcile.with_abandoned``).
+    """
 
     id: str
     sandbox_id: str
@@ -36,11 +39,12 @@ class LiveContainer:
     created_at_ns: int
     grant_annotation: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    is_abandoned: bool = False
 
     @property
     def is_live(self) -> bool:
         """Created or running: it can use CPUs."""
-        return self.state != "exited"
+        return self.state != "exited" and not self.is_abandoned
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.sync.adoption import Adoption
 from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.state.rows import Row
 
 # Status calls after a start without an answer, and the pause between two of them.
 LOOKS = 50
@@ -30,6 +31,12 @@ class StartOutcomes:
         self._effects = effects
         self._coordinator = coordinator
         self._adoption = adoption
+
+    def presume(self, *rows: Row) -> None:
+        """Presume that those of these containers are being started that have not run: the process before may have."""
+        for row in rows:
+            if row.state == "created" and row.known.cpus is not None:
+                self._effects.start_sent(row, is_presumed=True)
 
     async def look_for(self, container_id: str) -> None:
         """Ask until the container runs or has ended, for a while.
@@ -79,7 +86,7 @@ class StartOutcomes:
             found, container_id = listed.get(call.row.container_id), call.row.container_id
             was_restarted = self._context.channel.losses() > call.losses and call.since_seconds <= long_ago
             is_over = call.is_presumed and call.row in remnants and now_seconds - call.since_seconds >= PRESUMED_SECONDS
-            if found is None or not found.is_live or (found.state == "created" and (was_restarted or is_over)):
+            if found is None or found.state == "exited" or (found.state == "created" and (was_restarted or is_over)):
                 self._effects.start_ended(container_id)
             elif found.state == "running":
                 self.note_running(container_id)

@@ -102,3 +102,12 @@ async def test_once_it_runs_a_presumed_start_loses_updates_as_any_other(site: Si
     assert calls.take_update(running, Pinning(CpuSet.parse("3"))) is None
     calls.end(sharer.container_id)
     assert not calls.loses_updates(running)
+
+
+def test_a_start_is_asked_for_until_the_last_caller_has_its_answer() -> None:
+    calls = StartCalls()
+    with calls.asking("abc"):
+        with calls.asking("ab"):
+            assert (calls.is_asked_for("abcd"), calls.is_asked_for("abd")) == (True, True)
+        assert (calls.is_asked_for("abcd"), calls.is_asked_for("abd")) == (True, False)
+    assert not calls.is_asked_for("abcd")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.cri.annotations.affinity import MAX_AFFINITIES, MAX_PATTERNS
-from cri_proxy.node.sync.reconcile import newest_by_key, reconcile
+from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS, newest_by_key, reconcile, with_abandoned
 from cri_proxy.node.sync.runtime_state import LiveContainer, LiveNode
 from cri_proxy.state.rows import RowState
 from policies.base import Affinity, ContainerKey, Expression, Pinning
@@ -79,6 +79,54 @@ def test_of_two_live_containers_of_one_name_the_newer_counts() -> None:
 
 def test_an_older_namesake_of_a_kept_row_is_not_adopted() -> None:
     assert reconcile([ROW], node(live(created=2), live("old", created=1))).unknown == ()
+
+
+def abandoned(*containers: LiveContainer, now: float = 0.0, starting: str = "") -> set[str]:
+    marked = with_abandoned(node(*containers), now, lambda container_id: container_id == starting)
+    assert all(c.is_live != (c.state == "exited" or c.is_abandoned) for c in marked.containers)
+    return {c.id for c in marked.containers if c.is_abandoned}
+
+
+@pytest.mark.parametrize("state", ["created", "running", "exited"])
+def test_a_created_container_is_abandoned_once_there_is_a_newer_attempt(state: RowState) -> None:
+    attempts = live("old", state="created", created=1), live("new", state=state, created=2)
+    assert abandoned(*attempts) == {"old"}
+    assert abandoned(*attempts, starting="old") == set()
+
+
+def test_of_two_attempts_of_the_same_moment_none_is_newer() -> None:
+    assert abandoned(live("a", state="created"), live("b", state="exited")) == set()
+
+
+@pytest.mark.parametrize("state", ["running", "exited"])
+def test_only_a_created_container_is_abandoned(state: RowState) -> None:
+    assert abandoned(live("old", state=state, created=1), live("new", created=2), now=1e6) == set()
+
+
+@pytest.mark.parametrize(
+    ("created", "now", "is_abandoned"),
+    [
+        (1e9, START_WITHIN_SECONDS, False),
+        (1e9, START_WITHIN_SECONDS + 1, True),
+        (1e9 * START_WITHIN_SECONDS, 1.0, False),
+        (1e9 * START_WITHIN_SECONDS, 0.0, True),
+        (0, 1e9, False),
+    ],
+    ids=["new", "old", "a little in the future", "far in the future", "of unknown age"],
+)
+def test_a_created_container_is_abandoned_when_no_kubelet_waits_for_it(
+    created: float, now: float, is_abandoned: bool
+) -> None:
+    assert abandoned(live(state="created", created=int(created)), now=now) == (
+        {ROW.container_id} if is_abandoned else set()
+    )
+
+
+def test_an_abandoned_container_keeps_no_row_and_is_not_adopted() -> None:
+    created = replace(ROW, state="created")
+    marked = with_abandoned(node(live(state="created")), 1e6, lambda _: False)
+    assert [row.state for row in reconcile([created], marked).rows] == ["exited"]
+    assert reconcile([], marked).unknown == ()
 
 
 @pytest.mark.parametrize(

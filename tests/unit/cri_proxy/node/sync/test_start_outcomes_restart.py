@@ -8,6 +8,7 @@ import pytest
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.barrier import CLEAR_SECONDS
+from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
 from cri_proxy.node.sync.start_outcomes import PRESUMED_SECONDS
 from sysfs.cpuset import CpuSet
 from tests.fakes.lone_loop import LoneLoop
@@ -21,6 +22,7 @@ from tests.unit.cri_proxy.node.stage import (
     created,
     given_up,
     hanging,
+    holders,
     is_alone,
     now,
     on_loop_time,
@@ -140,6 +142,26 @@ async def test_a_container_that_is_never_started_after_a_restart_keeps_cpus_for_
         await asyncio.sleep(seconds)
     await site.node.resync.check_all("slow check")
     assert old not in starts
+
+
+async def test_a_start_that_hangs_for_long_is_on_no_cpu_of_others_after_a_restart_that_takes_its_place(
+    site: Site,
+) -> None:
+    """No kubelet waits for it any more, so it holds nothing; the runtime may carry it out all the same."""
+    late, gate, start = await hanging(site)
+    await given_up(start)
+    await asyncio.sleep(START_WITHIN_SECONDS)
+    await restarted(site)
+    assert late not in holders(site)
+    owner = await created(site, "a", OWNS_2)
+    await site.kubelet.start(owner)
+    gate.release()
+    await asyncio.sleep(SOON_SECONDS)
+    assert site.runtime.node.containers[late].running
+    assert is_alone(site, owner)
+    await site.node.resync.check_all("slow check")
+    await site.node.settle()
+    assert (late in holders(site), is_alone(site, owner)) == (True, True)
 
 
 async def test_while_the_runtime_refuses_a_start_after_a_restart_the_one_before_it_may_still_come(site: Site) -> None:
