@@ -213,13 +213,16 @@ class CriInterceptor:
 
     async def _start(self, call: Call) -> Answer:
         container_id = message_of(pb.StartContainerRequest, call.message).container_id
-        container_id = self._context.ledger.full_id(container_id)
-        holder = self._context.ledger.holder(container_id)
-        if holder is None or holder.state not in ACTIVE:
-            # Place it now: it was created without us (restored from a checkpoint, or while deciding failed), or
-            # released before it ran (containerd takes a stop of a created container and can start it afterwards).
-            await self._node.resync.placement.adopt_id(container_id)
-        held = await self._node.barrier.before_start(container_id)
+        ledger = self._context.ledger
+        with ledger.starts.asking(container_id):
+            holder = ledger.holder(ledger.full_id(container_id))
+            lost = None
+            if holder is None or holder.state not in ACTIVE:
+                # Place it now: it was created without us (restored from a checkpoint, or while deciding failed), or has
+                # lost its place before it ran (stopped, or not started for long: containerd starts it all the same).
+                lost = await self._node.resync.placement.place_to_start(container_id)
+            container_id = ledger.full_id(container_id)
+            held = lost or await self._node.barrier.before_start(container_id)
         if isinstance(held, Refusal):
             return refused(held)
         if held is None:

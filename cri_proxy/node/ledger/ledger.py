@@ -17,7 +17,7 @@ from policies.device_grants import DeviceGrant
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 
-__all__ = ["ACTIVE", "Ledger", "needs_call", "unmet"]
+__all__ = ["ACTIVE", "Ledger", "full_id", "needs_call", "unmet"]
 
 _UNKNOWN = Pinning(None, None)
 
@@ -93,11 +93,11 @@ class Ledger:
 
     def full_id(self, container_id: str) -> str:
         """Return the id that this stands for: containerd accepts unambiguous prefixes of ids, and people type them."""
-        return _full_id(container_id, self._keys_by_id)
+        return full_id(container_id, self._keys_by_id)
 
     def full_sandbox_id(self, sandbox_id: str) -> str:
         """Return the sandbox id that this stands for."""
-        return _full_id(sandbox_id, self.sandboxes)
+        return full_id(sandbox_id, self.sandboxes)
 
     def next_order(self) -> int:
         """Return a number for a new row: rows sort by it in the order of their creation."""
@@ -376,7 +376,8 @@ class Ledger:
         self._signal.send()
 
 
-def _full_id(text: str, known: Collection[str]) -> str:
+def full_id(text: str, known: Collection[str]) -> str:
+    """Return the one of these ids that the text begins; without one, the text."""
     if not text or text in known:
         return text
     matches = [full for full in known if full.startswith(text)]

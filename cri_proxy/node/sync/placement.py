@@ -6,9 +6,9 @@ from dataclasses import replace
 from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.effects import Effects
-from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.ledger.ledger import ACTIVE, full_id
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
@@ -16,8 +16,12 @@ from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
+from cri_proxy.state.decisions import name_of
+from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
-from policies.base import Allocations, ContainerKey, Grant
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
+from policies.device_grants import NOTHING_HELD
+from policies.policy import Policy
 
 
 class LatePlacement:
@@ -41,21 +45,65 @@ class LatePlacement:
         except RuntimeUnavailable as error:
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return
+        await self._take(found, order)
+
+    async def _take(self, found: Sequence[Adopted], order: int) -> None:
         changed = await self.reinstate(found, order)
         self._context.persistence.save_later(changed)
         self._effects.schedule()
 
     async def adopt_id(self, container_id: str) -> None:
         """Place one container that is known by its id alone."""
-        if not self._coordinator.is_ready or self._adoption.is_left(container_id):
-            return  # the restore will find it, or has found it and left it alone
+        await self.place_to_start(container_id)
+
+    async def place_to_start(self, container_id: str) -> Refusal | None:
+        """Place a container by its id, or a prefix of it; return why it is not to be started, None where it may be.
+
+        One that was created and has lost its place starts in another one or not at all: its CPUs may be others' by now.
+        """
+        if not self._coordinator.is_ready:
+            return None  # the restore will find it
         try:
             node = await runtime_state.list_node(self._context.channel)
+            containers = {c.id: c for c in node.containers}
+            found = containers.get(full_id(container_id, containers))
+            if found is None or self._adoption.is_left(found.id):
+                return None  # unknown to the runtime too, or found by the restore and left alone
+            refusal = await self._adopt_one(found, newest_by_key(node.containers).get(found.key))
+            container_id = found.id
         except (CallFailed, RuntimeUnavailable) as error:
             self._context.journal.noted(events.CHECK_FAILED, container_id=container_id, reason=str(error))
-            return
-        found = [c for c in newest_by_key(node.containers).values() if c.id == container_id]
-        await self.adopt(found, may_leave=False)
+            found, refusal = None, None
+        row = self._ledger.holder(container_id)
+        if row is None or row.state in ACTIVE or (found is not None and found.state != "created"):
+            return refusal  # the runtime refuses to start what has ended, in its own words
+        return refusal or _refused(row.grant.request, "its place was given back before it ran, and it got no other")
+
+    async def _adopt_one(self, found: LiveContainer, newest: LiveContainer | None) -> Refusal | None:
+        row, is_created = self._ledger.get(found.key), found.state == "created"
+        if is_created and row is not None and row.state in ACTIVE and (found != newest or row.state == "reserved"):
+            return _refused(row.grant.request, "a newer attempt has its place")
+        if found != newest:
+            return None
+        order = self._ledger.next_order()
+        adopted = await self._adoption.read_all([found], may_leave=False)
+        for each in adopted if is_created else ():
+            if self._is_wanted(each, order) and (devices := await self._lost_devices(each.request)):
+                return _refused(each.request, f"others have its devices by now ({', '.join(devices)})")
+        await self._take(adopted, order)
+        return None
+
+    async def _lost_devices(self, request: Request) -> tuple[str, ...]:
+        """Return the devices of a container without a place if others have got some of them since."""
+        had = request.previous.held if request.previous is not None else NOTHING_HELD
+        own = Grant(request, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
+
+        def prepare() -> Callable[[], bool]:
+            held, policy = self._ledger.allocations, self._ledger.policy
+            return lambda: _collides(policy, held, own)
+
+        is_lost = bool(had) and await off_loop(lambda: self._ledger.version, prepare)
+        return device_words(own) if is_lost else ()
 
     async def reinstate(self, found: Sequence[Adopted], order: int) -> tuple[Row, ...]:
         """Place saved, restored and new grants together; return the rows that changed.
@@ -68,7 +116,7 @@ class LatePlacement:
             admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
             held, policy = admitted.held, self._ledger.policy
             adopted = [a for a in found if self._is_wanted(a, order)]
-            read = united((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted)
+            read = united(((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted), held.grants)
             rebuilt = {key: grant for key, grant in read.items() if _is_free(held, grant)}
             new = sorted((a for a in adopted if a.request.container not in rebuilt), key=lambda a: a.rank)
             held, requests = held.with_grants(*rebuilt.values()), [*admitted.requests, *(a.request for a in new)]
@@ -103,6 +151,19 @@ class LatePlacement:
         if row is None or row.state not in ACTIVE:
             return True
         return row.container_id not in ("", adopted.container.id) and row.created_order < order
+
+
+def _refused(request: Request, why: str) -> Refusal:
+    return Refusal("update", f"{name_of(request)}: {why}; remove this container, and another attempt is placed")
+
+
+def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
+    """Return whether another container has devices of this one: the policy counts these as given to both."""
+    if any(not set(own.devices).isdisjoint(grant.devices) for grant in held.grants):
+        return True
+    counted = policy.reinstate(held.with_grants(own)).allocations
+    others = {grant.container: grant.allocated for grant in counted.grants}
+    return any(others.get(grant.container) != grant.allocated for grant in (*held.grants, own))
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

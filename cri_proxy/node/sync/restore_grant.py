@@ -96,15 +96,15 @@ def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:
     return replace(request, cpu_request_mcpu=1000 * len(cpus) if owns_all else parts.share.cpu_mcpu)
 
 
-def united(found: Iterable[tuple[Rebuilt, CpuSet | None]]) -> dict[ContainerKey, Grant]:
+def united(found: Iterable[tuple[Rebuilt, CpuSet | None]], held: Iterable[Grant] = ()) -> dict[ContainerKey, Grant]:
     """Return the grants that could be rebuilt; where containers share their pod's CPUs, as copies of one.
 
-    ``found`` has the live CPUs of each. The annotation of the first of them was written before another one came: it
-    does not say that it shares, nor what it has left.
+    ``found`` has the live CPUs of each; what is ``held`` already counts first. The annotation of the first of them was
+    written before another one came: it does not say that it shares, nor what it has left.
     """
     all_found = [(rebuilt.request, rebuilt.grant, cpus) for rebuilt, cpus in found]
-    shared = (grant for _, grant, _ in all_found if grant is not None and grant.shares_cpus)
-    sharing = {(grant.container.pod_uid, grant.request.claim): grant for grant in shared}
+    known = (*(grant for _, grant, _ in all_found if grant is not None), *held)
+    sharing = {(grant.container.pod_uid, grant.request.claim): grant for grant in known if grant.shares_cpus}
     grants: dict[ContainerKey, Grant] = {}
     for request, grant, cpus in all_found:
         one = sharing.get((request.container.pod_uid, request.claim))

@@ -230,3 +230,11 @@ def test_containers_of_two_claims_of_a_pod_are_united_by_claim() -> None:
     found = united((Rebuilt(grant.request, grant), grant.owned) for grant in written)
     assert [str(found[grant.container].owned) for grant in grants] == ["4-5", "4-5", "8-9", "8-9"]
     assert all(grant.shares_cpus for grant in found.values())
+
+
+def test_a_container_is_united_with_those_of_its_pod_that_have_their_place() -> None:
+    claim = CpuClaim(CpuSet.parse("4-5"), "DRA_CPUSET_4-5")
+    first, second = fill(*(build.request(f"p/{name}", claim=claim) for name in "ab")).grants
+    written = Rebuilt(first.request, replace(first, share=None))
+    assert united([(written, first.owned)])[first.container].share is None
+    assert united([(written, first.owned)], [second])[first.container].shares_cpus
