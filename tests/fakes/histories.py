@@ -65,6 +65,7 @@ class World(Site):
         self.inventory = random_inventory(self.random, machine)
         super().__init__(self._policy(machine, options), rules=rules, modern=seed % 2 == 0)
         self.pods: dict[str, LivePod] = {}
+        self.left: list[str] = []  # created, and replaced by the next attempt
         self.refused = 0
         self.steps = 0
         self.doing = "start"
@@ -113,7 +114,8 @@ class World(Site):
             (self.slow_check, 2),
         ]
         faults = [(self.fail_a_create, 2), (self.refuse_updates, 2), (self.lose_answers, 2), (self.tamper, 2)]
-        return [*often, *changes, *restarts, *faults]
+        starts = [(self.never_start, 3), (self.start_after_all, 2)]
+        return [*often, *changes, *restarts, *faults, *starts]
 
     # What the kubelet does.
 
@@ -198,6 +200,41 @@ class World(Site):
     async def fail_a_create(self) -> None:
         self.runtime.faults.fail_next("CreateContainer", UNKNOWN, "no such thing today")
         await self.run_pod()
+
+    async def never_start(self) -> None:
+        """The start of an attempt ends with the kubelet or the proxy; another one runs, and may end."""
+        pod, name = self._pick()
+        if pod is None:
+            return
+        container = next(c for c in pod.spec.containers if c.name == name)
+        self.runtime.exit(pod.ids[name])
+        left = await self._create(pod, container)
+        if left is not None:
+            await self.random.choice([self.restart_proxy, self.slow_check, self.node.settle])()
+            await self._create_and_start(pod, container)
+            self.left.append(left)
+        if name in pod.ids and self.random.random() < 0.7:
+            self.runtime.exit(pod.ids.pop(name))
+        await self.node.resync.check_all("test")
+
+    async def start_after_all(self) -> None:
+        """Somebody starts an attempt that its kubelet has left created: it gets a place, or does not start."""
+        there = [(pod, i) for pod in self.pods.values() for i in self.left if self._is_created(pod, i)]
+        if not there:
+            return
+        pod, late = self.random.choice(there)
+        try:
+            await self.kubelet.start(late)
+        except CallFailed:
+            self.refused += 1
+            await self.node.resync.check_all("test")
+        else:
+            pod.ids[self.runtime.node.containers[late].config.metadata.name] = late
+
+    def _is_created(self, pod: LivePod, container_id: str) -> bool:
+        found = self.runtime.node.containers.get(container_id)
+        is_there = found is not None and found.state_name == "CONTAINER_CREATED"
+        return is_there and found is not None and found.sandbox_id == pod.sandbox_id
 
     async def refuse_updates(self) -> None:
         """A few in a row are refused: fewer than are tried, or more where starts then are refused too."""
@@ -292,6 +329,19 @@ class World(Site):
         return self.random.choice(choices) if choices else (None, "")
 
     async def _create_and_start(self, pod: LivePod, container: ContainerSpec) -> None:
+        new = await self._create(pod, container)
+        if new is None:
+            return
+        try:
+            await self.kubelet.start(new)
+        except CallFailed:
+            self.refused += 1
+            await self.kubelet.remove(new)
+            return
+        pod.ids[container.name] = new
+
+    async def _create(self, pod: LivePod, container: ContainerSpec) -> str | None:
+        """The next attempt, which is not started yet; None where it is refused."""
         pod.ids.pop(container.name, None)
         attempt = pod.attempts.get(container.name, -1) + 1
         pod.attempts[container.name] = attempt
@@ -300,13 +350,7 @@ class World(Site):
             new = await self.kubelet.create(pod.spec, container, pod.sandbox_id, attempt=attempt)
         except CallFailed:
             self.refused += 1
-            return
+            return None
         given = told(self.runtime.node.containers[new])
         assert {*given} <= listed | self.listed(), f"{given} are not in the cost files"
-        try:
-            await self.kubelet.start(new)
-        except CallFailed:
-            self.refused += 1
-            await self.kubelet.remove(new)
-            return
-        pod.ids[container.name] = new
+        return new

@@ -30,6 +30,7 @@ from tests.fakes.lone_loop import run_alone
 from tests.fakes.node_checks import (
     MoveCheck,
     has_online_cpus,
+    is_replaced,
     parsed,
     pinned,
     pinned_row,
@@ -231,6 +232,8 @@ class Afterlife(Living):
         saved = {row.container_id or row.key: row.grant for row in self.death.saved.rows}
         for container in self.live():
             row = ledger.holder(container.id)
+            if row is None and is_replaced(self.runtime, container):
+                continue
             assert row is not None, f"{container.name} lives and holds nothing"
             known = [grants.get(container.id) for grants in (settled.grants, saved, self.death.grants)]
             possible = {grant.owned for grant in (*known, saved.get(row.key)) if grant is not None}

@@ -165,6 +165,7 @@ class Living(World):
         moves += [self.stop_container, self.exit_container, self.update_sandbox, self.remove_pod, self.run_pod]
         moves += [self.tamper, self.tamper, self.reconfigure, self.reconfigure, self.hotplug, self.change_costs]
         moves += [self.restart_proxy, self.run_cold, self.slow_check, self.lose_a_create]
+        moves += [self.never_start, self.never_start, self.start_after_all]
         self.random.shuffle(moves)
         # A daemon that starts with a container in the runtime that the kubelet got no id of, and does not stop.
         moves.insert(moves.index(self.lose_a_create) + 1, self.restart_proxy)

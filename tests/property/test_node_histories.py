@@ -17,7 +17,7 @@ STEPS = 100
 NOT_LISTED = "the cost files do not list them any more"
 HELD_THROUGH = {
     *("resize", "restart_container", "restart_proxy", "restart_runtime", "lose_the_store", "lose_answers", "burst"),
-    *("reconfigure", "hotplug", "change_costs", "fail_a_create", "slow_check", NOT_LISTED),
+    *("reconfigure", "hotplug", "change_costs", "fail_a_create", "slow_check", "never_start", NOT_LISTED),
 }
 # Shrinking a life would take half an hour, and its seed tells all there is to tell.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)

@@ -19,6 +19,7 @@ from cri_proxy.node.node import POLL_SECONDS
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
 from tests.fakes.lone_loop import run_alone
+from tests.fakes.node_checks import is_replaced
 from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
@@ -184,6 +185,8 @@ class Ward(Site):
             await self.slow_check()
         await self.node.settle()
         self.check()
+        held = {row.container_id for row in self.node.context.ledger.active()}
+        assert [c.id for c in self.live() if c.id in held and is_replaced(self.runtime, c)] == []
         for _, sandbox in self.sandboxes.values():
             await self.kubelet.remove_pod(sandbox)
         await self.slow_check()
