@@ -1,5 +1,6 @@
 """A CPU comes back on every way that a container can end, and the last CPU is usable. The lower CPU is reserved."""
 
+import signal
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -89,3 +90,51 @@ async def test_a_container_that_ends_and_is_made_again_gets_its_cpu_back(stage: 
         return (await stage.direct.allowed(made, process="1")).cpus == CpuSet.of([two.high])
 
     assert await until("the second attempt has the CPU", allowed, seconds=SETTLE_SECONDS)
+
+
+async def nothing(stage: Stage) -> None:
+    """The next slow check finds it, or one before a refusal."""
+
+
+async def proxy_restarts(stage: Stage) -> None:
+    await stage.daemon.restart(signal.SIGKILL)
+
+
+async def runtime_restarts(stage: Stage) -> None:
+    await stage.containerd.halt(signal.SIGKILL)
+    await stage.launch_runtime()
+
+
+async def left_created(stage: Stage, between: Callable[[Stage], Awaitable[None]] = nothing) -> str:
+    """An attempt that is never started; the next one has run and ended."""
+    spec = PodSpec("job", (ONE_CPU,), namespace="e2e")
+    sandbox_id = await stage.kubelet.run_sandbox(spec)
+    first = await stage.kubelet.create(spec, ONE_CPU, sandbox_id)
+    await between(stage)
+    second = await stage.kubelet.create(spec, ONE_CPU, sandbox_id, attempt=1)
+    await stage.kubelet.start(second)
+    await stage.direct.stop(second)
+    return first
+
+
+@pytest.mark.parametrize("then", [nothing, proxy_restarts, runtime_restarts])
+async def test_an_attempt_that_was_never_started_holds_no_cpu_once_the_next_one_has_ended(
+    stage: Stage, two: TwoCpus, then: Callable[[Stage], Awaitable[None]]
+) -> None:
+    first = await left_created(stage)
+    await then(stage)
+    assert (await stage.direct.status(first)).status.state == pb.CONTAINER_CREATED
+    assert await stage.cpus(await stage.run("next", ONE_CPU)) == CpuSet.of([two.high])
+    await stage.kubelet.start(first)
+    assert (await stage.direct.allowed(first, process="1")).cpus == CpuSet.of([two.low])
+
+
+async def test_an_attempt_whose_start_failed_with_the_proxy_holds_no_cpu_once_the_next_one_has_ended(
+    stage: Stage, two: TwoCpus
+) -> None:
+    """Another container gets its CPU; it starts when that start is known not to come."""
+    await left_created(stage, proxy_restarts)
+    spec = PodSpec("next", (ONE_CPU,), namespace="e2e")
+    await stage.kubelet.create(spec, ONE_CPU, await stage.kubelet.run_sandbox(spec))
+    shown = {c.pod: c.exclusive for c in (await stage.daemon.admin.status()).containers}
+    assert shown == {"next": CpuSet.of([two.high])}
