@@ -1,5 +1,6 @@
 """What the setup scripts do where something fails once, as a download does."""
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tests.house.tree import ROOT
 
 SETUP = ROOT / "packaging" / "setup"
 # Nobody waits here: how long it would have slept is told instead.
-SOURCED = f'. {SETUP}/apt.sh\nsleep() {{ echo "pause $1"; }}\n'
+SOURCED = f'. {shlex.quote(str(SETUP / "apt.sh"))}\nsleep() {{ echo "pause $1"; }}\n'
 
 
 def persistently(script: str, *, failures: int, counter: Path) -> tuple[int, str]:

@@ -1,3 +1,4 @@
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 from cri_proxy.cli.main import COMMANDS, command_parser, load_command, overview, run_command
 
 NAMES = [name for name, _ in COMMANDS]
+COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
 
 
 @pytest.mark.parametrize(("name", "prints"), COMMANDS)
@@ -93,7 +95,7 @@ def test_a_command_loads_no_other_and_nothing_heavy() -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    line = f"{sys.executable} -m cri_proxy.cli.main --help | head -n 1; echo ${{PIPESTATUS[0]}}"
+    line = f"{COMMAND} --help | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, timeout=30)
     assert (done.stdout.splitlines()[-1], done.stderr) == ("0", "")
 
@@ -123,6 +125,6 @@ def test_a_full_disk_is_said_in_one_line() -> None:
     ],
 )
 def test_a_stream_that_is_closed_or_full_is_said_in_one_line(line: str, status: int, said: str) -> None:
-    words = ["bash", "-c", f"{sys.executable} -m cri_proxy.cli.main {line}"]
+    words = ["bash", "-c", f"{COMMAND} {line}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stderr) == (status, said)
