@@ -54,6 +54,7 @@ doc=$root/usr/share/doc/cri-proxy
 cp -r docs/. "$doc"
 mkdir -p "$doc/examples"
 cp -r configs packaging/monitoring packaging/kubernetes "$doc/examples"
+chmod -R u=rwX,go=rX "$doc" # a checkout has the modes that its umask left
 
 control=$root/DEBIAN
 mkdir "$control"

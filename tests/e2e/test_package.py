@@ -218,6 +218,12 @@ def test_the_package_tells_nothing_of_the_machine_that_built_it(package: Path) -
     assert [line for line in names.splitlines() if "root/root" not in line or "direct_url" in line] == []
 
 
+def test_everybody_can_read_what_is_in_the_package(package: Path) -> None:
+    listed = subprocess.run(["dpkg-deb", "--contents", package], check=True, capture_output=True, text=True).stdout
+    modes = {line.split()[0] for line in listed.splitlines()}
+    assert modes == {"-rw-r--r--", "-rwxr-xr-x", "drwxr-xr-x"}
+
+
 def test_systemd_finds_nothing_wrong_with_the_units(machine: Booted) -> None:
     assert machine.run(f"systemd-analyze verify {UNIT} {PLUGIN} cri-proxy.socket").stdout == ""
 
