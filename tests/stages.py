@@ -128,7 +128,7 @@ def run(stage: Stage, *, skips_fail: bool) -> Result:
     seconds = time.monotonic() - start
     report = stage.report.read_text() if stage.report and stage.report.exists() else ""
     ended = Ended(stage, seconds, status, report, problem)
-    return judge(ended, skips_fail=skips_fail, excused=NO_CAPTURES if is_absent(CAPTURES) else "")
+    return judge(ended, skips_fail=skips_fail, excused=NO_CAPTURES if is_absent(CAPTURES) else None)
 
 
 def is_absent(path: Path) -> bool:
@@ -152,7 +152,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def judge(ended: Ended, *, skips_fail: bool, excused: str = "") -> Result:
+def judge(ended: Ended, *, skips_fail: bool, excused: str | None = None) -> Result:
     """What a stage's end means: from its exit status and, for pytest, its report.
 
     Where skips fail the stage, those whose reason is ``excused`` do not.

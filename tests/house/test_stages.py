@@ -44,6 +44,7 @@ def test_only_a_skip_for_exactly_the_excused_reason_is_good_in_ci() -> None:
     ]
     assert [judge(ended, skips_fail=True, excused=NO_CAPTURES).is_good for ended in ends] == [True, False, False]
     assert not judge(ends[0], skips_fail=True).is_good
+    assert not judge(Ended(PYTEST, 1.0, 0, ONLY_A_SKIP.replace("no qemu", "")), skips_fail=True).is_good
 
 
 def test_an_excused_skip_is_listed_and_excuses_no_other() -> None:
