@@ -42,25 +42,13 @@ class _Node:
     cost: int
 
 
-def search(
-    graph: CostGraph, incumbent: Sequence[int], steps: int | None = STEPS, is_over: Clock | None = None
-) -> Found:
-    """Return the cheapest set, or the cheapest one met when the budget ends; see ``ExactSearch.run``."""
-    return ExactSearch(graph, incumbent).run(steps, is_over)
-
-
 class ExactSearch:
     """Depth first, the promising branch first; a branch ends where its bound reaches the cheapest set met."""
 
-    def __init__(self, graph: CostGraph, incumbent: Sequence[int], below: int | None = None) -> None:
-        """``incumbent`` is a set that meets the request: no answer costs more.
-
-        With ``below`` sets that cost as much or more are not looked for.
-        """
+    def __init__(self, graph: CostGraph, incumbent: Sequence[int]) -> None:
+        """``incumbent`` is a set that meets the request: no answer costs more."""
         self._graph, self._pair = graph, graph.pair
         self._best, self._best_cost = tuple(incumbent), graph.cost(incumbent)
-        if below is not None and below < self._best_cost:
-            self._best_cost = below
         self._steps = 0
         self._next_look = CLOCK_STEPS
         self._layer = [vertex.layer for vertex in graph.vertices]

@@ -1,19 +1,18 @@
 """Select the cheapest set of a request: greedy walk, annealing, exact search, and what the set's cost is made of."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from random import Random
 
-from policies.costs import exact, singles
 from policies.costs.anneal import STEPS, anneal
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.exact import Clock, Found
+from policies.costs.exact import STEPS as SEARCH_STEPS
+from policies.costs.exact import Clock, ExactSearch
 from policies.costs.graph import CostGraph, Missing, build_graph
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostValue, type_of
-from policies.costs.spread import SpreadSearch, areas_of
 from policies.costs.table import CostTable, with_instances
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.
@@ -39,7 +38,7 @@ class SelectOptions:
     method: SelectMethod = SelectMethod.AUTO
     missing: Missing = Missing.ZERO
     seed: int = 0
-    steps: int | None = exact.STEPS
+    steps: int | None = SEARCH_STEPS
     walk_steps: int = STEPS
 
 
@@ -167,31 +166,18 @@ def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: C
     short = options.steps if options.steps is not None and options.steps < SHORT_STEPS else SHORT_STEPS
     if options.method is SelectMethod.ANNEAL:
         return _Best(anneal(graph, first, Random(options.seed), options.walk_steps), SelectMethod.ANNEAL)
-    search = exact.ExactSearch(graph, first)
+    search = ExactSearch(graph, first)
     found = search.run(short, is_over)
     if found.is_proved:
         return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
     walked = anneal(graph, first, Random(options.seed), options.walk_steps)
     search.offer(walked)
-    found = _searched_on(graph, search, found, options.steps, is_over)
+    found = search.run(options.steps, is_over)
     method = SelectMethod.EXACT
     if options.method is SelectMethod.AUTO and not found.is_proved:
         by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
         method = min(by_method, key=lambda known: graph.cost(by_method[known]))
     return _Best(found.counts, method, found.is_proved, found.steps)
-
-
-def _searched_on(
-    graph: CostGraph, search: exact.ExactSearch, so_far: Found, steps: int | None, is_over: Clock | None
-) -> Found:
-    """Go on with the search, or, where bounds that take longer are worth it, with the one that has these."""
-    areas = areas_of(graph)
-    if areas is None and not singles.are_for_convex_bounds(graph):
-        return search.run(steps, is_over)
-    best = search.run(0).counts
-    other = SpreadSearch(graph, areas, best) if areas is not None else singles.SinglesSearch(graph, best)
-    found = other.run(None if steps is None else steps - so_far.steps, is_over)
-    return replace(found, steps=so_far.steps + found.steps)
 
 
 def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:

@@ -6,22 +6,13 @@ from random import Random
 import pytest
 
 from policies.costs.anneal import anneal
-from policies.costs.exact import search
+from policies.costs.exact import ExactSearch
 from policies.costs.graph import Missing
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostLine, CostListing
-from policies.costs.singles import SinglesSearch
-from policies.costs.spread import SpreadSearch, areas_of
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import cost_line, cost_text
-from tests.unit.policies.costs.build import (
-    are_single,
-    cheapest_by_enumeration,
-    graph_of,
-    random_areas,
-    random_listing,
-    random_request,
-)
+from tests.unit.policies.costs.build import cheapest_by_enumeration, graph_of, random_listing, random_request
 
 CASES = 400
 
@@ -37,48 +28,13 @@ def test_exact_is_what_enumeration_finds_and_the_others_are_never_better(missing
         greedy = take_greedily(graph)
         walked = anneal(graph, greedy, Random(seed), steps=100)
         assert best <= graph.cost(walked) <= graph.cost(greedy)
-        found = search(graph, greedy, None)
+        found = ExactSearch(graph, greedy).run(None)
         assert (graph.cost(found.counts), found.is_proved) == (best, True)
         for steps in (0, 20):
-            early = search(graph, walked, steps)
+            early = ExactSearch(graph, walked).run(steps)
             assert best <= graph.cost(early.counts) <= graph.cost(walked)
-            assert early == search(graph, walked, steps)
+            assert early == ExactSearch(graph, walked).run(steps)
             assert not early.is_proved or graph.cost(early.counts) == best
-        if are_single(graph):
-            found = SinglesSearch(graph, greedy).run(None)
-            assert (graph.cost(found.counts), found.is_proved) == (best, True)
-
-
-def test_both_searches_prove_the_same_cost_where_no_two_are_alike() -> None:
-    random = Random(11)
-    for _ in range(CASES // 4):
-        listing = random_listing(random, alike=0.3, known=0.9, most=9)
-        graph = graph_of(listing, random_request(random, listing), random.choice(list(Missing)))
-        if are_single(graph):
-            greedy = take_greedily(graph)
-            other, found = search(graph, greedy, None), SinglesSearch(graph, greedy).run(None)
-            assert (graph.cost(found.counts), found.is_proved) == (graph.cost(other.counts), True)
-
-
-@pytest.mark.parametrize("missing", Missing)
-def test_spreading_over_areas_finds_what_enumeration_finds(missing: Missing) -> None:
-    random = Random(12)
-    searched = 0
-    for _ in range(CASES // 2):
-        listing = random_areas(random)
-        wanted = random_request(random, listing)
-        graph = graph_of(listing, wanted, missing)
-        areas = areas_of(graph)
-        if areas is not None:
-            searched += 1
-            found = SpreadSearch(graph, areas, take_greedily(graph)).run(None)
-            assert (graph.cost(found.counts), found.is_proved) == (
-                cheapest_by_enumeration(listing, wanted, missing),
-                True,
-            )
-            early = SpreadSearch(graph, areas, take_greedily(graph)).run(2)
-            assert not early.is_proved or graph.cost(early.counts) == graph.cost(found.counts)
-    assert searched > CASES // 10
 
 
 def test_renaming_instances_changes_no_cost() -> None:
@@ -98,7 +54,7 @@ def test_renaming_instances_changes_no_cost() -> None:
             renamed,
             type(wanted)(wanted.counts, frozenset(new[n] for n in wanted.busy), frozenset(new[n] for n in wanted.must)),
         )
-        costs = [g.cost(search(g, take_greedily(g), None).counts) for g in (graph, other)]
+        costs = [g.cost(ExactSearch(g, take_greedily(g)).run(None).counts) for g in (graph, other)]
         assert costs[0] == costs[1]
 
 

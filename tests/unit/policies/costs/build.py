@@ -1,6 +1,5 @@
 """Graphs and costs for the tests of the cost graph."""
 
-from collections import defaultdict
 from itertools import combinations, product
 from random import Random
 
@@ -69,26 +68,3 @@ def no_two_alike(seed: int, each: int, count: int, most: int = 99) -> CostGraph:
     names = [f"{kind}/{i}" for kind in "ab" for i in range(each)]
     lines = tuple(CostLine((x,), random.randint(0, most), (y,)) for x in names for y in names if x != y)
     return graph_of(CostListing(lines), SetRequest({"a": count, "b": count}))
-
-
-def are_single(graph: CostGraph) -> bool:
-    """Whether no vertex stands for several instances."""
-    return all(len(vertex.members) == 1 for vertex in graph.vertices)
-
-
-def random_areas(random: Random) -> CostListing:
-    """Up to 8 CPUs in cores in domains in areas, and devices that tell only areas apart; costs each way are random."""
-    places = sorted((random.randint(0, 2), random.randint(0, 1), random.randint(0, 1)) for _ in range(8))
-    cpus = {f"cpu/{i}": place for i, place in enumerate(places[: random.randint(2, 8)])}
-    devices = [f"{kind}/{i}" for kind in "de"[: random.randint(0, 2)] for i in range(random.randint(1, 3))]
-    in_area, in_domain, in_core = (random.randint(0, 9) for _ in range(3))
-    apart: defaultdict[tuple[object, object], int] = defaultdict(lambda: random.randint(0, 20))
-
-    def cost(source: str, target: str) -> int:
-        mine, other = cpus.get(source), cpus.get(target)
-        if mine is None or other is None or mine[0] != other[0]:
-            return apart[mine[0] if mine else source, other[0] if other else target]
-        return in_core if mine == other else in_domain if mine[:2] == other[:2] else in_area
-
-    names = (*cpus, *devices)
-    return CostListing(tuple(CostLine((x,), cost(x, y), (y,)) for x in names for y in names if x != y), names)
