@@ -31,7 +31,7 @@ HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
 EXAMPLE = """\
 cri-proxy select COSTS.yaml --request example.com/gpu=2,example.com/nic=1,cpu=8
 cri-proxy select COSTS.yaml --request example.com/gpu=2 --busy example.com/gpu/gpu0 --missing mirror -o json
-cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.svg"""
+cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.dot"""
 
 # The search of a larger request may not end by itself; a person who waits longer says so.
 DEFAULT_BUDGET_MS = 2000
@@ -116,13 +116,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_document_options(parser, OPTIONS)
     parser.add_argument(
-        "--picture", type=_picture_path, metavar="FILE", help="draw the graph and the set: FILE.svg, or FILE.dot"
+        "--picture", type=_picture_path, metavar="FILE", help="write the graph and the set for Graphviz: FILE.dot"
     )
 
 
 def _picture_path(text: str) -> Path:
-    if Path(text).suffix not in (".svg", ".dot"):
-        raise argparse.ArgumentTypeError(f"expected a name that ends in .svg or .dot, got {text!r}")
+    if Path(text).suffix != ".dot":
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .dot, got {text!r}; draw it with dot -Tsvg")
     return Path(text)
 
 
@@ -223,14 +223,12 @@ def _plain(answer: SelectAnswer) -> dict[str, object]:
 
 
 def _draw(path: Path, question: _Question, answer: SelectAnswer) -> None:
-    from policies.costs.picture import dot, svg
+    from policies.costs.graphviz import dot
 
     graph = build_graph(_table(question), question.wanted, question.options.missing)
     if isinstance(graph, CannotSelect):
         raise question.root.refuse(graph.problem)
     try:
-        draw = svg if path.suffix == ".svg" else dot
-        # XML has no form for control characters, not even an escaped one.
-        path.write_text(visible_lines(draw(graph, answer.selection)), encoding="utf-8")
+        path.write_text(visible_lines(dot(graph, answer.selection)), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error

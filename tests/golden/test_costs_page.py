@@ -8,4 +8,4 @@ def test_the_page_shows_what_its_commands_answer(tmp_path: Path) -> None:
     page = PAGE.read_text()
     assert answered(page, tmp_path) == page
     assert page.count("\n    cost ") == page.count(", proved to be the lowest\n") == page.count("$ cri-proxy select")
-    assert (tmp_path / "gpus.svg").exists()
+    assert (tmp_path / "gpus.dot").exists()

@@ -42,7 +42,7 @@ ENGINEERING = """
     candidate chooser contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error
-    actions anneal choices compare derive distribution documents graph greedy search select unlisted
+    actions anneal choices compare derive distribution documents graph graphviz greedy search select unlisted
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter form format function gate gauge generate glob good gpu hardware hash helper hint history identity index
     feature inline publish
