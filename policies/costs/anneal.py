@@ -7,12 +7,12 @@ from random import Random
 from policies.costs.graph import CostGraph
 from policies.costs.greedy import links_to
 
-STEPS = 2000
+WALK_STEPS = 2000
 # The most replacements that are looked at after the walk, a few milliseconds; large graphs do not end by themselves.
 SETTLING_LOOKS = 20_000
 
 
-def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = STEPS) -> list[int]:
+def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK_STEPS) -> list[int]:
     """Return the cheapest set that the walk from ``start`` meets, settled.
 
     The temperature falls in equal steps from the spread of what single replacements change at the start.
@@ -49,10 +49,10 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = STEP
         links = [link - gone + come for link, gone, come in zip(links, pair[old], pair[new], strict=True)]
         if change < best_change:
             best, best_change = list(counts), change
-    return settled(graph, best)
+    return _settled(graph, best)
 
 
-def settled(graph: CostGraph, start: Sequence[int]) -> list[int]:
+def _settled(graph: CostGraph, start: Sequence[int]) -> list[int]:
     """Return the set after replacements that each make it cheaper, until none does or the looks are used up."""
     pair, counts, links = graph.pair, list(start), links_to(graph, start)
     rows = [graph.layers[vertex.layer].vertices for vertex in graph.vertices]

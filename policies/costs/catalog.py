@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from policies.costs.derive_scale import SAME_L3, SAME_NODE, NodeScale
 from policies.costs.graph import Missing, both_ways
 from policies.costs.inventory import Inventory
-from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, name_order
+from policies.costs.model import CPU_TYPE, SYSTEM_TYPES
 from policies.costs.table import CostTable, Group
 from sysfs.model import Cpu, Machine
 
@@ -30,20 +31,14 @@ class DeviceCatalog:
         self._missing = inventory.missing
         self._scale = NodeScale(machine)
         self._rows: dict[int, list[int]] = {}
-        self.devices: Final[Mapping[str, tuple[str, ...]]] = {
-            kind: tuple(sorted(names, key=name_order)) for kind, names in inventory.devices.items()
-        }
+        self.devices: Final[Mapping[str, tuple[str, ...]]] = inventory.devices
         """The devices of each type, in the order of their names."""
         self.scale: Final = inventory.table.scale
-        self.groups: Final[tuple[Group, ...]] = tuple(
-            group for group in inventory.table.groups if group.kind not in SYSTEM_TYPES
-        )
+        self._indexes = [i for i, group in enumerate(self._table.groups) if group.kind not in SYSTEM_TYPES]
+        self.groups: Final[tuple[Group, ...]] = tuple(self._table.groups[i] for i in self._indexes)
         """Devices that no cost tells apart, by type and then name."""
-
-    @cached_property
-    def _indexes(self) -> tuple[int, ...]:
-        """The index in the table of each group of devices."""
-        return tuple(i for i, group in enumerate(self._table.groups) if group.kind not in SYSTEM_TYPES)
+        self.silent: Final = frozenset(chain.from_iterable(inventory.silent.values()))
+        """The devices without any known cost, of types of which another one has some."""
 
     @cached_property
     def _profiles(self) -> Mapping[int, tuple[int, ...]]:
@@ -155,16 +150,6 @@ class DeviceCatalog:
         """The types of which some device costs something to a CPU or to a device."""
         first = len(self.parts)
         return frozenset(group.kind for g, group in enumerate(self.groups) if any(self.row(first + g)))
-
-    @cached_property
-    def silent(self) -> frozenset[str]:
-        """The devices without any known cost, of types of which another one has some."""
-        spoken = {i for i, row in enumerate(self._table.costs) if row}
-        if self._missing is Missing.MIRROR:  # being a target is enough: the cost counts both ways
-            spoken.update(target for row in self._table.costs for target in row)
-        kinds = {self._table.groups[i].kind for i in spoken}
-        quiet = (g for i, g in zip(self._indexes, self.groups, strict=True) if i not in spoken and g.kind in kinds)
-        return frozenset(name for group in quiet for name in group.members)
 
 
 def _number(name: str) -> int:

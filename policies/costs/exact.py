@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import add, mul
+from operator import add
 
-from policies.costs.graph import CostGraph, Layer, Likeness
+from policies.costs.graph import CostGraph, Layer, alike
 from policies.costs.greedy import links_to
 
 # One vertex rated at one node of the search is a step: 1 to 2 microseconds, and 20,000 of them at most 50 ms.
-STEPS = 20_000
+SEARCH_STEPS = 20_000
 # How many steps pass between two looks at the clock.
 CLOCK_STEPS = 1000
 
@@ -66,7 +66,7 @@ class ExactSearch:
         if cost < self._best_cost:
             self._best, self._best_cost = tuple(counts), cost
 
-    def run(self, steps: int | None = STEPS, is_over: Clock | None = None) -> Found:
+    def run(self, steps: int | None = SEARCH_STEPS, is_over: Clock | None = None) -> Found:
         """Go on until the search ends, or has taken so many steps since it began; None = no such end.
 
         ``is_over`` is asked now and then, and its answer may end the search too.
@@ -206,16 +206,9 @@ def _nearest(graph: CostGraph, v: int, layer: Layer) -> list[tuple[int, int]]:
 
 def _twins(graph: CostGraph) -> list[list[int]]:
     """Return, for each vertex, itself and those that can change places with it in every set at the same cost."""
-    found: list[list[int]] = []
     sizes = [len(vertex.members) for vertex in graph.vertices]
-    likeness = Likeness(graph.pair)
     looks = [
-        (vertex.layer, len(vertex.members), vertex.must, graph.pair[v][v], sum(map(mul, sizes, graph.pair[v])))
-        for v, vertex in enumerate(graph.vertices)
+        (x.layer, size, x.must, graph.pair[v][v]) for v, (x, size) in enumerate(zip(graph.vertices, sizes, strict=True))
     ]
-    for v, look in enumerate(looks):
-        firsts = (w for w in range(v) if looks[w] == look and found[w][0] == w and likeness.differ_only_there(v, w))
-        first = next(firsts, v)
-        found.append(found[first] if first < v else [])
-        found[v].append(v)
-    return found
+    twins_of = {v: twins for twins in alike(looks, sizes, graph.pair) for v in twins}
+    return [twins_of[v] for v in range(len(sizes))]

@@ -1,6 +1,6 @@
 """Build the layered graph of a request: a layer for each resource type, a vertex for interchangeable instances."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import repeat
@@ -57,9 +57,9 @@ class CostGraph:
 
     def cost(self, counts: Sequence[int]) -> int:
         """Return the sum over all pairs of a set."""
-        taken = [v for v, count in enumerate(counts) if count]
-        doubled = sum(counts[v] * counts[w] * self.pair[v][w] for v in taken for w in taken if v != w)
-        return doubled // 2 + sum(counts[v] * (counts[v] - 1) // 2 * self.pair[v][v] for v in taken)
+        taken = [(v, count) for v, count in enumerate(counts) if count]
+        links = ((v, count, sum(n * self.pair[v][w] for w, n in taken)) for v, count in taken)
+        return sum(count * (link - self.pair[v][v]) for v, count, link in links) // 2
 
     def members(self, counts: Sequence[int]) -> tuple[str, ...]:
         """Return the instances of a set in ascending order."""
@@ -67,23 +67,47 @@ class CostGraph:
         return tuple(sorted(chosen, key=lambda name: (type_of(name), name_order(name))))
 
 
-class Likeness:
-    """Tells vertices apart by their rows of costs, most of them by a check sum of the row."""
+def alike(
+    looks: Sequence[Hashable],
+    sizes: Sequence[int],
+    pair: Sequence[Sequence[int]],
+    fits: Callable[[int, int], bool] = lambda _a, _b: True,
+) -> list[list[int]]:
+    """Return the positions, those together that look the same, fit, and cost every third one the same.
 
-    def __init__(self, pair: Sequence[Sequence[int]]) -> None:
-        self._pair = pair
-        self._weights = [(i + 1) * _WEIGHT % _MODULUS for i in range(len(pair))]
-        self._sums: list[int] = [sum(map(mul, row, self._weights)) for row in pair]
+    ``sizes`` has how many instances stand at each position.
+    """
+    # Check sums of the rows tell most of those apart that differ, and plain sums so many that few are compared.
+    weights = [(i + 1) * _WEIGHT % _MODULUS for i in range(len(pair))]
+    sums: list[int] = [sum(map(mul, row, weights)) for row in pair]
 
-    def differ_only_there(self, a: int, b: int) -> bool:
-        """Return whether two vertices have the same costs to every third one."""
-        return self._sum_without(a, a, b) == self._sum_without(b, a, b) and all(
-            i in (a, b) for i, (x, y) in enumerate(zip(self._pair[a], self._pair[b], strict=True)) if x != y
+    def sum_without(i: int, other: int) -> int:
+        return sums[i] - pair[i][i] * weights[i] - pair[i][other] * weights[other]
+
+    def are_alike(a: int, b: int) -> bool:
+        return (
+            fits(a, b)
+            and sum_without(a, b) == sum_without(b, a)
+            and all(i in (a, b) for i, (x, y) in enumerate(zip(pair[a], pair[b], strict=True)) if x != y)
         )
 
-    def _sum_without(self, row: int, a: int, b: int) -> int:
-        costs, weights = self._pair[row], self._weights
-        return self._sums[row] - costs[a] * weights[a] - costs[b] * weights[b]
+    buckets: dict[Hashable, list[list[int]]] = {}
+    found: list[list[int]] = []
+    for i, look in enumerate(looks):
+        bucket = buckets.setdefault((look, sum(map(mul, sizes, pair[i])) - pair[i][i]), [])
+        together = next((positions for positions in bucket if are_alike(positions[0], i)), None)
+        if together is None:
+            together = []
+            bucket.append(together)
+            found.append(together)
+        together.append(i)
+    return found
+
+
+def known_groups(table: CostTable, missing: Missing) -> frozenset[int]:
+    """Return the groups that say something about costs; counted both ways, to be a target is enough."""
+    reporting = frozenset(i for i, row in enumerate(table.costs) if row)
+    return reporting.union(*table.costs) if missing is Missing.MIRROR else reporting
 
 
 def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing.ZERO) -> CostGraph | CannotSelect:
@@ -91,7 +115,11 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
     refusal = refuse(table, wanted)
     if refusal is not None:
         return refusal
-    free = {i: _free(group, wanted) for i, group in enumerate(table.groups) if wanted.counts.get(group.kind)}
+    free = {
+        i: tuple(name for name in group.members if name not in wanted.busy)
+        for i, group in enumerate(table.groups)
+        if wanted.counts.get(group.kind)
+    }
     found = [i for i, members in free.items() if members]
     if len(found) > MAX_VERTICES:
         return CannotSelect(f"{len(found)} of the free instances stand in different lines; at most {MAX_VERTICES} may")
@@ -105,7 +133,11 @@ def layered(groups: Sequence[Group], pair: Sequence[Sequence[int]], wanted: SetR
     ``pair`` has the costs between two members of these groups, there and back together, in 1/``scale``.
     """
     kinds, sizes = [group.kind for group in groups], [len(group.members) for group in groups]
-    joined = _joined(kinds, sizes, pair)
+
+    def have_one_cost(a: int, b: int) -> bool:
+        return all(sizes[i] == 1 or pair[i][i] == pair[a][b] for i in (a, b))
+
+    joined = alike(kinds, sizes, pair, have_one_cost)
     layers: list[Layer] = []
     vertices: list[Vertex] = []
     at: list[list[int]] = []
@@ -126,10 +158,6 @@ def _layer_order(wanted: SetRequest, kinds: Sequence[str], sizes: Sequence[int])
         if kind in spare:
             spare[kind] += size
     return sorted(spare, key=lambda kind: (spare[kind], kind))
-
-
-def _free(group: Group, wanted: SetRequest) -> tuple[str, ...]:
-    return tuple(name for name in group.members if name not in wanted.busy) if wanted.busy else group.members
 
 
 def _vertex(layer: int, groups: Sequence[tuple[str, ...]], wanted: SetRequest) -> Vertex:
@@ -165,31 +193,3 @@ def _rows(at: Sequence[Sequence[int]], pair: Sequence[Sequence[int]]) -> tuple[t
         if len(positions) > 1:
             rows[v][v] = pair[positions[0]][positions[1]]
     return tuple(map(tuple, rows))
-
-
-def _joined(kinds: Sequence[str], sizes: Sequence[int], pair: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the groups, by position, joined where their instances are interchangeable."""
-    # Interchangeable instances cost the same to all others together, a sum that tells nearly all that differ apart.
-    totals = [sum(map(mul, sizes, row)) - row[i] for i, row in enumerate(pair)]
-    likeness = Likeness(pair)
-    buckets: dict[tuple[str, int], list[list[int]]] = {}
-    found: list[list[int]] = []
-    for i, kind in enumerate(kinds):
-        bucket = buckets.setdefault((kind, totals[i]), [])
-        for positions in bucket:
-            if _are_interchangeable(pair, sizes, likeness, positions[0], i):
-                positions.append(i)
-                break
-        else:
-            bucket.append([i])
-            found.append(bucket[-1])
-    return found
-
-
-def _are_interchangeable(
-    pair: Sequence[Sequence[int]], sizes: Sequence[int], likeness: Likeness, a: int, b: int
-) -> bool:
-    between = pair[a][b]
-    if any(sizes[i] > 1 and pair[i][i] != between for i in (a, b)):
-        return False
-    return likeness.differ_only_there(a, b)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.costs.graph import Missing
+from policies.costs.graph import Missing, known_groups
 from policies.costs.model import SYSTEM_TYPES, CostListing, name_order
 from policies.costs.table import CostTable, compile_costs
 
@@ -26,14 +26,12 @@ class Inventory:
 
         Unknown costs count as 0; where a cost that is known one way counts both ways, being a target is enough.
         """
-        known = {i for i, row in enumerate(self.table.costs) if row}
-        if self.missing is Missing.MIRROR:
-            known.update(target for row in self.table.costs for target in row)
+        known = known_groups(self.table, self.missing)
         reporting = self._of_devices(known)
         others = self._of_devices(frozenset(range(len(self.table.groups))) - known)
         return {kind: names for kind, names in others.items() if kind in reporting}
 
-    def _of_devices(self, groups: frozenset[int] | set[int]) -> dict[str, tuple[str, ...]]:
+    def _of_devices(self, groups: frozenset[int]) -> dict[str, tuple[str, ...]]:
         """Return the members of these groups by type of devices."""
         found: dict[str, list[str]] = {}
         for i in sorted(groups):

@@ -1,16 +1,15 @@
 """Select the cheapest set of a request: greedy walk, annealing, exact search, and what the set's cost is made of."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from random import Random
 
-from policies.costs.anneal import STEPS, anneal
+from policies.costs.anneal import WALK_STEPS, anneal
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.exact import STEPS as SEARCH_STEPS
-from policies.costs.exact import Clock, ExactSearch
-from policies.costs.graph import CostGraph, Missing, build_graph
+from policies.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
+from policies.costs.graph import CostGraph, Missing, build_graph, known_groups
 from policies.costs.greedy import take_greedily
 from policies.costs.model import CostValue, type_of
 from policies.costs.table import CostTable, with_instances
@@ -39,7 +38,7 @@ class SelectOptions:
     missing: Missing = Missing.ZERO
     seed: int = 0
     steps: int | None = SEARCH_STEPS
-    walk_steps: int = STEPS
+    walk_steps: int = WALK_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +68,6 @@ class Selection:
     steps: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """A set as how many instances it has of each vertex of a graph; the other fields are those of ``Selection``."""
-
-    counts: tuple[int, ...]
-    cost: CostValue
-    method: SelectMethod
-    is_optimal: bool
-    greedy_cost: CostValue
-    terms: tuple[CostTerm, ...]
-    steps: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    counts: Sequence[int]
-    method: SelectMethod
-    is_proved: bool = False
-    steps: int = 0
-
-
 def select(
     table: CostTable,
     wanted: SetRequest,
@@ -105,32 +83,22 @@ def select(
     if isinstance(graph, CannotSelect):
         return graph
     found = select_in(graph, options, is_over)
-    names = graph.members(found.counts)
-    return Selection(
-        names,
-        found.cost,
-        found.method,
-        found.is_optimal,
-        found.greedy_cost,
-        found.terms,
-        _silent(table, wanted, names, options.missing),
-        found.steps,
-    )
+    return replace(found, silent=_silent(table, wanted, found.names, options.missing))
 
 
-def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = None) -> Solution:
-    """Return the set that the method finds in this graph, of which ``missing`` is a part already."""
+def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = None) -> Selection:
+    """Return the set that the method finds in this graph, of which ``missing`` is a part already; no ``silent``."""
     first = take_greedily(graph)
-    best = _best(graph, first, options, is_over)
-    cost = graph.cost(best.counts)
-    return Solution(
-        tuple(best.counts),
+    method, found = _search(graph, first, options, is_over)
+    cost = graph.cost(found.counts)
+    return Selection(
+        graph.members(found.counts),
         _value(cost, graph),
-        best.method,
-        best.is_proved or not cost,
+        method,
+        found.is_proved or not cost,
         _value(graph.cost(first), graph),
-        tuple(_terms(graph, best.counts)),
-        best.steps,
+        tuple(_terms(graph, found.counts)),
+        steps=found.steps,
     )
 
 
@@ -159,46 +127,47 @@ class CostChooser:
         return tuple(name.removeprefix(f"{self.resource}/") for name in answer.names)
 
 
-def _best(graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock | None) -> _Best:
-    """Return the set of this method; the greedy one, ``first``, is where the others begin."""
+def _search(
+    graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock | None
+) -> tuple[SelectMethod, Found]:
+    """Return the set of the method, and which one found it; the greedy set, ``first``, is where the others begin."""
     if options.method is SelectMethod.GREEDY:
-        return _Best(first, SelectMethod.GREEDY)
-    short = options.steps if options.steps is not None and options.steps < SHORT_STEPS else SHORT_STEPS
-    if options.method is SelectMethod.ANNEAL:
-        return _Best(anneal(graph, first, Random(options.seed), options.walk_steps), SelectMethod.ANNEAL)
+        return SelectMethod.GREEDY, Found(tuple(first), is_proved=False, steps=0)
     search = ExactSearch(graph, first)
-    found = search.run(short, is_over)
-    if found.is_proved:
-        return _Best(found.counts, SelectMethod.EXACT, is_proved=True, steps=found.steps)
+    if options.method is not SelectMethod.ANNEAL:
+        found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
+        if found.is_proved:
+            return SelectMethod.EXACT, found
     walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+    if options.method is SelectMethod.ANNEAL:
+        return SelectMethod.ANNEAL, Found(tuple(walked), is_proved=False, steps=0)
     search.offer(walked)
     found = search.run(options.steps, is_over)
-    method = SelectMethod.EXACT
-    if options.method is SelectMethod.AUTO and not found.is_proved:
-        by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
-        method = min(by_method, key=lambda known: graph.cost(by_method[known]))
-    return _Best(found.counts, method, found.is_proved, found.steps)
+    if options.method is SelectMethod.EXACT or found.is_proved:
+        return SelectMethod.EXACT, found
+    by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
+    return min(by_method, key=lambda method: graph.cost(by_method[method])), found
 
 
 def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:
     """Yield the terms of a set, those of the first layer first."""
     for k, layer in enumerate(graph.layers):
-        inside = [count if v in layer.vertices else 0 for v, count in enumerate(counts)]
-        if layer.count > 1:
-            pairs = layer.count * (layer.count - 1) // 2
-            yield CostTerm((layer.kind, layer.kind), pairs, _value(graph.cost(inside), graph))
-        for other in graph.layers[k + 1 :]:
+        for other in graph.layers[k:]:
+            is_same = other is layer  # where each pair is met from both sides
+            pairs = layer.count * (other.count - is_same) // (1 + is_same)
             cost = sum(
-                counts[v] * counts[w] * graph.pair[v][w] for v in layer.vertices for w in other.vertices if counts[w]
+                counts[v] * (counts[w] - (v == w)) * graph.pair[v][w]
+                for v in layer.vertices
+                if counts[v]
+                for w in other.vertices
             )
-            yield CostTerm((layer.kind, other.kind), layer.count * other.count, _value(cost, graph))
+            if pairs:
+                yield CostTerm((layer.kind, other.kind), pairs, _value(cost // (1 + is_same), graph))
 
 
 def _silent(table: CostTable, wanted: SetRequest, names: Sequence[str], missing: Missing) -> tuple[str, ...]:
     """Return the members of a set without any known cost, of types of which another free instance has one."""
-    known = {i for i, row in enumerate(table.costs) if row}
-    if missing is Missing.MIRROR:  # being a target is enough: the cost counts both ways
-        known.update(target for row in table.costs for target in row)
+    known = known_groups(table, missing)
     reporting = {table.groups[i].kind for i in known if any(m not in wanted.busy for m in table.groups[i].members)}
     silent = {name for i, group in enumerate(table.groups) if i not in known for name in group.members}
     return tuple(name for name in names if name in silent and type_of(name) in reporting)

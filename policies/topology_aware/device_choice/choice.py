@@ -13,7 +13,7 @@ from policies.choose import Chooser, Stock, TakenDevices, take_devices
 from policies.costs.demand import SetRequest
 from policies.costs.graph import layered
 from policies.costs.model import CPU_TYPE, type_of
-from policies.costs.select import SelectOptions, Solution, select_in
+from policies.costs.select import Selection, SelectOptions, select_in
 from policies.costs.table import Group
 from policies.topology_aware.device_choice import reasons
 from policies.topology_aware.device_choice.cpu_supply import CpuRoom, cpu_room
@@ -106,7 +106,7 @@ def _taken(
     context: PlacementContext,
     stock: DeviceStock,
     places: Mapping[str, Mapping[str, int | None]],
-    solved: tuple[tuple[tuple[str, ...], Solution] | None, reasons.Scope],
+    solved: tuple[tuple[tuple[str, ...], Selection] | None, reasons.Scope],
     earlier: tuple[str, ...],
 ) -> DeviceChoice:
     """Take the devices in the kubelet's order, the chosen set where there is one."""
@@ -149,7 +149,7 @@ def sorted_names(stock: DeviceStock, devices: Sequence[str]) -> tuple[str, ...]:
 
 def solve(
     context: PlacementContext, stock: DeviceStock, candidates: Mapping[str, Candidates]
-) -> tuple[tuple[tuple[str, ...], Solution] | None, reasons.Scope]:
+) -> tuple[tuple[tuple[str, ...], Selection] | None, reasons.Scope]:
     """Return the cheapest set of these candidates with CPUs, and what it was chosen among.
 
     None where no costs are known of these types.
@@ -170,7 +170,7 @@ def solve(
     must = frozenset(name for wanted in costed.values() for name in wanted.must)
     graph = layered(groups, [[row[j] for j in indexes] for row in rows], SetRequest(counts, must=must), catalog.scale)
     solution = select_in(graph, SELECT)
-    names = tuple(name for name in graph.members(solution.counts) if type_of(name) != CPU_TYPE)
+    names = tuple(name for name in solution.names if type_of(name) != CPU_TYPE)
     return (names, solution), reasons.Scope(room.count, room.asked, is_cut)
 
 

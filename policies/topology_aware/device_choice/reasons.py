@@ -8,7 +8,7 @@ from typing import Final
 from policies.alignment import Alignment
 from policies.base import Grant, Reason
 from policies.costs.model import CPU_TYPE, CostValue, type_of
-from policies.costs.select import CostTerm, Solution
+from policies.costs.select import CostTerm, Selection
 from policies.known_words import similar
 from policies.topology_aware.device_choice.inventory import DeviceStock
 from policies.topology_aware.reason_codes import ReasonCode
@@ -37,7 +37,7 @@ def devices_text(devices: Iterable[str]) -> str:
     return _listed([f"{kind} {_some(names)}" for kind, names in by_kind.items()])
 
 
-def chosen(devices: Sequence[str], found: Solution | None, scope: Scope) -> Reason:
+def chosen(devices: Sequence[str], found: Selection | None, scope: Scope) -> Reason:
     """The devices that were chosen, what they cost, and whether that is the least; None: no costs tell them apart."""
     names = devices_text(devices)
     if found is None:

@@ -2,7 +2,7 @@ import pytest
 
 from policies.costs import graph as module
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.graph import Likeness, Missing, Vertex, build_graph
+from policies.costs.graph import Missing, Vertex, alike, build_graph
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
 from tests.unit.policies.costs.build import graph_of
@@ -68,8 +68,8 @@ def test_more_instances_of_different_lines_than_the_graph_may_hold_are_refused(m
     assert refused.problem == "5 of the free instances stand in different lines; at most 4 may"
 
 
-def test_vertices_are_alike_when_every_third_one_costs_both_the_same() -> None:
-    likeness = Likeness(((0, 7, 3, 4), (7, 2, 3, 4), (3, 3, 0, 9), (4, 4, 9, 0)))
-    assert likeness.differ_only_there(0, 1)
-    assert not likeness.differ_only_there(2, 3)
-    assert not likeness.differ_only_there(0, 2)
+def test_positions_are_alike_when_every_third_one_costs_both_the_same() -> None:
+    pair = ((0, 7, 3, 4), (7, 2, 3, 4), (3, 3, 0, 9), (4, 4, 9, 0))
+    assert alike("aaaa", [1] * 4, pair) == [[0, 1], [2], [3]]
+    assert alike("abaa", [1] * 4, pair) == [[0], [1], [2], [3]]
+    assert alike("aaaa", [1] * 4, pair, lambda a, b: pair[a][a] == pair[b][b]) == [[0], [1], [2], [3]]

@@ -3,7 +3,7 @@ from fractions import Fraction
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.costs.catalog import DeviceCatalog
-from policies.costs.select import CostTerm, SelectMethod, Solution
+from policies.costs.select import CostTerm, Selection, SelectMethod
 from policies.topology_aware.device_choice import reasons
 from policies.topology_aware.device_choice.inventory import DeviceStock, holders
 from policies.topology_aware.device_choice.reasons import Scope
@@ -14,8 +14,8 @@ from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory
 PAIR = (f"{GPU}/gpu0", f"{GPU}/gpu1")
 
 
-def solution(*, is_optimal: bool = True) -> Solution:
-    return Solution((), 22, SelectMethod.EXACT, is_optimal, Fraction(61, 2), ())
+def solution(*, is_optimal: bool = True) -> Selection:
+    return Selection((), 22, SelectMethod.EXACT, is_optimal, Fraction(61, 2), ())
 
 
 def holding(name: str, *devices: str) -> Grant:
