@@ -1,20 +1,22 @@
 """The cheapest set against enumeration: thousands of small random graphs, with all options."""
 
+from collections import Counter
+from dataclasses import replace
 from itertools import product
 from random import Random
 
 import pytest
 
-from policies.costs.anneal import anneal
-from policies.costs.exact import ExactSearch
+from policies.costs.demand import SetRequest
 from policies.costs.graph import Missing
-from policies.costs.greedy import take_greedily
-from policies.costs.model import CostLine, CostListing
+from policies.costs.model import CostLine, CostListing, type_of
+from policies.costs.select import SelectMethod, SelectOptions
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import cost_line, cost_text
-from tests.unit.policies.costs.build import cheapest_by_enumeration, graph_of, random_listing, random_request
+from tests.unit.policies.costs.build import CostOracle, random_listing, random_request, selected
 
 CASES = 400
+METHODS = (SelectMethod.GREEDY, SelectMethod.ANNEAL, SelectMethod.EXACT)
 
 
 @pytest.mark.parametrize(("missing", "seed"), list(product(Missing, range(3))))
@@ -23,18 +25,29 @@ def test_exact_is_what_enumeration_finds_and_the_others_are_never_better(missing
     for _ in range(CASES):
         listing = random_listing(random, alike=0.5, known=random.choice((0.2, 0.6, 1.0)))
         wanted = random_request(random, listing)
-        graph = graph_of(listing, wanted, missing)
-        best = cheapest_by_enumeration(listing, wanted, missing)
-        greedy = take_greedily(graph)
-        walked = anneal(graph, greedy, Random(seed), steps=100)
-        assert best <= graph.cost(walked) <= graph.cost(greedy)
-        found = ExactSearch(graph, greedy).run(None)
-        assert (graph.cost(found.counts), found.is_proved) == (best, True)
+        options = SelectOptions(SelectMethod.EXACT, missing, seed, steps=None, walk_steps=100)
+        best = CostOracle(listing, missing).cheapest(wanted)
+        greedy, walked, found = (selected(listing, wanted, replace(options, method=method)) for method in METHODS)
+        assert best <= walked.cost <= greedy.cost == found.greedy_cost
+        assert (found.cost, found.is_optimal) == (best, True)
         for steps in (0, 20):
-            early = ExactSearch(graph, walked).run(steps)
-            assert best <= graph.cost(early.counts) <= graph.cost(walked)
-            assert early == ExactSearch(graph, walked).run(steps)
-            assert not early.is_proved or graph.cost(early.counts) == best
+            early = selected(listing, wanted, replace(options, steps=steps))
+            assert best <= early.cost <= walked.cost
+            assert early == selected(listing, wanted, replace(options, steps=steps))
+            assert not early.is_optimal or early.cost == best
+
+
+def test_a_set_meets_its_request_and_costs_the_sum_over_its_pairs() -> None:
+    random = Random(8)
+    for _ in range(CASES):
+        listing = random_listing(random, alike=0.5, known=0.5)
+        wanted = random_request(random, listing)
+        missing, method = random.choice(list(Missing)), random.choice(list(SelectMethod))
+        answer = selected(listing, wanted, SelectOptions(method, missing, steps=50, walk_steps=20))
+        assert wanted.must <= frozenset(answer.names)
+        assert wanted.busy.isdisjoint(answer.names)
+        assert Counter(map(type_of, answer.names)) == wanted.counts
+        assert answer.cost == CostOracle(listing, missing).cost(answer.names) == sum(term.cost for term in answer.terms)
 
 
 def test_renaming_instances_changes_no_cost() -> None:
@@ -49,13 +62,9 @@ def test_renaming_instances_changes_no_cost() -> None:
             tuple(CostLine((new[line.sources[0]],), line.cost, (new[line.targets[0]],)) for line in listing.lines),
             tuple(new.values()),
         )
-        graph = graph_of(listing, wanted)
-        other = graph_of(
-            renamed,
-            type(wanted)(wanted.counts, frozenset(new[n] for n in wanted.busy), frozenset(new[n] for n in wanted.must)),
-        )
-        costs = [g.cost(ExactSearch(g, take_greedily(g)).run(None).counts) for g in (graph, other)]
-        assert costs[0] == costs[1]
+        busy, must = (frozenset(new[name] for name in names) for names in (wanted.busy, wanted.must))
+        other = selected(renamed, SetRequest(wanted.counts, busy, must), SelectOptions(steps=None))
+        assert other.cost == selected(listing, wanted, SelectOptions(steps=None)).cost
 
 
 def test_what_is_written_is_read_again() -> None:

@@ -1,11 +1,13 @@
-"""Graphs and costs for the tests of the cost graph."""
+"""Listings, requests and their answers by definition, for the tests of the cost graph."""
 
+from collections.abc import Iterable
 from itertools import combinations, product
 from random import Random
 
 from policies.costs.demand import SetRequest
 from policies.costs.graph import CostGraph, Missing, build_graph
 from policies.costs.model import CostLine, CostListing, type_of
+from policies.costs.select import Selection, SelectOptions, select
 from policies.costs.table import compile_costs
 
 
@@ -34,25 +36,43 @@ def random_request(random: Random, listing: CostListing) -> SetRequest:
     return SetRequest(counts, busy, must)
 
 
-def cheapest_by_enumeration(listing: CostListing, wanted: SetRequest, missing: Missing) -> int:
-    """The cost of the cheapest set, from all sets, by the definition: the sum over all pairs of both directions."""
-    known = {
-        (source, target): line.cost for line in listing.lines for source in line.sources for target in line.targets
-    }
+def two_types(seed: int, nodes: int, alike: int = 1, most: int = 99) -> CostListing:
+    """Types ``a`` and ``b`` of so many nodes of alike instances, with random costs up to ``most`` in all directions."""
+    random = Random(seed)
+    names = [tuple(f"{kind}/{i * alike + n}" for n in range(alike)) for kind in "ab" for i in range(nodes)]
+    lines = [CostLine(x, random.randint(0, most), y) for x in names for y in names if x != y or alike > 1]
+    return CostListing(tuple(lines))
 
-    def one_way(source: str, target: str) -> int:
-        other = known.get((target, source), 0) if missing is Missing.MIRROR else 0
-        return int(known.get((source, target), other))
 
-    choices = []
-    for kind, count in wanted.counts.items():
-        free = [name for name in listing.present if type_of(name) == kind and name not in wanted.busy]
-        sets = combinations(free, count)
-        choices.append([chosen for chosen in sets if {m for m in wanted.must if type_of(m) == kind} <= set(chosen)])
-    return min(
-        sum(one_way(a, b) + one_way(b, a) for a, b in combinations([n for part in parts for n in part], 2))
-        for parts in product(*choices)
-    )
+class CostOracle:
+    """What sets cost by the definition: the sum over all pairs of both directions."""
+
+    def __init__(self, listing: CostListing, missing: Missing = Missing.ZERO) -> None:
+        self._listing, self._missing = listing, missing
+        self._known = {(x, y): int(line.cost) for line in listing.lines for x in line.sources for y in line.targets}
+
+    def _one_way(self, source: str, target: str) -> int:
+        unknown = self._known.get((target, source), 0) if self._missing is Missing.MIRROR else 0
+        return self._known.get((source, target), unknown)
+
+    def cost(self, names: Iterable[str]) -> int:
+        return sum(self._one_way(a, b) + self._one_way(b, a) for a, b in combinations(names, 2))
+
+    def cheapest(self, wanted: SetRequest) -> int:
+        """The cost of the cheapest set, from all sets."""
+        choices = []
+        for kind, count in wanted.counts.items():
+            free = [name for name in self._listing.present if type_of(name) == kind and name not in wanted.busy]
+            sets = combinations(free, count)
+            choices.append([chosen for chosen in sets if {m for m in wanted.must if type_of(m) == kind} <= set(chosen)])
+        return min(self.cost(name for part in parts for name in part) for parts in product(*choices))
+
+
+def selected(listing: CostListing, wanted: SetRequest, options: SelectOptions | None = None) -> Selection:
+    """The answer to a request that can be met."""
+    answer = select(compile_costs(listing), wanted, options)
+    assert isinstance(answer, Selection), answer.problem
+    return answer
 
 
 def graph_of(listing: CostListing, wanted: SetRequest, missing: Missing = Missing.ZERO) -> CostGraph:
@@ -60,11 +80,3 @@ def graph_of(listing: CostListing, wanted: SetRequest, missing: Missing = Missin
     graph = build_graph(compile_costs(listing), wanted, missing)
     assert isinstance(graph, CostGraph), graph.problem
     return graph
-
-
-def no_two_alike(seed: int, each: int, count: int, most: int = 99) -> CostGraph:
-    """Two types of so many instances with random costs up to ``most``, and so many of each to choose."""
-    random = Random(seed)
-    names = [f"{kind}/{i}" for kind in "ab" for i in range(each)]
-    lines = tuple(CostLine((x,), random.randint(0, most), (y,)) for x in names for y in names if x != y)
-    return graph_of(CostListing(lines), SetRequest({"a": count, "b": count}))

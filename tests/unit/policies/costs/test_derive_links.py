@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import pytest
 
+from policies.costs.derive import MachineCosts
 from policies.costs.derive_links import costs_of_links, link_cost, nodes_of_gpus
-from policies.costs.derive_scale import NodeScale
 from policies.costs.model import CostError
 from policies.links.text import read_links
 from sysfs.cpuset import NodeSet
@@ -32,7 +32,7 @@ MATRIX = (
     ],
 )
 def test_a_word_of_the_matrix_is_a_cost(one: str, other: str, cost: int) -> None:
-    costs = by_pair(costs_of_links(read_links(MATRIX), NodeScale(machine())))
+    costs = by_pair(costs_of_links(read_links(MATRIX), MachineCosts(machine()).scale))
     assert (costs[one, other], costs[other, one]) == (cost, cost)
 
 
@@ -41,13 +41,13 @@ def test_more_nvlinks_never_cost_more_and_one_less_than_a_switch_between_gpus() 
     assert (costs[0], costs[17], costs[-1]) == (10, 2, 2)
     assert all(more <= fewer for fewer, more in pairwise(costs))
     assert link_cost(2) < link_cost(1)
-    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), NodeScale(machine())))
+    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), MachineCosts(machine()).scale))
     assert link_cost(1) < switch["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1"]
 
 
 def test_a_gpu_without_links_is_present() -> None:
     matrix = read_links("GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-7 0-1")
-    listing = costs_of_links(matrix, NodeScale(machine()))
+    listing = costs_of_links(matrix, MachineCosts(machine()).scale)
     assert (listing.lines, listing.present) == ((), ("nvidia.com/gpu/gpu0",))
     assert nodes_of_gpus(matrix) == {"nvidia.com/gpu/gpu0": NodeSet.of([0, 1])}
 
@@ -56,14 +56,14 @@ def test_a_gpu_without_links_is_present() -> None:
 def test_a_name_of_the_legend_that_is_no_instance_is_refused(name: str) -> None:
     matrix = read_links(MATRIX.replace("NIC1: mlx5_1", f"NIC1: {name}"))
     with pytest.raises(CostError, match=f"NIC1: expected a device's name in the legend, got '{name}'; correct it"):
-        costs_of_links(matrix, NodeScale(machine()))
+        costs_of_links(matrix, MachineCosts(machine()).scale)
 
 
 def test_a_pair_of_which_nothing_is_known_is_as_far_as_can_be() -> None:
     costs = by_pair(
         costs_of_links(
             read_links(MATRIX.replace("SYS PIX SYS 0-7", "N/A PIX SYS 0-7").replace("GPU2 SYS", "GPU2 -")),
-            NodeScale(machine()),
+            MachineCosts(machine()).scale,
         )
     )
     assert costs["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu2"] == 100

@@ -6,9 +6,7 @@ from policies.costs import graphviz
 from policies.costs.demand import SetRequest
 from policies.costs.graphviz import dot
 from policies.costs.model import CostLine, CostListing
-from policies.costs.select import Selection, select
-from policies.costs.table import compile_costs
-from tests.unit.policies.costs.build import graph_of
+from tests.unit.policies.costs.build import graph_of, selected
 
 LISTING = CostListing(
     (
@@ -22,9 +20,7 @@ LISTING = CostListing(
 
 def drawn(listing: CostListing, counts: dict[str, int], *must: str) -> str:
     wanted = SetRequest(counts, must=frozenset(must))
-    selection = select(compile_costs(listing), wanted)
-    assert isinstance(selection, Selection)
-    return dot(graph_of(listing, wanted), selection)
+    return dot(graph_of(listing, wanted), selected(listing, wanted))
 
 
 def test_the_whole_text_of_a_small_graph() -> None:

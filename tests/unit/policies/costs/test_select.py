@@ -1,5 +1,4 @@
 from fractions import Fraction
-from random import Random
 
 import pytest
 
@@ -9,6 +8,7 @@ from policies.costs.graph import Missing
 from policies.costs.model import CostLine, CostListing
 from policies.costs.select import CostChooser, CostTerm, Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import Normalize, compile_costs
+from tests.unit.policies.costs.build import selected, two_types
 
 FOO, BAR, CPU = "example.com/foo", "example.com/bar", "cpu"
 # The first example of the proposal: foo/id0 to bar/card0 costs 10, and 12 back.
@@ -24,18 +24,7 @@ FIRST = CostListing(
         CostLine((f"{BAR}/card0",), 12, (f"{FOO}/id0",)),
     )
 )
-RANDOM = Random(5)
-NAMES = [f"{kind}/{i}" for kind in "ab" for i in range(12)]
-HARD = compile_costs(
-    CostListing(tuple(CostLine((x,), RANDOM.randint(0, 99), (y,)) for x in NAMES for y in NAMES if x != y))
-)
-HARD_REQUEST = SetRequest({"a": 6, "b": 6})
-
-
-def selected(listing: CostListing, wanted: SetRequest, options: SelectOptions | None = None) -> Selection:
-    answer = select(compile_costs(listing), wanted, options)
-    assert isinstance(answer, Selection), answer.problem
-    return answer
+HARD, HARD_REQUEST = compile_costs(two_types(5, 12)), SetRequest({"a": 6, "b": 6})
 
 
 def test_the_sum_of_both_directions_is_never_chosen_while_silence_is_free() -> None:
