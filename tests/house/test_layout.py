@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 from pathlib import Path
 
 from tests.house.tree import PACKAGES, ROOT, files, folder_of, functions, parsed, python_files, shown
@@ -84,6 +85,12 @@ def test_the_rooms_of_the_house_are_those_of_the_plan() -> None:
     made = {"build", "dist"}
     found = {p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "." and p.suffix != ".egg-info"}
     assert found - made - {"__pycache__"} == ROOMS
+
+
+def test_the_plan_names_every_room() -> None:
+    plan = (ROOT / "docs" / "design.md").read_text().partition("## The house")[2].partition("| to add |")[0]
+    rooms = {p.parent for p in python_files(*PACKAGES, "tests") if len(p.relative_to(ROOT).parts) == 3}
+    assert sorted(shown(room) for room in rooms if not re.search(rf"\b{room.name}/", plan)) == []
 
 
 def test_our_packaging_folder_does_not_shadow_the_module_of_that_name() -> None:
