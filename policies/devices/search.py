@@ -1,4 +1,4 @@
-"""GroupCounts a number of devices over PCIe groups at the lowest cost: exact, by dynamic programming over the groups.
+"""Spread a number of devices over PCIe groups at the lowest cost: exact, by dynamic programming over the groups.
 
 The costs, in this order: NUMA nodes touched; per device, types without a device on its NUMA node, then on its PCIe;
 PCIe groups touched; those of them that were not in use; the numbers of the groups, lowest first. All but the last are
