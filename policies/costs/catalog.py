@@ -1,6 +1,6 @@
 """What the devices of an inventory cost on one machine: to parts of its CPUs, and to each other."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -8,8 +8,9 @@ from typing import Final
 from policies.costs.derive_scale import SAME_L3, SAME_NODE, NodeScale
 from policies.costs.graph import Missing, both_ways
 from policies.costs.inventory import Inventory
-from policies.costs.model import CPU_TYPE, SYSTEM_TYPES
+from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, cpu_names
 from policies.costs.table import CostTable, Group
+from sysfs.cpuset import CpuSet, grouped
 from sysfs.model import Cpu, Machine
 
 MOST_PARTS: Final = 64
@@ -30,6 +31,7 @@ class DeviceCatalog:
         self._table: CostTable = inventory.table
         self._missing = inventory.missing
         self._scale = NodeScale(machine)
+        self._node_of = {cpu.id: cpu.node for cpu in machine.cpus}
         self._rows: dict[int, list[int]] = {}
         self.devices: Final[Mapping[str, tuple[str, ...]]] = inventory.devices
         """The devices of each type, in the order of their names."""
@@ -43,42 +45,36 @@ class DeviceCatalog:
     @cached_property
     def _profiles(self) -> Mapping[int, tuple[int, ...]]:
         """What each CPU costs each group of devices."""
-        known: dict[int, tuple[int, ...]] = {}
+        known: dict[str, tuple[int, ...]] = {}
         for i, group in enumerate(self._table.groups):
             if group.kind == CPU_TYPE:
                 costs = tuple(self._pair(i, d) for d in self._indexes)
-                known |= {cpu: costs for name in group.members if (cpu := _number(name)) >= 0}
+                known |= dict.fromkeys(group.members, costs)
         nothing = (0,) * len(self._indexes)
-        return {cpu.id: known.get(cpu.id, nothing) for cpu in self._machine.cpus}
+        return {cpu.id: known.get(f"{CPU_TYPE}/cpu{cpu.id}", nothing) for cpu in self._machine.cpus}
 
     @cached_property
-    def _members(self) -> tuple[tuple[Cpu, ...], ...]:
+    def _members(self) -> tuple[CpuSet, ...]:
         """The CPUs of each part, in the order of their lowest."""
         l3 = {cpu: cache.index for cache in self._machine.caches if cache.level == 3 for cpu in cache.cpus}
+        nodes = {node: i for i, node in enumerate(dict.fromkeys(self._node_of.values()))}
         ways: tuple[Callable[[Cpu], Hashable], ...] = (
             lambda cpu: (cpu.node, l3.get(cpu.id, -1), self._profiles[cpu.id]),
             lambda cpu: (cpu.node, self._profiles[cpu.id]),
-            lambda cpu: cpu.node,
+            lambda cpu: nodes[cpu.node] * MOST_PARTS // max(MOST_PARTS, len(nodes)),
         )
-        for way in ways:
-            parts = _grouped(self._machine.cpus, way)
-            if len(parts) <= MOST_PARTS:
-                return tuple(map(tuple, parts))
-        at = {id(part): i * MOST_PARTS // len(parts) for i, part in enumerate(parts)}
-        joined: list[list[Cpu]] = [[] for _ in range(MOST_PARTS)]
-        for part in parts:
-            joined[at[id(part)]] += part
-        return tuple(map(tuple, joined))
+        found = (grouped((way(cpu), cpu.id) for cpu in self._machine.cpus) for way in ways)
+        return tuple(next(parts for parts in found if len(parts) <= MOST_PARTS).values())
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
         """The masks of the parts of the CPUs, each in one NUMA node if there are no more nodes than ``MOST_PARTS``."""
-        return tuple(sum(1 << cpu.id for cpu in part) for part in self._members)
+        return tuple(part.mask for part in self._members)
 
     @cached_property
     def cpu_groups(self) -> tuple[Group, ...]:
         """The CPUs of the parts as instances of the type ``cpu``."""
-        return tuple(Group(CPU_TYPE, tuple(f"{CPU_TYPE}/cpu{cpu.id}" for cpu in part)) for part in self._members)
+        return tuple(Group(CPU_TYPE, cpu_names(part)) for part in self._members)
 
     def row(self, index: int) -> Sequence[int]:
         """Return the costs of a pair with this part or group to every part, then to every group of devices.
@@ -101,18 +97,15 @@ class DeviceCatalog:
     @cached_property
     def _to_devices(self) -> tuple[tuple[int, ...], ...]:
         """What the CPUs of each part cost each group of devices, on average, rounded down."""
-        return tuple(_mean([self._profiles[cpu.id] for cpu in part]) for part in self._members)
+        return tuple(_mean([self._profiles[cpu] for cpu in part]) for part in self._members)
 
     def _between_parts(self, one: int, other: int) -> int:
         """Return the cost of a pair of CPUs of these parts by the kernel's topology, both directions together."""
-        nodes, others = ({cpu.node for cpu in self._members[part]} for part in (one, other))
-        if one == other and len(nodes) == 1:
-            return 2 * (SAME_L3 if self._is_in_one_l3(one) else SAME_NODE)
-        return 2 * min(self._scale.between(a, b) for a in nodes for b in others)
-
-    def _is_in_one_l3(self, part: int) -> bool:
-        cpus = self.parts[part]
-        return any(cache.level == 3 and not cpus & ~cache.cpus.mask for cache in self._machine.caches)
+        mine, others = ({self._node_of[cpu] for cpu in self._members[part]} for part in (one, other))
+        if one == other and len(mine) == 1:
+            caches = (cache.cpus for cache in self._machine.caches if cache.level == 3)
+            return 2 * (SAME_L3 if any(self._members[one] <= cpus for cpus in caches) else SAME_NODE)
+        return 2 * min(self._scale.between(a, b) for a in mine for b in others)
 
     def _pair(self, one: int, other: int) -> int:
         """Return the cost of a pair of members of these groups of the table; an unknown one is as the option says."""
@@ -150,19 +143,6 @@ class DeviceCatalog:
         """The types of which some device costs something to a CPU or to a device."""
         first = len(self.parts)
         return frozenset(group.kind for g, group in enumerate(self.groups) if any(self.row(first + g)))
-
-
-def _number(name: str) -> int:
-    """Return the number of a CPU by its instance's name; -1 for other names."""
-    digits = name.removeprefix(f"{CPU_TYPE}/cpu")
-    return int(digits) if digits.isascii() and digits.isdigit() else -1
-
-
-def _grouped(cpus: Iterable[Cpu], key_of: Callable[[Cpu], Hashable]) -> list[list[Cpu]]:
-    found: dict[Hashable, list[Cpu]] = {}
-    for cpu in cpus:
-        found.setdefault(key_of(cpu), []).append(cpu)
-    return list(found.values())
 
 
 def _mean(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -132,15 +132,15 @@ def _search(
 ) -> tuple[SelectMethod, Found]:
     """Return the set of the method, and which one found it; the greedy set, ``first``, is where the others begin."""
     if options.method is SelectMethod.GREEDY:
-        return SelectMethod.GREEDY, Found(tuple(first), is_proved=False, steps=0)
-    search = ExactSearch(graph, first)
-    if options.method is not SelectMethod.ANNEAL:
-        found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
-        if found.is_proved:
-            return SelectMethod.EXACT, found
-    walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+        return options.method, Found(tuple(first), is_proved=False, steps=0)
     if options.method is SelectMethod.ANNEAL:
-        return SelectMethod.ANNEAL, Found(tuple(walked), is_proved=False, steps=0)
+        walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+        return options.method, Found(tuple(walked), is_proved=False, steps=0)
+    search = ExactSearch(graph, first)
+    found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
+    if found.is_proved:
+        return SelectMethod.EXACT, found
+    walked = anneal(graph, first, Random(options.seed), options.walk_steps)
     search.offer(walked)
     found = search.run(options.steps, is_over)
     if options.method is SelectMethod.EXACT or found.is_proved:
