@@ -37,7 +37,7 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK
         at = random.randrange(len(chosen))
         old = chosen[at]
         new = rows[old][random.randrange(len(rows[old]))]
-        if new == old or counts[new] == sizes[new]:
+        if counts[new] == sizes[new]:
             continue
         delta = links[new] - pair[old][new] - links[old] + pair[old][old]
         if delta > 0 and random.random() >= exp(-delta / (hot * (1 - step / steps))):
@@ -66,7 +66,7 @@ def _settled(graph: CostGraph, start: Sequence[int]) -> list[int]:
             if looks < 0:
                 return counts
             to = pair[old]
-            free = (new for new in rows[old] if new != old and counts[new] < len(graph.vertices[new].members))
+            free = (new for new in rows[old] if counts[new] < len(graph.vertices[new].members))
             cost, new = min(((links[new] - to[new], new) for new in free), default=(links[old], old))
             if cost < links[old] - to[old]:
                 counts[old] -= 1
