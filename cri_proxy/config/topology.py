@@ -6,6 +6,7 @@ from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.hints.merge import CLOSEST_POLICIES
+from policies.hints.node_sets import MAX_LISTED_NODES
 from sysfs.model import Machine
 
 _POLICY = "topologyManager.policy"
@@ -35,7 +36,16 @@ def topology_notes(policy: str, options: TopologyOptions, machine: Machine) -> I
     if policy == "none":
         yield f"{_POLICY} is {options.policy}, and has no effect: policy none places no container"
         return
-    if sum(1 for node in machine.nodes if node.cpus) <= 1:
+    count = sum(1 for node in machine.nodes if node.cpus)
+    if count > MAX_LISTED_NODES:
+        does = (
+            "has no effect" if options.policy is TopologyPolicy.BEST_EFFORT else "refuses what it would have to align"
+        )
+        yield (
+            f"{_POLICY} is {options.policy}, and {does}: hints list the sets of at most {MAX_LISTED_NODES} NUMA nodes, "
+            f"and this machine has {count} with CPUs"
+        )
+    if count <= 1:
         can = "it can only refuse" if options.policy is not TopologyPolicy.BEST_EFFORT else "it changes nothing for"
         yield (
             f"{_POLICY} is {options.policy}, but this machine has not more than one NUMA node with CPUs: {can} "

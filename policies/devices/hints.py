@@ -17,7 +17,7 @@ from policies.devices.allocate import (
 )
 from policies.devices.model import PcieGroup
 from policies.hints.model import Hint
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums, unions
+from policies.hints.node_sets import MAX_LISTED_NODES, by_size, hints_of, sums, unions
 from sysfs.cpuset import NodeSet
 
 
@@ -40,11 +40,9 @@ def device_hints(
     if len(nodes) > MAX_LISTED_NODES:
         return CannotAllocate(f"the devices are on {len(nodes)} NUMA nodes; hints are listed for {MAX_LISTED_NODES}")
     can_serve = serving_sets(allocator, (question,), held, [1 << node for node in nodes])
-    masks = sums(1 << node for node in nodes)
     serving = [index for index in by_size(len(nodes)) if can_serve[index]]
     size = min(index.bit_count() for index in serving)
-    hints = tuple(Hint(masks[index], index.bit_count() == size) for index in serving)
-    return dict.fromkeys(kinds, hints)
+    return dict.fromkeys(kinds, hints_of(nodes, serving, size))
 
 
 def serving_sets(

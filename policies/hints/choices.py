@@ -1,23 +1,14 @@
 """What each resource offers a merge, as sets of masks: every resource counts as if it were a provider of its own."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from policies.hints.model import NO_RESOURCE, Hint, HintOrigin, Offers, Unlisted
+from policies.hints.model import NO_RESOURCE, Hint, HintOrigin, Offers
 
 ANY_PREFERRED = Hint(None, preferred=True)
 """What counts for a resource, or a provider, without a preference (KEP-693, and the kubelet's filterProvidersHints)."""
 ANY_OTHER = Hint(None, preferred=False)
 """What counts for a resource whose request cannot be satisfied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """The hints of one resource, and the position of its provider."""
-
-    provider: int
-    resource: str
-    hints: Sequence[Hint] | Unlisted
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +60,16 @@ class Choices:
         raise AssertionError(f"{mask:b} is none of the masks of {self.resource}")
 
 
-def listed_choices(provider: int, resource: str, hints: Iterable[Hint]) -> Choices:
-    """Return the choices of a resource whose hints are listed."""
-    known = tuple(hints)
-    return Choices(
-        provider,
-        resource,
-        frozenset(hint.nodes for hint in known if hint.preferred and hint.nodes is not None),
-        frozenset(hint.nodes for hint in known if not hint.preferred and hint.nodes is not None),
-        frozenset(hint.preferred for hint in known if hint.nodes is None),
-    )
-
-
-def resources_of(offers: Sequence[Offers]) -> Iterator[Offered]:
-    """Yield the hints of every resource of every provider; none of them is an empty list."""
+def choices_of(offers: Sequence[Offers]) -> Iterator[Choices]:
+    """Yield the choices of every resource of every provider."""
     for provider, offered in enumerate(offers):
-        if not offered:
-            yield Offered(provider, NO_RESOURCE, (ANY_PREFERRED,))
-        for resource, hints in (offered or {}).items():
-            if hints is None:
-                yield Offered(provider, resource, (ANY_PREFERRED,))
-            else:
-                yield Offered(provider, resource, hints if isinstance(hints, Unlisted) else hints or (ANY_OTHER,))
+        for resource, hints in (offered or {NO_RESOURCE: None}).items():
+            known = (ANY_PREFERRED,) if hints is None else hints or (ANY_OTHER,)
+            some = [hint for hint in known if hint.nodes is not None]
+            yield Choices(
+                provider,
+                resource,
+                frozenset([hint.nodes or 0 for hint in some if hint.preferred]),
+                frozenset([hint.nodes or 0 for hint in some if not hint.preferred]),
+                frozenset([hint.preferred for hint in known if hint.nodes is None]),
+            )

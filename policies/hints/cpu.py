@@ -3,12 +3,10 @@
 Source: Kubernetes 1.36, KEP-693 (hints) and KEP-3327 (align-by-socket).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policies.hints.model import Amount, Hints, Offers, Unlisted
-from policies.hints.node_sets import offered
-from policies.hints.search import fewest_nodes
+from policies.hints.model import Amount, Hint, Offers
+from policies.hints.node_sets import MAX_LISTED_NODES, enough, fewest_nodes, hints_of, listed_nodes
 from sysfs.model import Machine
 
 RESOURCE = "cpu"
@@ -30,6 +28,15 @@ class Topology:
         return sum(1 << node for node, _ in self.cpus)
 
     @property
+    def counted_nodes(self) -> int:
+        """The mask of the nodes that hints are made of: all, but of more than can be listed those with CPUs.
+
+        Where GPUs bring nodes of their own a machine has 34, two of them with CPUs. Source: restrict-to-cpu-numa-nodes,
+        an option that is proposed for the kubelet (kubernetes#138172).
+        """
+        return self.nodes if len(self.cpus) <= MAX_LISTED_NODES else sum(1 << node for node in self.cpu_nodes)
+
+    @property
     def cpu_nodes(self) -> tuple[int, ...]:
         """The nodes that have CPUs: the CPU manager knows no others."""
         return tuple(node for node, cpus in self.cpus if cpus)
@@ -39,10 +46,6 @@ class Topology:
         """The sockets that have CPUs, each as the mask of its nodes that have CPUs."""
         with_cpus = sum(1 << node for node in self.cpu_nodes)
         return tuple(nodes & with_cpus for nodes in self.sockets if nodes & with_cpus)
-
-    def per_node(self, amounts: Mapping[int, int]) -> tuple[int, ...]:
-        """Return the amounts of nodes, given by node, as a tuple indexed by node; 0 for the others."""
-        return tuple(amounts.get(node, 0) for node in range(self.nodes.bit_length()))
 
 
 def topology_of(machine: Machine) -> Topology:
@@ -84,23 +87,24 @@ class CpuProvider:
             return {RESOURCE: ()}  # the request has changed: the CPUs that it holds cannot serve it
         return {RESOURCE: self._hints(self.allocated, 0)}
 
-    def _hints(self, usable: int, reusable: int) -> Hints:
+    def _hints(self, usable: int, reusable: int) -> tuple[Hint, ...]:
         topology = self.topology
-        within = sum(1 << node for node in topology.cpu_nodes)
-        capacity = topology.per_node({node: cpus.bit_count() for node, cpus in topology.cpus})
-        size = fewest_nodes([Amount(capacity, self.request)], within)
-        free = topology.per_node({node: (cpus & usable).bit_count() for node, cpus in topology.cpus})
-        return offered(
-            Unlisted(
-                amounts=(Amount(free, self.request),),
-                preferred_size=size,
-                within=within,
-                # What init containers had is used first: a set without the node of such a CPU is not offered.
-                required=sum(1 << node for node, cpus in topology.cpus if cpus & reusable),
-                sockets=topology.cpu_sockets,
-                preferred_sockets=self._preferred_sockets(size),
-            )
-        )
+        nodes = listed_nodes(sum(1 << node for node in topology.cpu_nodes))
+        # What init containers had is used first: a set without the node of such a CPU is not offered.
+        required = sum(1 << node for node, cpus in topology.cpus if cpus & reusable)
+        capacity = [cpus.bit_count() for _, cpus in topology.cpus if cpus]
+        free = [(cpus & usable).bit_count() for _, cpus in topology.cpus if cpus]
+        size = fewest_nodes(len(nodes), [Amount(capacity, self.request)])
+        hints = hints_of(nodes, enough(len(nodes), [Amount(free, self.request)]), size)
+        if required:
+            hints = tuple(hint for hint in hints if not required & ~(hint.nodes or 0))
+        wanted = self._preferred_sockets(size)
+        return tuple(self._flagged(hint, wanted) for hint in hints) if wanted else hints
+
+    def _flagged(self, hint: Hint, wanted: int) -> Hint:
+        """Return the hint, preferred also where it touches so many sockets."""
+        touched = sum(1 for nodes in self.topology.cpu_sockets if nodes & (hint.nodes or 0))
+        return Hint(hint.nodes, hint.preferred or touched == wanted)
 
     def _preferred_sockets(self, size: int) -> int:
         """Return how many sockets a preferred set of nodes touches; 0 where sockets do not count."""

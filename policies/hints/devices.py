@@ -3,17 +3,13 @@
 Source: Kubernetes 1.36, KEP-693; only nodes that have a device of the resource are part of a hint.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from policies.choose import Chooser
-from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, sums, touching, unlisted
-from policies.hints.search import fewest_nodes
-from policies.hints.unlisted import is_offered
+from policies.hints.model import Hint, Hints
+from policies.hints.node_sets import by_size, hints_of, listed_nodes, touching
 from sysfs.cpuset import NodeSet
-
-_FEW_NODES = 2  # up to three hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +43,18 @@ def with_chosen_set(request: DeviceRequest, chooser: Chooser) -> DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProvider:
-    """Offers hints for each resource of devices. ``nodes`` is the mask of the machine's nodes.
-
-    With more nodes than ``most_listed`` the hints are not listed but for devices on one node or two: a merge of hints
-    that are not listed with long lists beside them would look at each pair.
-    """
+    """Offers hints for each resource of devices. ``nodes`` is the mask of the machine's nodes."""
 
     nodes: int
     requests: Mapping[str, DeviceRequest]
-    most_listed: int = MAX_LISTED_NODES
+
+    def within(self, counted: int) -> "DeviceProvider":
+        """Return the provider for which these nodes alone are nodes; a device on others alone is one without nodes."""
+        left = {
+            name: replace(request, nodes={device: _left(mask, counted) for device, mask in request.nodes.items()})
+            for name, request in self.requests.items()
+        }
+        return DeviceProvider(counted, left) if counted != self.nodes else self
 
     def offers(self) -> Mapping[str, Hints]:
         """Return the hints by resource; None for a resource whose devices have no NUMA nodes."""
@@ -64,7 +63,7 @@ class DeviceProvider:
     def without_preference(self, offers: Mapping[str, Hints]) -> tuple[str, ...]:
         """Return the resources of these offers of which no hint is preferred: none of the preferred sets can be had."""
         asked = (resource for resource, request in self.requests.items() if request.preferred_sets is not None)
-        return tuple(resource for resource in asked if offers[resource] and not has_preferred(offers[resource]))
+        return tuple(name for name in asked if offers[name] and not any(h.preferred for h in offers[name] or ()))
 
     def _preferred(self, request: DeviceRequest, hints: Hints) -> Hints:
         """Return the hints with the flags that the preferred sets give them, if there are any."""
@@ -76,10 +75,7 @@ class DeviceProvider:
             for devices in request.preferred_sets
             if len(devices) == request.count and devices <= usable
         }
-        if not isinstance(hints, Unlisted):
-            return tuple(Hint(hint.nodes, hint.nodes in affinities) for hint in hints)
-        listed = (Hint(mask, preferred=True) for mask in sorted(affinities) if is_offered(hints, mask))
-        return replace(hints, preferred_size=0, listed=tuple(listed))
+        return tuple(Hint(hint.nodes, hint.nodes in affinities) for hint in hints)
 
     def _hints(self, request: DeviceRequest) -> Hints:
         if all(mask is None for mask in request.nodes.values()):
@@ -98,13 +94,7 @@ class DeviceProvider:
         within = NodeSet.of_masks(known) or NodeSet(self.nodes)
         free = self._masks(request, available)
         kept = self._masks(request, reusable)
-        if len(within) > (self.most_listed if self.nodes.bit_count() <= self.most_listed else _FEW_NODES):
-            found = self._unlisted(request.count, within.mask, known, free, kept)
-            if found is not None:
-                return found
-            if len(within) > MAX_LISTED_NODES:
-                return self._by_lowest_node(request.count, within.mask, known, free, kept)
-        nodes = tuple(within)
+        nodes = listed_nodes(within.mask)
         capacity, room, held = touching(nodes, known), touching(nodes, free), touching(nodes, kept)
         fitting = [
             index
@@ -113,57 +103,7 @@ class DeviceProvider:
         ]
         sizes = (index.bit_count() for index in by_size(len(nodes)) if capacity[index] >= request.count)
         size = next(sizes, len(nodes))
-        masks = sums(1 << node for node in nodes)
-        return tuple(Hint(masks[index], index.bit_count() == size) for index in fitting)
-
-    def _unlisted(
-        self, count: int, within: int, known: Sequence[int], free: Sequence[int], kept: Sequence[int]
-    ) -> Hints:
-        """Return the hints as a family; None where a family would not be exact.
-
-        ``known``, ``free`` and ``kept`` are the nodes of each device. Devices of which each is on one node add up.
-        Where all devices are needed, each is an amount of its own: a set has one of its nodes, or has not.
-        """
-        if not all(kept):
-            return ()  # an init container's device is on no node of the machine
-        amounts = self._amounts(count, (*free, *kept))
-        capacity = self._amounts(count, known)
-        if amounts is None or capacity is None:
-            return None
-        return unlisted(
-            Unlisted(
-                amounts=(*amounts, *self._each(kept)),
-                preferred_size=fewest_nodes(capacity, within),
-                within=within,
-            )
-        )
-
-    def _amounts(self, count: int, masks: Sequence[int]) -> tuple[Amount, ...] | None:
-        """Return what makes a set have as many of these devices; None where amounts by node cannot say it."""
-        width = self.nodes.bit_length()
-        if all(mask.bit_count() < 2 for mask in masks):
-            return (Amount(_by_lowest(masks, width), count),)
-        on_nodes = [mask for mask in masks if mask]
-        return self._each(on_nodes) if len(on_nodes) == count else None
-
-    def _each(self, masks: Iterable[int]) -> tuple[Amount, ...]:
-        """Return what makes a set have a node of each of these."""
-        width = self.nodes.bit_length()
-        return tuple(Amount(tuple(mask >> node & 1 for node in range(width)), 1) for mask in sorted(set(masks)))
-
-    def _by_lowest_node(
-        self, count: int, within: int, known: Sequence[int], free: Sequence[int], kept: Sequence[int]
-    ) -> Hints:
-        """Return the hints of devices on many nodes; a device on several of them counts for the lowest."""
-        width = self.nodes.bit_length()
-        return unlisted(
-            Unlisted(
-                amounts=(Amount(_by_lowest([*free, *kept], width), count),),
-                preferred_size=fewest_nodes([Amount(_by_lowest(known, width), count)], within),
-                within=within,
-                required=NodeSet.of_masks(mask & -mask for mask in kept).mask,
-            )
-        )
+        return hints_of(nodes, fitting, size)
 
     def _masks(self, request: DeviceRequest, devices: Iterable[str]) -> list[int]:
         """Return the nodes of those devices whose plugin named any."""
@@ -171,17 +111,5 @@ class DeviceProvider:
         return [mask & self.nodes for mask in masks if mask is not None]
 
 
-def has_preferred(hints: Hints) -> bool:
-    """Return whether one of the hints is preferred."""
-    if isinstance(hints, Unlisted):
-        return hints.preferred_size > 0 or any(hint.preferred for hint in hints.listed)
-    return any(hint.preferred for hint in hints or ())
-
-
-def _by_lowest(masks: Iterable[int], width: int) -> tuple[int, ...]:
-    """Return how many of these devices have each node as their lowest."""
-    counts = [0] * width
-    for mask in masks:
-        if mask:
-            counts[(mask & -mask).bit_length() - 1] += 1
-    return tuple(counts)
+def _left(mask: int | None, counted: int) -> int | None:
+    return mask and (mask & counted or None)

@@ -4,13 +4,12 @@ Source: Kubernetes 1.36, KEP-1769. Memory that is assigned from several nodes ma
 they serve together or not at all.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from policies.hints.model import Amount, Hint, Offers, Unlisted
-from policies.hints.node_sets import offered
-from policies.hints.search import fewest_nodes
+from policies.hints.model import Amount, Hint, Offers
+from policies.hints.node_sets import MAX_LISTED_NODES, enough, fewest_nodes, hints_of, listed_nodes
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.quantity import page_size_text
@@ -53,6 +52,10 @@ class MemoryProvider:
     reusable: Mapping[int, Bytes] = field(default_factory=lambda: MappingProxyType({}))
     allocated: AssignedMemory | None = None
 
+    def within(self, counted: int) -> "MemoryProvider":
+        """Return the provider for which these nodes alone are nodes; ``counted`` is a mask."""
+        return replace(self, nodes={node: self.nodes[node] for node in NodeSet(counted) if node in self.nodes})
+
     def offers(self) -> Offers:
         """Return the hints by resource.
 
@@ -65,38 +68,44 @@ class MemoryProvider:
             hints = (Hint(self.allocated.nodes, preferred=True),)
             return dict.fromkeys(self.request, hints) if dict(self.allocated.amounts) == dict(self.request) else None
         found = self._hints()
-        return dict.fromkeys(self.request, found) if isinstance(found, Unlisted) or found else None
+        return dict.fromkeys(self.request, found) if found else None
 
-    def _hints(self) -> Sequence[Hint] | Unlisted:
-        mask = sum(1 << node for node in self.nodes)
-        capacity = self._amounts(lambda node: node.allocatable)
-        size = fewest_nodes(capacity, mask)
-        free = self._amounts(lambda node: node.free)
+    def _hints(self) -> tuple[Hint, ...]:
+        nodes = listed_nodes(self._counted_nodes())
+        size = fewest_nodes(len(nodes), self._amounts(nodes, lambda node: node.allocatable))
         groups = self.groups | self.reusable.keys()
-        used = NodeSet.of_masks(groups).mask
-        together = tuple(
-            Hint(group, group.bit_count() == size)
-            for group in sorted(groups)
-            if self._reaches(group, capacity, NONE) and self._reaches(group, free, self.reusable.get(group, NONE))
-        )
-        return offered(Unlisted(free, preferred_size=size, within=mask & ~used, listed=together))
+        together = [Hint(group, group.bit_count() == size) for group in groups if self._serves(group)]
+        alone = [node for node in nodes if node not in NodeSet.of_masks(groups)]
+        free = self._amounts(alone, lambda node: node.free)
+        return tuple(sorted((*hints_of(alone, enough(len(alone), free), size), *together), key=_rank))
 
-    def _amounts(self, of: Callable[[MemoryAmounts], Bytes]) -> tuple[Amount, ...]:
+    def _counted_nodes(self) -> int:
+        """Return the mask of the nodes; where they are too many to list their sets, of those that have some of it."""
+        nodes = self.nodes
+        if len(nodes) > MAX_LISTED_NODES:
+            nodes = {node: has for node, has in nodes.items() if any(map(has.allocatable.get, self.request))}
+        return sum(1 << node for node in nodes)
+
+    def _amounts(self, nodes: Iterable[int], of: Callable[[MemoryAmounts], Bytes]) -> list[Amount]:
         """Return for each requested resource what the nodes have of it."""
-        idle = MemoryAmounts(NONE, NONE)
-        count = max(self.nodes, default=-1) + 1
-        per_node = [of(self.nodes.get(node, idle)) for node in range(count)]
-        return tuple(
-            Amount(tuple(amounts.get(resource, 0) for amounts in per_node), request)
-            for resource, request in self.request.items()
+        per_node = [of(self.nodes[node]) for node in nodes]
+        return [Amount([has.get(name, 0) for has in per_node], request) for name, request in self.request.items()]
+
+    def _serves(self, group: int) -> bool:
+        """Return whether these nodes would have room together, and have it now, with what is reusable of them."""
+        has = [self.nodes[node] for node in NodeSet(group) if node in self.nodes]
+        spare = self.reusable.get(group, NONE)
+        return len(has) == group.bit_count() and all(
+            sum(each.allocatable.get(name, 0) for each in has) >= request
+            and sum(each.free.get(name, 0) for each in has) + spare.get(name, 0) >= request
+            for name, request in self.request.items()
         )
 
-    def _reaches(self, nodes: int, amounts: Iterable[Amount], spare: Bytes) -> bool:
-        """Return whether these nodes together, with what is spare beside, have what is requested."""
-        return all(
-            sum(amount.free[node] for node in NodeSet(nodes)) + spare.get(resource, 0) >= amount.request
-            for resource, amount in zip(self.request, amounts, strict=True)
-        )
+
+def _rank(hint: Hint) -> tuple[int, list[int]]:
+    """Return the order of the kubelet: by size, then by the lowest nodes."""
+    nodes = list(NodeSet(hint.nodes or 0))
+    return len(nodes), nodes
 
 
 def idle_memory(machine: Machine) -> dict[int, MemoryAmounts]:

@@ -5,35 +5,67 @@ ones it had before, and two that were proposed. The kubelet visits every combina
 from set intersections where hints have to be equal, and from ``Reach`` where they only have to overlap.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from policies.errors import PolicyOptionsError, UnknownPolicyError
-from policies.hints.choices import ANY_OTHER, Choices, listed_choices, resources_of
-from policies.hints.model import KUBELET_NODES, Hint, HintOrigin, Merged, MergeOptions, Nodes, Offers, Unlisted
-from policies.hints.node_sets import listed
-from policies.hints.order import MaskOrder, by_wanted_size
-from policies.hints.reach import LATTICE_NODES, Reach, TooManyHintsError
-from policies.hints.search import SearchTooLongError, Steps
-from policies.hints.unlisted import merge_families, single_node_hints
+from policies.hints.choices import Choices, choices_of
+from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions, Nodes, Offers
+from policies.hints.reach import Reach
+from sysfs.cpuset import NodeSet
 
 CLOSEST_POLICIES: Final = ("best-effort", "restricted")
 """The policies that ``prefer-closest-numa-nodes`` changes."""
 
+Distances = Sequence[Sequence[int]]
 
-def merge(
-    offers: Sequence[Offers],
-    nodes: Nodes,
-    policy: str,
-    options: MergeOptions | None = None,
-    steps: Steps | None = None,
-) -> Merged:
+
+@dataclass(frozen=True, slots=True)
+class MaskOrder:
+    """The order on a machine whose nodes are ``full``; ``distances`` where closer nodes go first, else None."""
+
+    full: int
+    distances: Distances | None = None
+
+    def rank(self, mask: int) -> tuple[int, int]:
+        """Return the key among masks of the same number of nodes, least first."""
+        return (0 if self.distances is None else distance_within(mask, self.distances)), mask
+
+    def best(self, masks: Iterable[int]) -> int:
+        """Return the one of fewest nodes, then of the lowest rank; 0 for no masks."""
+        known = set(masks)
+        size = min(map(int.bit_count, known), default=0)
+        return self.best_of_size(known, size)
+
+    def best_of_size(self, masks: Iterable[int], size: int) -> int:
+        """Return the one of the lowest rank among those of this number of nodes; 0 where there is none."""
+        fitting = [mask for mask in masks if mask.bit_count() == size]
+        return min(fitting, default=0) if self.distances is None else min(fitting, key=self.rank, default=0)
+
+
+def by_wanted_size(size: int, wanted: int) -> tuple[bool, int]:
+    """Return the order of sizes where nothing is preferred: the wanted one, then smaller ones, then larger ones.
+
+    >>> sorted(range(1, 6), key=lambda size: by_wanted_size(size, 3))
+    [3, 2, 1, 4, 5]
+    """
+    return size > wanted, abs(size - wanted)
+
+
+def distance_within(mask: int, distances: Distances) -> int:
+    """Return the sum over all ordered pairs of nodes in the set, each node with itself included.
+
+    For sets of the same size it has the order of the kubelet's average.
+    """
+    nodes = tuple(NodeSet(mask))
+    return sum(distances[a][b] for a in nodes for b in nodes)
+
+
+def merge(offers: Sequence[Offers], nodes: Nodes, policy: str, options: MergeOptions | None = None) -> Merged:
     """Return what a policy makes of the hints of all providers.
 
-    ``steps``: what searches among hints that are not listed may take together; up to 16 nodes these hints are listed
-    where that is not enough. Raises UnknownPolicyError and PolicyOptionsError; on machines of more nodes
-    TooManyHintsError and SearchTooLongError.
+    Raises UnknownPolicyError and PolicyOptionsError; on machines of more than 16 nodes TooManyHintsError.
     """
     if policy not in POLICIES:
         raise UnknownPolicyError(policy, POLICIES)
@@ -44,24 +76,7 @@ def merge(
     # The kubelet leaves prefer-closest-numa-nodes out of single-numa-node, and 2019 had no such option.
     is_by_distance = options.prefer_closest_numa_nodes and policy in CLOSEST_POLICIES
     order = MaskOrder(nodes.mask, nodes.distances if is_by_distance else None)
-    offered = list(resources_of(offers))
-    if policy == "single-numa-node":
-        offered = [replace(o, hints=single_node_hints(o.hints)) for o in offered]
-    choices = [listed_choices(o.provider, o.resource, o.hints) for o in offered if not isinstance(o.hints, Unlisted)]
-    if len(choices) < len(offered):
-        try:
-            return merge_families(offered, order, policy, steps)
-        except (TooManyHintsError, SearchTooLongError):
-            if order.full.bit_count() > LATTICE_NODES:
-                raise
-            choices = [listed_choices(o.provider, o.resource, _as_list(o.hints)) for o in offered]
-    return _RULES[policy](choices, order)
-
-
-def _as_list(hints: Sequence[Hint] | Unlisted) -> Sequence[Hint]:
-    """Return hints of a machine with few nodes as a list, which is never empty."""
-    found = listed(hints) if isinstance(hints, Unlisted) else hints
-    return found or (ANY_OTHER,)
+    return _RULES[policy](tuple(choices_of(offers)), order)
 
 
 def _check(options: MergeOptions, nodes: Nodes, policy: str) -> None:

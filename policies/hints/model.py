@@ -5,7 +5,7 @@ The words are those of the kubelet's Topology Manager (KEP-693). A set of NUMA n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 KUBELET_NODES: Final = 8
 """The most NUMA nodes that the kubelet manages without ``max-allowable-numa-nodes``; that option may only raise it."""
@@ -26,42 +26,17 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What each node could give of one resource, and how much is asked; ``free`` is indexed by node."""
+    """What each of several nodes has of one resource, in their order, and how much is asked."""
 
-    free: tuple[int, ...]
+    has: Sequence[int]
     request: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unlisted:
-    """Hints too many to list: every set of nodes that has enough, and ``listed`` ones beside those.
-
-    A set counts when it is part of ``within``, holds all of ``required``, is not empty, and its nodes together reach
-    the request of each of ``amounts``. It is preferred when it has ``preferred_size`` nodes (0: none is), or when it
-    touches ``preferred_sockets`` of ``sockets``, which are masks (0: that rule is off).
-    """
-
-    amounts: tuple[Amount, ...]
-    preferred_size: int
-    within: int
-    required: int = 0
-    listed: tuple[Hint, ...] = ()
-    sockets: tuple[int, ...] = ()
-    preferred_sockets: int = 0
-
-
-Hints = Sequence[Hint] | Unlisted | None
+Hints = Sequence[Hint] | None
 """The hints for one resource. None: no preference. Empty: the request cannot be satisfied."""
 
 Offers = Mapping[str, Hints] | None
 """The hints of one provider, by resource. None or empty: no opinion."""
-
-
-class HintProvider(Protocol):
-    """A manager of one or several resources, as the CPU manager or the device manager."""
-
-    def offers(self) -> Offers:
-        """Return the hints for each resource of the request; nothing is merged within a provider."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,35 @@ that a subset costs one addition.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
-from policies.hints.model import Hint, Unlisted
+from policies.errors import PolicyBaseError
+from policies.hints.model import Amount, Hint
 from sysfs.cpuset import NodeSet
 
 # More would be over 65,535 hints for each resource; without max-allowable-numa-nodes the kubelet stops at 8 nodes.
 MAX_LISTED_NODES = 16
-# A machine has one number of nodes with CPUs, one with memory and few with devices; 16 nodes take half a megabyte.
-_KEPT_ORDERS = 4
+# A machine has one set of nodes with CPUs, one with memory and few with devices; 16 nodes take ten megabytes.
+_KEPT_TABLES = 4
+
+
+@dataclass(eq=False)
+class TooManyNodesError(PolicyBaseError):
+    """The sets of so many nodes cannot be listed."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"hints list the sets of at most {MAX_LISTED_NODES} NUMA nodes, and there are {self.count}"
+
+
+def listed_nodes(mask: int) -> tuple[int, ...]:
+    """Return the nodes of a mask whose sets are to be listed, ascending. Raises TooManyNodesError."""
+    if mask.bit_count() > MAX_LISTED_NODES:
+        raise TooManyNodesError(mask.bit_count())
+    return tuple(NodeSet(mask))
 
 
 def sums(amounts: Iterable[int]) -> list[int]:
@@ -57,7 +76,7 @@ def touching(nodes: Sequence[int], masks: Iterable[int]) -> list[int]:
     return table
 
 
-@lru_cache(_KEPT_ORDERS)
+@lru_cache(_KEPT_TABLES)
 def by_size(count: int) -> tuple[int, ...]:
     """Return the indexes of all subsets but the empty one: by size, then by their lowest members.
 
@@ -68,50 +87,32 @@ def by_size(count: int) -> tuple[int, ...]:
     return tuple(sum(members) for size in range(1, count + 1) for members in combinations(bits, size))
 
 
-def offered(family: Unlisted) -> Sequence[Hint] | Unlisted:
-    """Return the hints of a family as a list, by size and lowest nodes; the family itself where that is too long."""
-    return unlisted(family) if family.within.bit_count() > MAX_LISTED_NODES else listed(family)
+def enough(count: int, amounts: Iterable[Amount]) -> Sequence[int]:
+    """Return the subsets of so many nodes that reach every request: by size, then by their lowest nodes.
 
-
-def listed(family: Unlisted) -> Sequence[Hint]:
-    """Return all hints of a family of at most ``MAX_LISTED_NODES`` nodes, by size and lowest nodes."""
-    nodes = tuple(NodeSet(family.within))
-    fitting = _fitting(family, nodes)
-    masks = sums(1 << node for node in nodes)
-    is_preferred = _preference(family, nodes)
-    hints = tuple(Hint(masks[index], is_preferred[index]) for index in fitting)
-    return tuple(sorted((*hints, *family.listed), key=_rank)) if family.listed else hints
-
-
-def unlisted(family: Unlisted) -> Sequence[Hint] | Unlisted:
-    """Return the family, or where no set of it has enough its listed hints."""
-    nodes = tuple(NodeSet(family.within))
-    has_any = all(sum(amount.free[node] for node in nodes) >= amount.request for amount in family.amounts)
-    return family if has_any else family.listed
-
-
-def _fitting(family: Unlisted, nodes: Sequence[int]) -> list[int]:
-    """Return the subsets that hold the required nodes and reach every request."""
-    required = sum(1 << position for position, node in enumerate(nodes) if family.required >> node & 1)
-    fitting = [index for index in by_size(len(nodes)) if index & required == required]
-    for amount in family.amounts:
-        totals = sums(amount.free[node] for node in nodes)
+    >>> [f"{index:03b}" for index in enough(3, [Amount((1, 0, 2), 3)])]
+    ['101', '111']
+    """
+    fitting: Sequence[int] = by_size(count)
+    for amount in amounts:
+        totals = sums(amount.has)
         fitting = [index for index in fitting if totals[index] >= amount.request]
     return fitting
 
 
-def _preference(family: Unlisted, nodes: Sequence[int]) -> list[bool]:
-    """Return for every subset whether it is preferred."""
-    wanted = family.preferred_size
-    if not family.preferred_sockets:
-        return [size == wanted for size in sums(1 for _ in nodes)]
-    of_node = (sum(1 << i for i, socket in enumerate(family.sockets) if socket >> node & 1) for node in nodes)
-    return [
-        size == wanted or touched.bit_count() == family.preferred_sockets
-        for size, touched in zip(sums(1 for _ in nodes), unions(of_node), strict=True)
-    ]
+def fewest_nodes(count: int, amounts: Iterable[Amount]) -> int:
+    """Return the number of nodes of the smallest subset that reaches every request; 0 = there is none."""
+    return next(iter(enough(count, amounts)), 0).bit_count()
 
 
-def _rank(hint: Hint) -> tuple[int, tuple[int, ...]]:
-    nodes = tuple(NodeSet(hint.nodes or 0))
-    return len(nodes), nodes
+def hints_of(nodes: Sequence[int], subsets: Iterable[int], size: int) -> tuple[Hint, ...]:
+    """Return a hint for each of these subsets of the nodes; those of ``size`` nodes are preferred."""
+    plain, preferred = _every_hint(tuple(nodes))
+    return tuple([preferred[index] if index.bit_count() == size else plain[index] for index in subsets])
+
+
+@lru_cache(_KEPT_TABLES)
+def _every_hint(nodes: tuple[int, ...]) -> tuple[tuple[Hint, ...], tuple[Hint, ...]]:
+    """Return a hint of each subset, not preferred and preferred. To make them takes longer than to find what fits."""
+    masks = sums(1 << node for node in nodes)
+    return tuple(Hint(mask, preferred=False) for mask in masks), tuple(Hint(mask, preferred=True) for mask in masks)

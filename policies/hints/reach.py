@@ -25,7 +25,7 @@ _LANES_PER_PAIR = 4
 
 
 class TooManyHintsError(PolicyBaseError):
-    """The listed hints of a machine with many nodes have too many different intersections."""
+    """The hints of a machine with many nodes have too many different intersections."""
 
     def __str__(self) -> str:
         return (
@@ -89,7 +89,9 @@ class Reach:
             return lambda mask: any(not mask & rest for rest in rests)
         free = _closure(_coded(rests, blocks), len(blocks))
         full = self._full
-        return lambda mask: free[_code(full & ~(mask & ~target) | target, blocks)] != 0
+        if _is_plain(blocks):
+            return lambda mask: free[full & ~mask | target] != 0
+        return lambda mask: free[_code(full & ~mask | target, blocks)] != 0
 
 
 def _blocks(lists: Sequence[Collection[int]], full: int) -> tuple[int, ...] | None:
@@ -114,7 +116,7 @@ def _is_plain(blocks: tuple[int, ...]) -> bool:
 
 
 def _code(mask: int, blocks: tuple[int, ...]) -> int:
-    return mask if _is_plain(blocks) else sum(1 << i for i, block in enumerate(blocks) if mask & block)
+    return sum(1 << i for i, block in enumerate(blocks) if mask & block)
 
 
 def _coded(masks: Collection[int], blocks: tuple[int, ...]) -> Collection[int]:

@@ -8,8 +8,7 @@ import pytest
 from policies.hints.cpu import CpuProvider, Topology
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.memory import MemoryAmounts, MemoryProvider
-from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_sets import offered
+from policies.hints.model import Hints
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.property import plain_hints as plain
 
@@ -136,40 +135,3 @@ def test_memory_hints_are_those_of_the_rules(seed: int) -> None:
         assert offers is not None
         assert list(offers) == list(request)
         assert [as_plain(hints) for hints in offers.values()] == [expected] * len(request)
-
-
-def members(family: Unlisted) -> set[Hint]:
-    """What a family stands for, by its definition."""
-    found = set(family.listed)
-    for candidate in plain.node_sets(set(NodeSet(family.within))):
-        is_enough = all(sum(each.free[node] for node in candidate) >= each.request for each in family.amounts)
-        if is_enough and set(NodeSet(family.required)) <= candidate:
-            touched = sum(1 for socket in family.sockets if socket & mask(candidate))
-            is_aligned = family.preferred_sockets > 0 and touched == family.preferred_sockets
-            found.add(Hint(mask(candidate), len(candidate) == family.preferred_size or is_aligned))
-    return found
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_list_has_what_its_unlisted_form_stands_for(seed: int) -> None:
-    """A provider makes one form of the other, so that hints of large machines follow the same rules."""
-    random = Random(seed)
-    for _ in range(CASES // 2):
-        within, used = mask(some(random, range(7), 0.8)), mask(some(random, range(7, 9)))
-        amounts = tuple(
-            Amount(tuple(random.randint(0, 4) for _ in range(9)), random.randint(0, 9))
-            for _ in range(random.choice((1, 2)))
-        )
-        family = Unlisted(
-            amounts,
-            preferred_size=random.randint(0, 4),
-            within=within,
-            required=within & mask(some(random, range(7), 0.1)),
-            listed=(Hint(used, preferred=random.random() < 0.5),) if used else (),
-            sockets=(0b0000011, 0b0011100, 0b1100000),
-            preferred_sockets=random.randint(0, 3),
-        )
-        hints = offered(family)
-        assert isinstance(hints, Sequence)
-        assert len(hints) == len(set(hints))
-        assert set(hints) == members(family)

@@ -1,4 +1,4 @@
-"""Hints of devices near several nodes, beside hints that are not listed, on machines of 9 to 40 NUMA nodes.
+"""Hints of devices near several nodes beside those of CPUs or memory, on machines of 9 to 16 NUMA nodes.
 
 What they must be is restated by folding every set of nodes of one resource with those of the next, as far as that ends.
 """
@@ -10,10 +10,9 @@ import pytest
 
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.merge import merge
-from policies.hints.model import Amount, Hints, Nodes, Offers, Unlisted
-from policies.hints.search import Steps, fewest_nodes
+from policies.hints.model import Amount, Nodes, Offers
+from policies.hints.node_sets import enough, fewest_nodes, hints_of
 
-LISTED = 8  # as topology_aware has it
 Flagged = list[tuple[int, bool]]
 
 
@@ -26,22 +25,22 @@ def devices_of(rng: random.Random, count: int) -> DeviceRequest:
     return DeviceRequest(len(places), places, frozenset(), allocated=frozenset(places))
 
 
-def family_of(rng: random.Random, count: int) -> Unlisted:
-    """What each node has of CPUs or memory, and how much is asked."""
+def amount_of(rng: random.Random, count: int) -> tuple[Amount, int]:
+    """What each node has of CPUs or memory and how much is asked; and how many nodes that takes on an idle machine."""
     most = rng.choice((2, 8))
     free = tuple(rng.randint(0, most) for _ in range(count))
     wanted = rng.randint(1, max(1, sum(free) // rng.choice((1, 2, 4, 8))))
-    within = (1 << count) - 1
-    return Unlisted((Amount(free, wanted),), fewest_nodes([Amount((most,) * count, wanted)], within), within)
+    return Amount(free, wanted), fewest_nodes(count, [Amount((most,) * count, wanted)])
 
 
 def offers_of(rng: random.Random, count: int) -> tuple[list[Offers], list[Flagged]]:
     """Return the offers of up to two resources of devices and two others, and every set that they stand for."""
     requests = {f"devices{i}": devices_of(rng, count) for i in range(rng.choice((1, 2)))}
-    families = {f"amount{i}": family_of(rng, count) for i in range(rng.choice((1, 2)))}
-    offers: list[Offers] = [DeviceProvider((1 << count) - 1, requests, LISTED).offers(), families]
+    amounts = {f"amount{i}": amount_of(rng, count) for i in range(rng.choice((1, 2)))}
+    listed = {name: hints_of(range(count), enough(count, [each]), size) for name, (each, size) in amounts.items()}
+    offers: list[Offers] = [DeviceProvider((1 << count) - 1, requests).offers(), listed]
     sets = [list(sets_of_devices(each, count)) for each in requests.values()]
-    return offers, sets + [list(sets_of_amounts(each, count)) for each in families.values()]
+    return offers, sets + [list(sets_of_amounts(each, size, count)) for each, size in amounts.values()]
 
 
 def sets_of_devices(request: DeviceRequest, count: int) -> Iterator[tuple[int, bool]]:
@@ -54,12 +53,11 @@ def sets_of_devices(request: DeviceRequest, count: int) -> Iterator[tuple[int, b
     return ((s, s.bit_count() == least) for s in fitting)
 
 
-def sets_of_amounts(family: Unlisted, count: int) -> Iterator[tuple[int, bool]]:
-    (amount,) = family.amounts
+def sets_of_amounts(amount: Amount, size: int, count: int) -> Iterator[tuple[int, bool]]:
     totals = [0]
-    for free in amount.free:
-        totals += [total + free for total in totals]
-    return ((s, s.bit_count() == family.preferred_size) for s in range(1, 1 << count) if totals[s] >= amount.request)
+    for has in amount.has:
+        totals += [total + has for total in totals]
+    return ((s, s.bit_count() == size) for s in range(1, 1 << count) if totals[s] >= amount.request)
 
 
 def agreed(resources: Sequence[Flagged]) -> int:
@@ -104,18 +102,3 @@ def test_strict_policies_admit_what_all_resources_prefer_and_nothing_else(count:
         single = merge(offers, Nodes((1 << count) - 1), "single-numa-node")
         alone = agreed([[(s, flag) for s, flag in flagged if s.bit_count() == 1] for flagged in resources])
         assert (single.admit, single.affinity or 0) == (alone > 0, alone)
-
-
-@pytest.mark.parametrize("count", [9, 12, 16, 24, 40])
-def test_a_merge_takes_few_steps(count: int) -> None:
-    """A step is a node that a search decides on: some microseconds. Where searches have none left, hints are listed."""
-    rng, worst = random.Random(count), 0
-    for _ in range(200):
-        requests = {f"devices{i}": devices_of(rng, count) for i in range(rng.choice((1, 2, 3)))}
-        families: dict[str, Hints] = {f"amount{i}": family_of(rng, count) for i in range(rng.choice((1, 2)))}
-        offers: list[Offers] = [DeviceProvider((1 << count) - 1, requests, LISTED).offers(), families]
-        steps = Steps()
-        most = steps.left
-        merge(offers, Nodes((1 << count) - 1), "best-effort", steps=steps)
-        worst = max(worst, most - steps.left)
-    assert worst < 2_000

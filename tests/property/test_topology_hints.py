@@ -161,7 +161,7 @@ def test_on_nine_to_sixteen_nodes_with_devices_near_several_a_policy_is_as_stric
     options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=TopologyOptions(wanted))
     policy, available = build_policy("topology-aware", machine, options), machine.online - CpuSet.of([0])
     held, admitted, refused = Allocations(), 0, 0
-    for number in range(STEPS):
+    for number in range(STEPS if nodes <= 12 else STEPS // 3):
         plain = request_of(rng, number, machine, memory_bytes=1 << 20)
         request = near_several(rng, replace(plain, cpu_request_mcpu=rng.choice((1000, 2000, 3000))), machine)
         if request.pod.qos is not QosClass.GUARANTEED or not has_room(machine, available, held, request):

@@ -9,13 +9,12 @@ from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.cli.hint_requests.values import given
-from cri_proxy.cli.render.amounts import ids_text
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, topology_of
 from policies.hints.devices import DeviceProvider
 from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
-from policies.hints.model import Hint, Hints, Unlisted
+from policies.hints.model import Hint, Hints
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.quantity import bytes_text
@@ -66,15 +65,17 @@ def _answer(document: Document) -> tuple[OfferedHints, ...]:
         raise root.refuse("give topology: or machine:, and not both")
     machine = _machine(fields["machine"]) if "machine" in fields else None
     topology = topology_of(machine) if machine else read_topology(fields["topology"])
+    counted = topology.counted_nodes
     found: list[OfferedHints] = []
     if "cpu" in fields:
         found += _of_cpu(read_cpu(fields["cpu"], topology))
     if "memory" in fields:
         idle: Mapping[int, MemoryAmounts] = idle_memory(machine) if machine else {}
-        found += _of_memory(read_memory(fields["memory"], topology.nodes, idle))
+        found += _of_memory(read_memory(fields["memory"], topology.nodes, idle).within(counted))
     if "devices" in fields:
         has_sets = document.option(PREFERRED_SETS)
-        found += _of_devices(read_devices(fields["devices"], topology.nodes, has_preferred_sets=has_sets))
+        devices = read_devices(fields["devices"], topology.nodes, has_preferred_sets=has_sets)
+        found += _of_devices(devices.within(counted))
     return tuple(found)
 
 
@@ -144,10 +145,6 @@ def _lines(offered: OfferedHints) -> Iterator[str]:
     hints, note = offered.hints, f" ({offered.note})" if offered.note else ""
     if hints is None:
         yield f"{offered.resource}: {offered.asked}: no preference{note}"
-    elif isinstance(hints, Unlisted):
-        within = ids_text("node", NodeSet(hints.within))
-        yield f"{offered.resource}: {offered.asked}: every set among {within} with enough of it{note}"
-        yield f"  preferred  those of {_count(hints.preferred_size, 'node')}"
     elif not hints:
         yield f"{offered.resource}: {offered.asked}: cannot be satisfied{note}"
     else:
@@ -163,23 +160,8 @@ def _plain(found: Sequence[OfferedHints]) -> object:
 
 
 def _plain_hints(hints: Hints) -> object:
-    if isinstance(hints, Unlisted):
-        return {"unlisted": _plain_unlisted(hints)}
     return None if hints is None else [_plain_hint(hint) for hint in hints]
 
 
 def _plain_hint(hint: Hint) -> object:
     return {"nodes": None if hint.nodes is None else list(NodeSet(hint.nodes)), "preferred": hint.preferred}
-
-
-def _plain_unlisted(family: Unlisted) -> object:
-    """Return the description of hints that are too many to list; ``free`` of an amount is by node."""
-    return {
-        "amounts": [{"free": list(amount.free), "request": amount.request} for amount in family.amounts],
-        "preferred_size": family.preferred_size,
-        "within": list(NodeSet(family.within)),
-        "required": list(NodeSet(family.required)),
-        "listed": [_plain_hint(hint) for hint in family.listed],
-        "sockets": [list(NodeSet(nodes)) for nodes in family.sockets],
-        "preferred_sockets": family.preferred_sockets,
-    }

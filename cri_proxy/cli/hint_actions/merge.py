@@ -50,7 +50,7 @@ MOST_NODES: DocumentOption[int | None] = DocumentOption(
     "max-allowable-numa-nodes",
     _most_nodes,
     None,
-    "refuse machines of more nodes, from 8; default no limit: merging takes milliseconds on large ones too",
+    "refuse machines of more nodes, from 8; default no limit",
     "N",
 )
 NODES: DocumentOption[int | None] = DocumentOption(

@@ -5,21 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.cli.hint_requests.values import MAX_NODE, node_mask, node_number, whole
+from cri_proxy.cli.hint_requests.values import MAX_NODE, node_number, whole
 from cri_proxy.yaml_fields import YamlField, short_repr
-from policies.hints.model import Amount, Hint, Hints, Nodes, Offers, Unlisted
+from policies.hints.model import Hint, Hints, Nodes, Offers
 from sysfs.cpuset import NodeSet
 
 _KEYS: Final = ("nodes", "distances", "options", "providers")
-_FAMILY_KEYS: Final = (
-    "amounts",
-    "preferred_size",
-    "within",
-    "required",
-    "listed",
-    "sockets",
-    "preferred_sockets",
-)
 # The firmware's table (ACPI SLIT) has a byte for each pair.
 _MAX_DISTANCE: Final = 255
 
@@ -47,28 +38,16 @@ def read_merge_request(root: YamlField, node_count: int | None = None) -> MergeR
             raise root.refuse(f"{key}: missing; give the number of NUMA nodes and a list of providers")
     count = node_count or fields["nodes"].parsed("nodes", read_node_count)
     nodes = Nodes((1 << count) - 1, _distances(fields.get("distances"), count))
-    return MergeRequest(nodes, tuple(_offers(item, count) for item in fields["providers"].items("providers")))
+    return MergeRequest(nodes, tuple(_offers(item) for item in fields["providers"].items("providers")))
 
 
-def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], node_count: int | None) -> MergeRequest:
-    """Return the hints of a provider; the number of nodes is known where hints are not listed."""
-    wrong = next(
-        (name for name, hints in entries.items() if not (hints.is_null or hints.is_list or hints.is_mapping)), ""
-    )
+def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], count: int | None) -> MergeRequest:
+    wrong = next((name for name, hints in entries.items() if not (hints.is_null or hints.is_list)), "")
     if wrong:
         raise entries[wrong].refuse(f"{wrong}: no key of a document ({', '.join(_KEYS)}), and no list of hints")
-    count = node_count or next(filter(None, map(_described_count, entries.values())), None)
     if count is None:
         raise root.refuse("hints of a provider do not say how many NUMA nodes the machine has; give --nodes NUMBER")
-    return MergeRequest(Nodes((1 << count) - 1), (_offers(root, count),))
-
-
-def _described_count(hints: YamlField) -> int | None:
-    """Return the number of nodes that a description of hints has amounts for; None for listed ones."""
-    family = hints.entries("hints").get("unlisted") if hints.is_mapping else None
-    amounts = family.entries("unlisted").get("amounts") if family is not None else None
-    free = [amount.entries("amounts").get("free") for amount in amounts.items("amounts")] if amounts is not None else []
-    return len(free[0].items("free")) if free and free[0] is not None else None
+    return MergeRequest(Nodes((1 << count) - 1), (_offers(root),))
 
 
 def read_node_count(text: str) -> int:
@@ -96,21 +75,14 @@ def _distance_row(row: YamlField, count: int) -> tuple[int, ...]:
     return distances
 
 
-def _offers(field: YamlField, count: int) -> Offers:
+def _offers(field: YamlField) -> Offers:
     if field.is_null:
         return None
-    return {resource: _hints(hints, resource, count) for resource, hints in field.entries("providers").items()}
+    return {resource: _hints(hints, resource) for resource, hints in field.entries("providers").items()}
 
 
-def _hints(field: YamlField, resource: str, count: int) -> Hints:
-    if field.is_null:
-        return None
-    if field.is_mapping:
-        fields = field.mapping(("unlisted",), resource)
-        if not fields:
-            raise field.refuse(f"{resource}: expected a list of hints, null for no preference, or unlisted:")
-        return _family(fields["unlisted"], f"{resource}.unlisted", count)
-    return tuple(_hint(item, resource) for item in field.items(resource))
+def _hints(field: YamlField, resource: str) -> Hints:
+    return None if field.is_null else tuple(_hint(item, resource) for item in field.items(resource))
 
 
 def _hint(field: YamlField, resource: str) -> Hint:
@@ -125,37 +97,3 @@ def _hint(field: YamlField, resource: str) -> Hint:
         NodeSet.of(item.parsed(f"{resource}.nodes", node_number) for item in nodes.items(f"{resource}.nodes")).mask,
         preferred,
     )
-
-
-def _family(field: YamlField, what: str, count: int) -> Unlisted:
-    """Return hints that are not listed, as ``hints generate`` prints them for machines of many nodes."""
-    fields = field.mapping(_FAMILY_KEYS, what)
-    for key in ("amounts", "preferred_size", "within"):
-        if key not in fields:
-            raise field.refuse(f"{what}: {key} is missing")
-    machine = (1 << count) - 1
-    return Unlisted(
-        tuple(_amount(item, f"{what}.amounts", count) for item in fields["amounts"].items(f"{what}.amounts")),
-        _number(fields, "preferred_size", what),
-        node_mask(fields["within"], f"{what}.within", machine),
-        node_mask(fields["required"], f"{what}.required", machine) if "required" in fields else 0,
-        tuple(_hint(item, what) for item in fields["listed"].items(f"{what}.listed")) if "listed" in fields else (),
-        tuple(node_mask(item, f"{what}.sockets", machine) for item in fields["sockets"].items(f"{what}.sockets"))
-        if "sockets" in fields
-        else (),
-        _number(fields, "preferred_sockets", what),
-    )
-
-
-def _number(fields: Mapping[str, YamlField], key: str, what: str) -> int:
-    return fields[key].parsed(f"{what}.{key}", whole) if key in fields else 0
-
-
-def _amount(field: YamlField, what: str, count: int) -> Amount:
-    fields = field.mapping(("free", "request"), what)
-    if len(fields) < 2:
-        raise field.refuse(f"{what}: give free, a number for each node, and request")
-    free = tuple(item.parsed(f"{what}.free", whole) for item in fields["free"].items(f"{what}.free"))
-    if len(free) != count:
-        raise fields["free"].refuse(f"{what}.free: expected {count} numbers, one for each node, got {len(free)}")
-    return Amount(free, fields["request"].parsed(f"{what}.request", whole))

@@ -1,8 +1,8 @@
 """Offer the NUMA nodes on which the devices of the inventory can be had that a container, or its pod, asks for. Pure.
 
 A set of nodes is offered where all that is asked can be met on it, of all types together; those with the fewest nodes
-are preferred, as Koordinator does. Where the machine has too many nodes to list its sets, those are offered that have
-a node which can serve alone, or else enough devices of each type.
+are preferred, as Koordinator does. Where the machine has too many nodes to try each set, those are offered that have a
+node which can serve alone, or else enough devices of each type.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,10 +12,16 @@ from policies.devices.candidates import DeviceCandidate
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
 from policies.devices.hints import can_meet, serving_sets
-from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_sets import by_size, sums
-from policies.hints.search import fewest_nodes
-from policies.topology_aware.alignment.offers import MOST_LISTED, Asked, ResourceHints, device_text, free_text
+from policies.hints.model import Amount, Hints
+from policies.hints.node_sets import by_size, hints_of
+from policies.topology_aware.alignment.offers import (
+    MOST_TRIED,
+    Asked,
+    ResourceHints,
+    device_text,
+    free_text,
+    sets_with_enough,
+)
 from policies.topology_aware.device_choice.allocation import question_of
 from policies.topology_aware.device_choice.allocation_conflict import held_by_others, held_by_pod
 from policies.topology_aware.device_choice.allocation_places import DevicePlaces, places_on
@@ -79,29 +85,24 @@ class _Offer:
             return ()
         if not any(any(self._on_nodes(kind)[0]) for kind in self.kinds):
             return None
-        if len(self._places.nodes) > MOST_LISTED:
-            return self._unlisted()
-        allocator, masks = self._allocator, sums(1 << node.id for node in self._places.nodes)
-        can_serve = serving_sets(allocator, self._questions, self._held, self._places.masks, self._own)
-        serving = [index for index in by_size(len(self._places.nodes)) if can_serve[index]]
+        nodes = self._places.nodes
+        if len(nodes) > MOST_TRIED:
+            return self._summed()
+        can_serve = serving_sets(self._allocator, self._questions, self._held, self._places.masks, self._own)
+        serving = [index for index in by_size(len(nodes)) if can_serve[index]]
         size = min((index.bit_count() for index in serving), default=0)
-        return tuple(Hint(masks[index], index.bit_count() == size) for index in serving)
+        return hints_of([node.id for node in nodes], serving, size)
 
-    def _unlisted(self) -> Hints:
+    def _summed(self) -> Hints:
         """Return the sets that have a node which can serve alone; without such a node those with enough devices."""
         nodes = self._places.nodes
-        within = sum(1 << node.id for node in nodes)
         alone = [int(self._serves(1 << node.id)) for node in nodes]
-        amounts = [self._amount(alone, 1)]
+        amounts = [Amount(alone, 1)]
         if not any(alone):
             counts = [(*self._on_nodes(kind), self._wanted[kind]) for kind in self.kinds]
-            amounts = [self._amount(on, wanted - others) for on, others, wanted in counts if wanted > others]
-        return Unlisted(tuple(amounts), fewest_nodes(amounts, within), within)
+            amounts = [Amount(on, wanted - others) for on, others, wanted in counts if wanted > others]
+        return sets_with_enough(nodes, amounts, amounts)
 
     def _serves(self, nodes: int) -> bool:
         within = self._places.within(nodes)
         return can_meet(self._allocator, self._questions, self._held, within, self._own)
-
-    def _amount(self, on: Sequence[int], wanted: int) -> Amount:
-        by_id = {node.id: count for node, count in zip(self._places.nodes, on, strict=True)}
-        return Amount(tuple(by_id.get(node, 0) for node in range(max(by_id) + 1)), wanted)

@@ -13,7 +13,6 @@ from policies.base import DeviceLocality
 from policies.costs.model import type_of
 from policies.hints.devices import DeviceProvider, DeviceRequest, with_chosen_set
 from policies.topology_aware.alignment.offers import (
-    MOST_LISTED,
     SHOWN,
     Asked,
     ResourceHints,
@@ -45,7 +44,7 @@ def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
     for resource, places in found.items():
         chosen = frozenset(places)
         request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
-        offers = DeviceProvider(every, {resource: request}, MOST_LISTED).offers()
+        offers = DeviceProvider(every, {resource: request}).offers()
         yield ResourceHints(resource, offers[resource], device_text(len(places)), _devices_text(places), "hints")
 
 
@@ -98,7 +97,7 @@ def requested_hints(context: PlacementContext, asked: Asked) -> Iterator[Resourc
         request = DeviceRequest(amount.count, places, frozenset(stock.free[amount.kind]))
         if chooser is not None:
             request = with_chosen_set(request, chooser)
-        hints = DeviceProvider(every, {amount.kind: request}, MOST_LISTED).offers()[amount.kind]
+        hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]
         words = free_text(nodes, _per_node(stock, amount, places, [node.id for node in nodes]))
         yield ResourceHints(amount.kind, hints, device_text(amount.count), words, "devices")
 

@@ -13,9 +13,8 @@ from policies.alignment import DeviceAmount
 from policies.base import HugePageLimit, Request
 from policies.device_grants import DeviceAsk
 from policies.hardware.pools import memory_at
-from policies.hints.model import Amount, Hint, Hints, Unlisted
-from policies.hints.node_sets import by_size, offered, sums, unions
-from policies.hints.search import fewest_nodes
+from policies.hints.model import Amount, Hints
+from policies.hints.node_sets import by_size, enough, fewest_nodes, hints_of, listed_nodes, unions
 from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.memory.reasons import amount_text
@@ -28,11 +27,10 @@ from policies.topology_aware.supply.supply import Room, room_of
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine, NumaNode
 
-MOST_LISTED: Final = 8
-"""Nodes of a machine whose sets are listed, as many as the kubelet allows: more than 255 sets would take longer than
-the rest of a decision. With more nodes the sets are given by what each node has."""
+MOST_TRIED: Final = 8
+"""Nodes of a machine whose sets are tried one by one, as many as the kubelet allows: more than 255 would take longer
+than the rest of a decision. With more nodes a set has the sum of what each of its nodes has."""
 SHOWN: Final = 8  # nodes in a sentence
-_PerNode = tuple[Sequence[int], int]  # what each node has, what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
             if (gives, most >= asked.whole) in known:
                 continue
             known.append((gives, most >= asked.whole))
-            found = _with_enough(context.tree.machine, [(gives, asked.whole)], [(has, asked.whole)])
+            found = sets_with_enough(nodes, [Amount(gives, asked.whole)], [Amount(has, asked.whole)])
             hints = found if most >= asked.whole else ()
             yield ResourceHints("cpu", hints, words + kind, free_text(nodes, gives), "cpu_request_mcpu")
 
@@ -147,7 +145,7 @@ def share_hints(context: PlacementContext) -> ResourceHints:
         pool = context.tree.by_hardware.get(node.cpus.mask, 0)
         free.append(room.free_mcpu[pool] if supply.shared[pool] & node.cpus.mask else 0)
     fits = [int(mcpu >= wanted and mcpu > 0) for mcpu in free]
-    found = _with_enough(context.tree.machine, [(fits, 1)], [([1] * len(nodes), 1)])
+    found = sets_with_enough(nodes, [Amount(fits, 1)], [Amount([1] * len(nodes), 1)])
     words = f"{wanted}m to share" if wanted else "a CPU to share"
     return ResourceHints("cpu", found, words, free_text(nodes, [f"{mcpu}m" for mcpu in free]), "cpu_request_mcpu")
 
@@ -185,10 +183,8 @@ def memory_hints(context: PlacementContext, asked: Asked) -> tuple[ResourceHints
     nodes, kinds = cpu_nodes(machine), account.nodes.of_kinds(wanted_kinds(request))
     zones = [memory_at(machine, node.cpus.mask) & account.nodes.every for node in nodes]
     places = [zone & kinds for zone in zones]
-    if len(nodes) > MOST_LISTED:
-        found: Hints = _unlisted_memory(machine, account, asked, places)
-    else:
-        found = _listed_memory(machine, account, asked, places)
+    memory_sets = _tried_memory if len(nodes) <= MOST_TRIED else _summed_memory
+    found = memory_sets(nodes, account, asked, places)
     left = account.free_bytes()
     free = [sum(amount for node, amount in left.items() if zone >> node & 1) for zone in places]
     result = []
@@ -205,8 +201,8 @@ def memory_hints(context: PlacementContext, asked: Asked) -> tuple[ResourceHints
     return tuple(result)
 
 
-def _listed_memory(machine: Machine, account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
-    """List the sets whose memory holds what is asked beside the promises to others, and all sets around these."""
+def _tried_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
+    """Return the sets whose memory holds what is asked beside the promises to others, and all sets around these."""
     order, zones = by_size(len(places)), unions(places)
     pages = [account.huge_pages.layout((each,)) for each in asked.huge_pages]
     has = [_has(account, asked, zone) for zone in zones]
@@ -223,8 +219,7 @@ def _listed_memory(machine: Machine, account: MemoryAccount, asked: Asked, place
                 room = account.nodes.capacity(zone) - promised_inside(account.yielding, zone)
                 fits[index] = room >= asked.memory_bytes
     size = next((index.bit_count() for index in order if has[index]), len(places))
-    masks = sums(1 << node.id for node in cpu_nodes(machine))
-    return tuple(Hint(masks[index], index.bit_count() == size) for index in order if fits[index])
+    return hints_of([node.id for node in nodes], (index for index in order if fits[index]), size)
 
 
 def _is_above(fits: Sequence[bool], index: int) -> bool:
@@ -249,33 +244,30 @@ def _has(account: MemoryAccount, asked: Asked, zone: int) -> bool:
     )
 
 
-def _unlisted_memory(machine: Machine, account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
+def _summed_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
+    """Return the sets whose nodes have enough together."""
     left, pools = account.free_bytes(), account.huge_pages.pools
-    amounts = [([sum(left[n] for n in left if zone >> n & 1) for zone in places], asked.memory_bytes)]
-    capacity = [([account.nodes.capacity(zone) for zone in places], asked.memory_bytes)]
+    free = [sum(left[n] for n in left if zone >> n & 1) for zone in places]
+    amounts = [Amount(free, asked.memory_bytes)]
+    capacity = [Amount([account.nodes.capacity(zone) for zone in places], asked.memory_bytes)]
     for pages in asked.huge_pages:
         pool = pools.get(pages.page_bytes)
         if pool is None:
             return ()
-        has = [pool.capacity(zone) for zone in places]
-        capacity.append((has, pages.limit_bytes))
-        amounts.append((has, pages.limit_bytes))
-    return _with_enough(machine, amounts, capacity)
+        of_pages = Amount([pool.capacity(zone) for zone in places], pages.limit_bytes)
+        capacity.append(of_pages)
+        amounts.append(of_pages)
+    return sets_with_enough(nodes, amounts, capacity)
 
 
-def _with_enough(machine: Machine, amounts: Sequence[_PerNode], capacity: Sequence[_PerNode]) -> Hints:
-    """Return the sets that have enough of each amount; preferred are as small as the capacity allows at all."""
-    ids = [node.id for node in cpu_nodes(machine)]
-    within = sum(1 << i for i in ids)
-    size = fewest_nodes([_amount(ids, each) for each in capacity], within)
-    family = Unlisted(tuple(_amount(ids, each) for each in amounts), size, within)
-    return offered(family) if len(ids) <= MOST_LISTED else family
+def sets_with_enough(nodes: Sequence[NumaNode], amounts: Sequence[Amount], capacity: Sequence[Amount]) -> Hints:
+    """Return the sets that have enough of each amount; preferred are as small as the capacity allows at all.
 
-
-def _amount(ids: Sequence[int], per_node: _PerNode) -> Amount:
-    has, wanted = per_node
-    by_id = dict(zip(ids, has, strict=True))
-    return Amount(tuple(max(0, by_id.get(i, 0)) for i in range(max(ids) + 1)), wanted)
+    What a node has given away twice counts as nothing. Raises TooManyNodesError.
+    """
+    ids = listed_nodes(NodeSet.of(node.id for node in nodes).mask)
+    free = [Amount([max(0, has) for has in amount.has], amount.request) for amount in amounts]
+    return hints_of(ids, enough(len(ids), free), fewest_nodes(len(ids), capacity))
 
 
 def device_text(count: int) -> str:

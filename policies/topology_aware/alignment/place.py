@@ -13,8 +13,7 @@ from policies.base import CpuKind, Decision, Placed, Reason, Rejected
 from policies.errors import PolicyBaseError, PolicyOptionsError
 from policies.hints.merge import merge
 from policies.hints.model import Merged, MergeOptions, Nodes
-from policies.hints.reach import TooManyHintsError
-from policies.hints.search import SearchTooLongError
+from policies.hints.node_sets import TooManyNodesError
 from policies.topology_aware.alignment import reasons
 from policies.topology_aware.alignment.allocation_hints import allocation_hints
 from policies.topology_aware.alignment.device_request import device_hints, requested_hints
@@ -37,7 +36,7 @@ from sysfs.model import Machine
 
 Place = Callable[[PlacementContext], Decision]
 _STRICT = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
-_UNMERGED = (TooManyHintsError, SearchTooLongError, PolicyOptionsError)  # no result, and no internal error
+_UNMERGED = (TooManyNodesError, PolicyOptionsError)  # no result, and no internal error
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from typing import Final
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Reason, Request
 from policies.errors import PolicyBaseError
-from policies.hints.model import Hint, HintOrigin, Hints, Merged, Unlisted
-from policies.hints.unlisted import single_node_hints
+from policies.hints.model import Hint, HintOrigin, Hints, Merged
 from policies.topology_aware.alignment.offers import ResourceHints, nodes_text
 from policies.topology_aware.reason_codes import ReasonCode
 
@@ -34,18 +33,19 @@ def _sets_text(offered: Hints) -> str:
     """Return the smallest sets that fit, and whether these are preferred."""
     if offered is None:
         return "any node"
-    if isinstance(offered, Unlisted):
-        size = offered.preferred_size
-        return f"every set of nodes with enough, preferably {size} of them"
     if not offered:
         return "no set of nodes"
     preferred = [hint for hint in offered if hint.preferred]
-    least = min(_size(hint) for hint in offered)
-    shown = preferred or [hint for hint in offered if _size(hint) == least]
-    names = [nodes_text(hint.nodes or 0) for hint in shown]
-    more = f" or {len(names) - _SHOWN} more sets" if len(names) > _SHOWN else ""
+    shown = preferred or _smallest(offered)
+    names = [nodes_text(hint.nodes or 0) for hint in shown[:_SHOWN]]
+    more = f" or {len(shown) - _SHOWN} more sets" if len(shown) > _SHOWN else ""
     fewer = "" if preferred else ", more nodes than it would need alone on the machine"
-    return " or ".join(names[:_SHOWN]) + more + fewer
+    return " or ".join(names) + more + fewer
+
+
+def _smallest(offered: Sequence[Hint]) -> list[Hint]:
+    least = min(map(_size, offered))
+    return [hint for hint in offered if _size(hint) == least]
 
 
 def _size(hint: Hint) -> int:
@@ -91,8 +91,8 @@ def not_merged(request: Request, rules: TopologyOptions, error: PolicyBaseError)
 
 def undecided(request: Request, rules: TopologyOptions, error: PolicyBaseError) -> Reason:
     """The same under a policy that may not place a container on nodes that it does not know to be preferred."""
-    remedy = "or give it the topology policy best-effort"
-    return Reason(ReasonCode.STRICT_TOPOLOGY, f"{policy_text(request, rules)} cannot be kept: {error}, {remedy}")
+    remedy = "give it the topology policy best-effort"
+    return Reason(ReasonCode.STRICT_TOPOLOGY, f"{policy_text(request, rules)} cannot be kept: {error}; {remedy}")
 
 
 def kept(alignment: Alignment, *, of_pod: bool) -> Reason:
@@ -129,10 +129,8 @@ def _obstacles(policy: TopologyPolicy, offers: Sequence[ResourceHints]) -> Itera
 
 def _has_good(policy: TopologyPolicy, offered: Hints) -> bool:
     """Return whether some set of these would satisfy the policy alone."""
-    if isinstance(offered, Unlisted) and policy is TopologyPolicy.SINGLE_NUMA_NODE:
-        offered = single_node_hints(offered)
-    if offered is None or isinstance(offered, Unlisted):
-        return offered is None
+    if offered is None:
+        return True
     most = 1 if policy is TopologyPolicy.SINGLE_NUMA_NODE else len(offered)
     return any(hint.preferred and _size(hint) <= most for hint in offered)
 

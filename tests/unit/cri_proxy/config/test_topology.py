@@ -42,8 +42,8 @@ def test_a_policy_on_more_nodes_than_are_allowed_is_not_valid() -> None:
 
 
 def test_without_a_policy_or_a_limit_any_number_of_nodes_is_valid() -> None:
-    for text in ("{policy: none, max-allowable-numa-nodes: 8}", "{policy: restricted}"):
-        assert warnings(f"topologyManager: {text}", nodes(20)) == ()
+    assert warnings("topologyManager: {policy: none, max-allowable-numa-nodes: 8}", nodes(20)) == ()
+    assert warnings("topologyManager: {policy: restricted}", nodes(16)) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,16 @@ def test_without_a_policy_or_a_limit_any_number_of_nodes_is_valid() -> None:
     [
         ("topologyManager: {policy: restricted}", 1, "not more than one NUMA node with CPUs: it can only refuse"),
         ("topologyManager: {policy: best-effort}", 1, "not more than one NUMA node with CPUs: it changes nothing for"),
+        (
+            "topologyManager: {policy: restricted}",
+            17,
+            "restricted, and refuses what it would have to align: hints list",
+        ),
+        (
+            "topologyManager: {policy: best-effort}",
+            17,
+            "best-effort, and has no effect: hints list the sets of at most",
+        ),
         ("topologyManager: {policy: restricted}\npolicy: none", 2, "policy none places no container"),
         (
             "topologyManager: {policy: single-numa-node, prefer-closest-numa-nodes: true}",

@@ -1,14 +1,19 @@
-from policies.hints.choices import ANY_OTHER, ANY_PREFERRED, listed_choices, resources_of
-from policies.hints.model import NO_RESOURCE, Amount, Hint, HintOrigin, Offers, Unlisted
+from policies.hints.choices import Choices, choices_of
+from policies.hints.model import NO_RESOURCE, Hint, HintOrigin, Hints, Offers
 
-CPU = listed_choices(1, "cpu", (Hint(0b01, True), Hint(0b01, False), Hint(0b110, False), Hint(None, False)))
-FAMILY = Unlisted((Amount((1,), 1),), 1, 0b1)
+
+def of_cpus(hints: Hints) -> Choices:
+    _, found = choices_of([None, {"cpu": hints}])
+    return found
+
+
+CPU = of_cpus((Hint(0b01, True), Hint(0b01, False), Hint(0b110, False), Hint(None, False)))
 
 
 def test_every_resource_counts_as_a_provider_of_its_own() -> None:
     hints = (Hint(1, True),)
-    offers: list[Offers] = [{"cpu": hints, "memory": hints}, {"gpu": hints, "nic": FAMILY}]
-    assert [(found.provider, found.resource) for found in resources_of(offers)] == [
+    offers: list[Offers] = [{"cpu": hints, "memory": hints}, {"gpu": hints, "nic": None}]
+    assert [(found.provider, found.resource) for found in choices_of(offers)] == [
         (0, "cpu"),
         (0, "memory"),
         (1, "gpu"),
@@ -18,11 +23,11 @@ def test_every_resource_counts_as_a_provider_of_its_own() -> None:
 
 def test_no_opinion_is_any_node_preferred_and_no_possibility_is_any_node_not_preferred() -> None:
     offers: list[Offers] = [None, {}, {"cpu": None, "gpu": ()}]
-    assert [(found.resource, found.hints) for found in resources_of(offers)] == [
-        (NO_RESOURCE, (ANY_PREFERRED,)),
-        (NO_RESOURCE, (ANY_PREFERRED,)),
-        ("cpu", (ANY_PREFERRED,)),
-        ("gpu", (ANY_OTHER,)),
+    assert [(found.resource, found.any_flags) for found in choices_of(offers)] == [
+        (NO_RESOURCE, frozenset({True})),
+        (NO_RESOURCE, frozenset({True})),
+        ("cpu", frozenset({True})),
+        ("gpu", frozenset({False})),
     ]
 
 
@@ -36,8 +41,8 @@ def test_nodes_beyond_the_machine_are_cut_off_and_any_is_the_whole_machine() -> 
 
 def test_the_narrowest_mask_counts_nodes_beyond_the_machine_and_not_any() -> None:
     assert CPU.narrowest() == 1
-    assert listed_choices(0, "cpu", (Hint(0b110, True),)).narrowest() == 2
-    assert listed_choices(0, "cpu", (Hint(None, True),)).narrowest() == 0
+    assert of_cpus((Hint(0b110, True),)).narrowest() == 2
+    assert of_cpus((Hint(None, True),)).narrowest() == 0
 
 
 def test_an_origin_is_the_hint_as_it_was_offered() -> None:

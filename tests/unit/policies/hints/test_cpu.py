@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from policies.hints.cpu import CpuProvider, Topology, topology_of
-from policies.hints.model import Amount, Hints, Unlisted
+from policies.hints.model import Hints
+from policies.hints.node_sets import TooManyNodesError
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.unit.policies.hints.build import shown
@@ -77,21 +80,22 @@ def test_align_by_socket_counts_no_sockets_where_there_are_more_of_them_than_nod
     assert shown(hints(CpuProvider(topology, 2, cpus("0-3"), is_socket_aligned=True))) == ["0!"]
 
 
-def test_sixteen_nodes_are_listed_and_seventeen_are_not() -> None:
-    sixteen = Topology(tuple((node, 1 << node) for node in range(16)), tuple(1 << node for node in range(16)))
-    listed = hints(CpuProvider(sixteen, 1, cpus("0-15")))
-    assert not isinstance(listed, Unlisted)
-    assert listed is not None
-    assert len(listed) == 65535
-    seventeen = Topology((*sixteen.cpus, (16, 1 << 16)), (*sixteen.sockets, 1 << 16))
-    assert hints(CpuProvider(seventeen, 2, cpus("1-16"), reusable=cpus("0"))) == Unlisted(
-        (Amount((1,) * 17, 2),), preferred_size=2, within=(1 << 17) - 1, required=1, sockets=seventeen.sockets
-    )
-
-
 def test_a_machine_with_few_cpu_nodes_among_many_is_listed() -> None:
     topology = Topology(((0, 0b0011), (1, 0b1100), *((node, 0) for node in range(2, 34))), (0b01, 0b10))
     assert shown(hints(CpuProvider(topology, 3, cpus("0-3")))) == ["0-1!"]
+
+
+def test_of_many_nodes_those_with_cpus_count() -> None:
+    few, many = (Topology(tuple((node, int(node < 2)) for node in range(count)), ()) for count in (16, 34))
+    assert (few.counted_nodes, many.counted_nodes) == (0xFFFF, 0b11)
+
+
+def test_the_sets_of_more_than_sixteen_nodes_with_cpus_are_not_listed() -> None:
+    sixteen = Topology(tuple((node, 1 << node) for node in range(16)), tuple(1 << node for node in range(16)))
+    assert len(hints(CpuProvider(sixteen, 1, cpus("0-15"))) or ()) == 65535
+    seventeen = Topology((*sixteen.cpus, (16, 1 << 16)), (*sixteen.sockets, 1 << 16))
+    with pytest.raises(TooManyNodesError):
+        CpuProvider(seventeen, 1, cpus("0-16")).offers()
 
 
 def test_sockets_are_packages_as_the_nodes_they_have() -> None:
@@ -107,7 +111,3 @@ def test_a_node_without_cpus_is_a_node_of_no_socket() -> None:
 
 def test_a_socket_without_cpus_does_not_count() -> None:
     assert Topology(((0, 1), (1, 0)), (0b01, 0b10)).cpu_sockets == (0b01,)
-
-
-def test_amounts_are_indexed_by_node() -> None:
-    assert Topology(((1, 1), (3, 2)), ()).per_node({1: 5, 3: 7}) == (0, 5, 0, 7)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policies.hints.devices import DeviceProvider, DeviceRequest, with_chosen_set
-from policies.hints.model import Amount, Hint, Hints, Unlisted
+from policies.hints.model import Hints
 from tests.unit.policies.hints.build import shown
 
 FOUR_NODES = 0b1111
@@ -77,14 +77,11 @@ def test_each_resource_has_its_own_hints() -> None:
     }
 
 
-def test_devices_on_many_nodes_are_not_listed() -> None:
-    """A device on several nodes counts on its lowest one then: counts per node do not say which devices they share."""
-    nodes: Mapping[str, int | None] = {f"d{node}": 1 << node for node in range(17)} | {"wide": 0b110}
-    found = hints(DeviceRequest(2, nodes, frozenset(nodes) - {"d0"}, reusable=frozenset({"d3"})), (1 << 17) - 1)
-    free = (0, 2, *(1 for _ in range(15)))
-    assert found == Unlisted((Amount(free, 2),), preferred_size=1, within=(1 << 17) - 1, required=0b1000)
-    nowhere = {**nodes, "lost": 1 << 20}
-    assert hints(DeviceRequest(1, nowhere, frozenset(nodes), reusable=frozenset({"lost"})), (1 << 17) - 1) == ()
+def test_nodes_that_do_not_count_are_in_no_hint() -> None:
+    nodes: Mapping[str, int | None] = {"a": 0b1110, "b": 0b1000, "c": None}
+    provider = DeviceProvider(FOUR_NODES, {"nic": request(1, nodes, "abc")}).within(0b0011)
+    assert shown(provider.offers()["nic"]) == ["1!"]
+    assert provider.requests["nic"].nodes == {"a": 0b0010, "b": None, "c": None}
 
 
 # The pairs of a DGX-1's GPUs with two NVLinks; GPUs 0 to 3 are on node 0, 4 to 7 on node 1.
@@ -128,15 +125,6 @@ def test_where_nothing_is_offered_or_wished_no_preference_is_missing() -> None:
     without_nodes = DeviceRequest(1, {"a": None}, frozenset("a"), preferred_sets=())
     assert without_preference(without_nodes) == without_preference(pair("0")) == ()
     assert without_preference(request(2, {"a": 1, "b": 1, "c": 2}, "ac")) == ()
-
-
-def test_preferred_sets_of_unlisted_hints_are_listed_beside_them() -> None:
-    nodes: Mapping[str, int | None] = {f"d{node}": 1 << node for node in range(17)}
-    wished = (frozenset({"d0", "d16"}), frozenset({"d1", "d2"}))
-    asked = DeviceRequest(2, nodes, frozenset(nodes) - {"d2"}, preferred_sets=wished)
-    found = hints(asked, (1 << 17) - 1)
-    assert isinstance(found, Unlisted)
-    assert (found.preferred_size, found.listed) == (0, (Hint(1 << 16 | 1, preferred=True),))
 
 
 class LastOnes:

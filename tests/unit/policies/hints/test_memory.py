@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
-from policies.hints.model import Amount, Hint, Unlisted
+from policies.hints.node_sets import TooManyNodesError
 from tests.unit.policies.hints.build import shown
 
 
@@ -75,13 +75,15 @@ def test_there_is_no_opinion_where_the_memory_manager_has_none(provider: MemoryP
     assert provider.offers() is None
 
 
-def test_with_many_nodes_groups_are_listed_beside_the_sets_of_idle_ones() -> None:
-    nodes = {number: node(8) for number in range(20)}
-    offers = MemoryProvider(nodes, {"memory": 12}, groups=frozenset({0b0001, 0b0110})).offers()
-    expected = Unlisted((Amount((8,) * 20, 12),), 2, within=(1 << 20) - 0b1000, listed=(Hint(0b0110, preferred=True),))
-    assert offers == {"memory": expected}
+def test_of_more_nodes_than_can_be_listed_those_without_any_of_it_do_not_count() -> None:
+    nodes = {number: node(8 if number in (3, 7, 9) else 0, pages=1) for number in range(20)}
+    provider = MemoryProvider(nodes, {"memory": 12}, groups=frozenset({1 << 9}))
+    assert hints(provider) == ["3,7!"]
+    with pytest.raises(TooManyNodesError):
+        replace(provider, request={"memory": 12, "hugepages-2Mi": 1}).offers()
 
 
-def test_with_many_nodes_too_it_has_no_opinion_where_no_set_has_room() -> None:
-    nodes = {number: node(8) for number in range(20)}
-    assert MemoryProvider(nodes, {"memory": 161}).offers() is None
+def test_nodes_that_do_not_count_are_in_no_hint() -> None:
+    provider = MemoryProvider(FOUR, {"memory": 6}, groups=frozenset({0b1010})).within(0b0011)
+    assert hints(provider) == ["0!"]
+    assert replace(provider, request={"memory": 9}).offers() is None

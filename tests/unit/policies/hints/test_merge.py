@@ -1,11 +1,12 @@
 import pytest
 
 from policies.errors import PolicyOptionsError, UnknownPolicyError
-from policies.hints.merge import POLICIES, merge
+from policies.hints.merge import POLICIES, MaskOrder, distance_within, merge
 from policies.hints.model import Hint, HintOrigin, Merged, MergeOptions, Nodes, Offers
 
 TWO = Nodes(0b11)
 BOTH, LOW, HIGH = Hint(0b11, True), Hint(0b01, True), Hint(0b10, True)
+DISTANCES = ((10, 21, 12), (21, 10, 12), (12, 12, 10))
 GPU_AND_CPU: list[Offers] = [{"gpu": (BOTH,)}, {"cpu": (LOW, HIGH, BOTH)}]
 
 
@@ -91,3 +92,24 @@ def test_the_order_of_hints_and_providers_makes_no_difference(policy: str) -> No
     offers: list[Offers] = [{"a": (LOW, Hint(0b11, False)), "b": (BOTH, HIGH)}, {"c": (Hint(None, False), HIGH)}]
     turned: list[Offers] = [{"c": (HIGH, Hint(None, False))}, {"b": (HIGH, BOTH), "a": (Hint(0b11, False), LOW)}]
     assert result(merge(offers, TWO, policy)) == result(merge(turned, TWO, policy))
+
+
+def test_the_best_mask_has_the_fewest_nodes_and_then_the_lowest_ones() -> None:
+    order = MaskOrder(0b111)
+    assert order.best([0b111, 0b110, 0b101]) == 0b101
+    assert order.best([]) == 0
+
+
+def test_with_distances_the_closest_of_the_same_size_is_best() -> None:
+    order = MaskOrder(0b111, DISTANCES)
+    assert order.best([0b011, 0b101, 0b110]) == 0b101
+    assert order.best([0b011, 0b100]) == 0b100
+
+
+def test_a_size_that_no_mask_has_gives_none() -> None:
+    assert MaskOrder(0b111).best_of_size([0b1, 0b10], 2) == 0
+    assert MaskOrder(0b111, DISTANCES).best_of_size([0b1, 0b10], 2) == 0
+
+
+def test_the_distance_within_a_set_counts_both_ways_and_each_node_itself() -> None:
+    assert (distance_within(0b101, DISTANCES), distance_within(0b010, DISTANCES)) == (44, 10)

@@ -136,38 +136,43 @@ def test_long_lists_are_cut_in_the_text(capsys: pytest.CaptureFixture[str], file
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_hints_of_more_than_16_nodes_are_described(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    text = "machine: {packages: 17, cores: 4}\ncpu: {request: 5}\n"
+def test_of_more_than_16_nodes_those_with_cpus_count(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """34 nodes, as where the memory of GPUs is nodes of its own."""
+    gpus = "{memory: 12Gi, near: {0: 80}}, " * 32
+    text = f"""
+machine: {{packages: 2, cores: 4, memory: 4Gi, memory_nodes: [{gpus}]}}
+cpu: {{request: 2, free: "4-7"}}
+memory: {{request: {{memory: 3Gi}}, groups: [[0, 5]]}}
+devices: {{a/b: {{request: 1, devices: {{x: [1, 30], y: [2]}}}}, c/d: {{request: 1, devices: {{z: [7]}}}}}}
+"""
+    second = [{"nodes": [1], "preferred": True}]
     assert answer(capsys, file, text) == {
-        "cpu": {
-            "unlisted": {
-                "amounts": [{"free": [4] * 17, "request": 5}],
-                "preferred_size": 2,
-                "within": list(range(17)),
-                "required": [],
-                "listed": [],
-                "sockets": [[node] for node in range(17)],
-                "preferred_sockets": 0,
-            }
-        }
+        "cpu": [*second, {"nodes": [0, 1], "preferred": False}],
+        "memory": second,
+        "a/b": second,
+        "c/d": None,
     }
-    assert "every set among nodes 0-16 with enough of it\n  preferred  those of 2 nodes" in printed(capsys, str(file))
 
 
-@pytest.mark.parametrize("nodes", [2, 20])
-def test_the_answer_is_a_provider_of_hints_merge(nodes: int, capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """Listed or not: five CPUs and 5Gi take two nodes of four CPUs and 4Gi; the device is on the second."""
+def test_more_than_16_nodes_with_cpus_are_an_error(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text("machine: {packages: 17, cores: 4}\ncpu: {request: 5}\n")
+    assert run_command(["hints", "generate", str(file)]) == 1
+    assert "hints list the sets of at most 16 NUMA nodes, and there are 17" in capsys.readouterr().err
+
+
+def test_the_answer_is_a_provider_of_hints_merge(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    """Five CPUs and 5Gi take two nodes of four CPUs and 4Gi; the device is on the second."""
     offered = answer(
         capsys,
         file,
-        f"""
-machine: {{packages: {nodes}, cores: 4, memory: 4Gi}}
-cpu: {{request: 5}}
-memory: {{request: {{memory: 5Gi}}, groups: [[0, 1]]}}
-devices: {{example.com/gpu: {{request: 1, devices: {{a: [0], b: [1]}}, used: [a]}}}}
+        """
+machine: {packages: 2, cores: 4, memory: 4Gi}
+cpu: {request: 5}
+memory: {request: {memory: 5Gi}, groups: [[0, 1]]}
+devices: {example.com/gpu: {request: 1, devices: {a: [0], b: [1]}, used: [a]}}
 """,
     )
-    file.write_text(json.dumps({"nodes": nodes, "providers": [offered]}))
+    file.write_text(json.dumps({"nodes": 2, "providers": [offered]}))
     assert run_command(["hints", "merge", str(file), "--policy", "best-effort", "-o", "json"]) == 0
     merged = json.loads(capsys.readouterr().out)
     assert (merged["affinity"], merged["preferred"]) == ([0, 1], False)

@@ -3,7 +3,7 @@ import pytest
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.hint_actions.merge_request import MergeRequest, read_merge_request
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.hints.model import Amount, Hint, Nodes, Unlisted
+from policies.hints.model import Hint, Nodes
 
 DIALECT = Dialect(max_bytes=10_000, max_depth=10, max_nodes=500)
 
@@ -41,10 +41,8 @@ def test_the_answer_of_hints_generate_is_a_document_with_one_provider() -> None:
     assert (request.nodes, request.offers) == (Nodes(0b11), ({"cpu": (Hint(1, True),), "example.com/gpu": None},))
 
 
-def test_a_provider_alone_needs_the_number_of_nodes_unless_amounts_tell_it() -> None:
+def test_a_provider_alone_needs_the_number_of_nodes() -> None:
     assert "how many NUMA nodes the machine has; give --nodes NUMBER" in problem(PROVIDER)
-    family = "{amounts: [{free: [1, 0, 2], request: 2}], preferred_size: 1, within: [0, 2]}"
-    assert read(f"{{gpu: null, cpu: {{unlisted: {family}}}}}").nodes == Nodes(0b111)
 
 
 def test_the_number_of_nodes_of_the_command_line_beats_that_of_the_document() -> None:
@@ -63,16 +61,6 @@ def test_the_empty_set_and_nodes_beyond_the_machine_are_hints() -> None:
     assert offers == {"a": (Hint(0, True), Hint(1 << 5, True))}
 
 
-def test_hints_that_are_not_listed_are_read_as_generate_prints_them() -> None:
-    (offers,) = read(
-        "{nodes: 2, providers: [{cpu: {unlisted: {amounts: [{free: [4, 2], request: 3}], preferred_size: 1, "
-        "within: [0, 1], required: [0], listed: [{nodes: [1], preferred: false}], sockets: [[0], [1]], "
-        "preferred_sockets: 1}}}]}"
-    ).offers
-    family = Unlisted((Amount((4, 2), 3),), 1, 0b11, 0b01, (Hint(0b10, False),), (0b01, 0b10), 1)
-    assert offers == {"cpu": family}
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -86,7 +74,7 @@ def test_hints_that_are_not_listed_are_read_as_generate_prints_them() -> None:
         ("{nodes: 1, providers: {cpu: []}}", "providers: expected a list, got a mapping"),
         ("{nodes: 1, providers: [3]}", "providers: expected a mapping, got '3'"),
         ("{nodes: 1, providers: [{cpu: 3}]}", "cpu: expected a list, got '3'"),
-        ("{nodes: 1, providers: [{cpu: {}}]}", "cpu: expected a list of hints, null for no preference, or unlisted:"),
+        ("{nodes: 1, providers: [{cpu: {}}]}", "cpu: expected a list, got a mapping"),
         ("nodes: 1\nproviders:\n- cpu: []\n  cpu: []", "h.yaml:4: providers: 'cpu' stands twice"),
         ("nodes: 1\nproviders:\n- cpu:\n  - {nodes: [-1], preferred: true}", "h.yaml:4: cpu.nodes: expected a whole"),
         ("{nodes: 1, providers: [{cpu: [{nodes: 0, preferred: true}]}]}", "cpu.nodes: expected a list, got '0'"),
@@ -97,20 +85,6 @@ def test_hints_that_are_not_listed_are_read_as_generate_prints_them() -> None:
         ("{nodes: 2, distances: [[10, 21]], providers: []}", "distances: expected 2 rows, got 1"),
         ("{nodes: 2, distances: [[10], [10]], providers: []}", "distances: expected rows of 2 numbers up to 255"),
         ("{nodes: 1, distances: [[256]], providers: []}", "distances: expected rows of 1 numbers up to 255"),
-        ("{nodes: 1, providers: [{a: {unlisted: {within: [0]}}}]}", "a.unlisted: amounts is missing"),
-        (
-            "{nodes: 1, providers: [{a: {unlisted: {within: [1], amounts: [], preferred_size: 1}}}]}",
-            "a.unlisted.within: there is no node 1",
-        ),
-        (
-            "{nodes: 1, providers: [{a: {unlisted: {within: [0], preferred_size: 1, "
-            "amounts: [{free: [1, 2], request: 1}]}}}]}",
-            "a.unlisted.amounts.free: expected 1 numbers, one for each node, got 2",
-        ),
-        (
-            "{nodes: 1, providers: [{a: {unlisted: {within: [0], preferred_size: 1, amounts: [{free: [1]}]}}}]}",
-            "a.unlisted.amounts: give free, a number for each node, and request",
-        ),
     ],
 )
 def test_bad_input_is_named_with_its_line(text: str, said: str) -> None:

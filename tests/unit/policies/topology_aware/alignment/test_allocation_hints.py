@@ -6,7 +6,6 @@ from policies.alignment import PodSums
 from policies.base import Grant
 from policies.device_grants import DeviceAsk, HeldDevices
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.hints.model import Unlisted
 from policies.topology_aware.alignment.allocation_hints import allocation_hints
 from policies.topology_aware.alignment.offers import ResourceHints, asked_of
 from policies.topology_aware.supply.context import PlacementContext
@@ -30,7 +29,6 @@ def offered(of: PlacementContext, *, is_of_pod: bool = False) -> list[ResourceHi
 
 def sets(offer: ResourceHints) -> list[tuple[str, bool]]:
     assert offer.hints is not None
-    assert not isinstance(offer.hints, Unlisted)
     return [(f"{hint.nodes or 0:04b}", hint.preferred) for hint in offer.hints]
 
 
@@ -83,13 +81,10 @@ def many_nodes() -> Machine:
 
 def test_on_machines_with_many_nodes_those_are_offered_that_can_serve_alone() -> None:
     (gpu,) = offered(context(gpus_on(0, 0, 3, 9), ask(gpu=2), machine=many_nodes()))
-    assert isinstance(gpu.hints, Unlisted)
-    (amount,) = gpu.hints.amounts
-    assert (amount.free, amount.request, gpu.hints.preferred_size) == ((1, *[0] * 9), 1, 1)
+    assert sets(gpu)[:3] == [("0001", True), ("0011", False), ("0101", False)]
+    assert len(sets(gpu)) == 512  # all with node 0
 
 
 def test_on_machines_with_many_nodes_devices_are_counted_where_none_can_serve_alone() -> None:
     (gpu,) = offered(context(gpus_on(0, 0, 3, 9, None), ask(gpu=4), machine=many_nodes()))
-    assert isinstance(gpu.hints, Unlisted)
-    (amount,) = gpu.hints.amounts
-    assert (amount.free[0], amount.free[3], amount.request, gpu.hints.preferred_size) == (2, 1, 3, 2)
+    assert [mask for mask, preferred in sets(gpu) if preferred] == ["1001", "1000000001"]

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from policies.alignment import PodSums
 from policies.base import DeviceLocality, Grant, HugePageLimit, Request
-from policies.hints.model import Unlisted
+from policies.hints.node_sets import TooManyNodesError
 from policies.preferences import Threads
 from policies.topology_aware.alignment.device_request import device_hints
 from policies.topology_aware.alignment.offers import (
@@ -144,10 +146,15 @@ def test_memory_without_cpus_belongs_to_the_nodes_that_are_nearest() -> None:
     assert (mems_of(machine, 0b01), mems_of(machine, 0b10)) == (0b101, 0b010)
 
 
-def test_sets_of_more_nodes_than_a_kubelet_manages_are_not_listed() -> None:
+def test_a_set_of_many_nodes_has_what_each_of_them_has() -> None:
     machine = describe({"packages": 2, "nodes": 5, "cores": 2, "memory": "1Gi"})
     wanted = context(request("a/c", 3000, memory_limit_bytes=3 * GI), machine=machine)
     cpu, memory = only(cpu_hints(wanted, asked(wanted))), memory_hints(wanted, asked(wanted))[0]
-    assert isinstance(cpu.hints, Unlisted)
-    assert isinstance(memory.hints, Unlisted)
-    assert (cpu.hints.preferred_size, memory.hints.preferred_size) == (2, 3)
+    assert (len(sets(cpu)), set(map(int.bit_count, sets(cpu)))) == (45, {2})
+    assert (len(sets(memory)), set(map(int.bit_count, sets(memory)))) == (120, {3})
+
+
+def test_the_sets_of_more_than_sixteen_nodes_with_cpus_are_not_listed() -> None:
+    wanted = context(request("a/c", 3000), machine=describe({"packages": 17, "cores": 2}))
+    with pytest.raises(TooManyNodesError):
+        list(cpu_hints(wanted, asked(wanted)))

@@ -1,7 +1,7 @@
 """The sentences of ``explain`` and of refusals about topology hints."""
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy
-from policies.hints.model import Amount, Hint, HintOrigin, Hints, Merged, Unlisted
+from policies.hints.model import Hint, HintOrigin, Hints, Merged
 from policies.topology_aware.alignment.offers import ResourceHints
 from policies.topology_aware.alignment.reasons import hints_reason, merged_reason, refused, unmerged
 from sysfs.cpuset import NodeSet
@@ -26,7 +26,6 @@ def test_a_resource_is_named_with_the_origin_of_its_amount_and_where_it_fits() -
     assert "fits on NUMA nodes 0 and 1, more nodes than it would need alone" in said((Hint(3, preferred=False),))
     assert "fits on no set of nodes" in said(())
     assert "fits on any node" in said(None)
-    assert "preferably 2 of them" in said(Unlisted((), 2, 0b111))
 
 
 def test_long_lists_are_cut() -> None:
@@ -72,11 +71,3 @@ def test_a_result_that_not_all_prefer_names_the_hint_of_each_resource() -> None:
     assert result(affinity=3, preferred=False) == (
         "NUMA nodes 0 and 1, not preferred by all: no hints of all resources have a node in common"
     )
-
-
-def test_a_refusal_of_many_nodes_does_not_name_what_a_single_node_has() -> None:
-    rules = TopologyOptions(TopologyPolicy.SINGLE_NUMA_NODE)
-    family = Unlisted((Amount((2,) * 12, 2),), 1, (1 << 12) - 1)
-    memory = ResourceHints("memory", (), "90 GiB", "8 GiB on node 0", "memory_limit_bytes")
-    assert "cpu: wanted" not in refused(ASKED, rules, (offer(family), memory)).text
-    assert "cpu: wanted" in refused(ASKED, rules, (offer(family), offer(family))).text
