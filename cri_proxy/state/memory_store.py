@@ -19,7 +19,6 @@ class MemoryStore:
         self._decisions = {decision.key: decision for decision in start.decisions}
         self._is_closed = False
         self.failure: StoreError | None = None
-        self.saves = 0
 
     @property
     def recovered(self) -> str | None:
@@ -42,7 +41,6 @@ class MemoryStore:
             raise StoreError("memory", "the store is closed")
         if self.failure is not None:
             raise self.failure
-        self.saves += 1
         for key in deletes:
             self._delete(key)
         for put in puts:

@@ -37,7 +37,6 @@ class Store:
         self._recovered = opened.recovered if opened is not None else None
         self._waiting: deque[_Save] = deque()
         self._is_closed = False
-        self._commits = 0
         self._read_at_open: Saved | None = opened.saved if opened is not None else Saved()
         # An executor hands every exception to the caller: its thread outlives them all.
         self._thread = ThreadPoolExecutor(1, "store")
@@ -70,11 +69,6 @@ class Store:
     def recovered(self) -> str | None:
         """See ``rows.GrantStore``."""
         return self._recovered
-
-    @property
-    def commits(self) -> int:
-        """The number of transactions so far; fewer than saves where saves were grouped."""
-        return self._commits
 
     def load(self) -> Saved:
         """Return everything saved so far. Blocks the calling thread; raises StoreError."""
@@ -127,7 +121,6 @@ class Store:
             for save in group:
                 self._commit([save])
             return
-        self._commits += not written.problem
         self._settle(group, written.problem)
 
     def _settle(self, group: Sequence[_Save], problem: str) -> None:

@@ -84,23 +84,22 @@ def allocated_annotations(devices: Iterable[PluginDevice]) -> dict[str, str]:
     return {f"{ANNOTATION_PREFIX}{kind}": text for kind, text in _texts(devices).items()}
 
 
-def read_allocated(envs: Mapping[str, str]) -> tuple[PluginDevice, ...]:
-    """Return the devices in a container's environment, by type, as they stand there; other variables are no matter.
+def read_annotated(annotations: Mapping[str, str]) -> tuple[PluginDevice, ...]:
+    """Return the devices in a container's annotations, by type, as they stand there; others are no matter.
 
-    Raises PluginVariableError. Whether to trust a variable is decided by the annotation: see ``read_annotated``.
+    A container has these annotations from plugins only: those of its pod stand on the sandbox. Raises
+    PluginVariableError.
 
-    >>> read_allocated({"CRI_PROXY_ALLOCATED_RDMA": "1@0000:51:00.1", "HOME": "/"})
+    >>> read_annotated({"allocated.cri-proxy.io/rdma": "1@0000:51:00.1", "io.kubernetes.x": "/"})
     (PluginDevice(kind='rdma', minor=1, vf='0000:51:00.1', units=1),)
     """
-    return _read({name: f"{VARIABLE_PREFIX}{name.upper()}" for name in DEVICE_TYPES}, envs)
-
-
-def read_annotated(annotations: Mapping[str, str]) -> tuple[PluginDevice, ...]:
-    """Return the devices in a container's annotations, as ``read_allocated`` does. Raises PluginVariableError.
-
-    A container has these annotations from plugins only: those of its pod stand on the sandbox.
-    """
-    return _read({name: f"{ANNOTATION_PREFIX}{name}" for name in DEVICE_TYPES}, annotations)
+    names = {kind: f"{ANNOTATION_PREFIX}{kind}" for kind in DEVICE_TYPES}
+    return tuple(
+        device
+        for kind, name in names.items()
+        if name in annotations
+        for device in _devices(kind, name, annotations[name])
+    )
 
 
 def _texts(devices: Iterable[PluginDevice]) -> dict[str, str]:
@@ -108,12 +107,6 @@ def _texts(devices: Iterable[PluginDevice]) -> dict[str, str]:
     for device in devices:
         words.setdefault(device.kind, []).append(device.word)
     return {kind: ",".join(found) for kind, found in words.items()}
-
-
-def _read(names: Mapping[str, str], texts: Mapping[str, str]) -> tuple[PluginDevice, ...]:
-    return tuple(
-        device for kind, name in names.items() if name in texts for device in _devices(kind, name, texts[name])
-    )
 
 
 def _devices(kind: str, name: str, text: str) -> Iterable[PluginDevice]:

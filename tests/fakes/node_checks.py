@@ -13,6 +13,7 @@ from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, CpuKind
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.rows import confirmed_cpus
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.property import invariants
 from tests.property.policy_events import World
@@ -39,7 +40,7 @@ def pinned_row(runtime: ScriptedRuntime, ledger: Ledger, container: Container) -
 def check_moment(runtime: ScriptedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
     """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
     there = pinned(runtime, ledger)
-    alone = {container_id: ledger.confirmed_cpus_of(row.key) & cpus for container_id, (row, cpus) in there.items()}
+    alone = {container_id: confirmed_cpus(ledger, row.key) & cpus for container_id, (row, cpus) in there.items()}
     everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
     assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
     for container_id, (_, cpus) in there.items():

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.decisions import (
     ContainerName,
     DecisionRecord,
@@ -38,6 +39,11 @@ def make_row(uid: str = "pod-1", name: str = "c0", *, exclusive: str = "2-3", or
     grant = Grant(request, "root", CpuKind.EXCLUSIVE, CpuSet.parse(exclusive), mems=NodeSet.parse("0"))
     pinning = Pinning(CpuSet.parse(exclusive), NodeSet.parse("0"))
     return Row(grant, f"sandbox-of-{uid}", f"id-{uid}-{name}", "running", pinning, order)
+
+
+def confirmed_cpus(ledger: Ledger, key: ContainerKey) -> CpuSet:
+    """The CPUs that are exclusive to this container as far as the runtime has confirmed."""
+    return ledger._confirmed.of(key)
 
 
 def make_sandbox(sandbox_id: str = "s1", *, config: bytes = b"\x0a\x00\xff") -> SandboxRow:

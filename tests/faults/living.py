@@ -33,6 +33,7 @@ from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
+from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
 
@@ -287,7 +288,7 @@ class Living(World):
         row = self.node.context.ledger.holder(container.id)
         if row is None:
             return CpuSet()
-        cpus = self.node.context.ledger.confirmed_cpus_of(row.key) & self.runtime.effective(container.id)[0]
+        cpus = confirmed_cpus(self.node.context.ledger, row.key) & self.runtime.effective(container.id)[0]
         others = (c for c in self.live() if c.running and c.id != container.id)
         return cpus - CpuSet.of_masks(self.runtime.effective(c.id)[0].mask for c in others)
 

@@ -15,10 +15,10 @@ from cri_proxy.errors import StoreError
 from cri_proxy.inventory.numbers import DeviceNumbers, decode_numbers, encode_numbers
 from cri_proxy.runtime.cdi_support import support_of
 from policies.devices.plugin_variables import (
-    VARIABLE_PREFIX,
+    ANNOTATION_PREFIX,
     PluginVariableError,
-    allocated_variables,
-    read_allocated,
+    allocated_annotations,
+    read_annotated,
 )
 from policies.links.annotation import link_annotation, read_annotation
 from policies.links.matrix import LinkError
@@ -38,11 +38,11 @@ TOOLKIT_CHARS: Final = 64 << 10  # more of its configuration is not read
 def plugin_variable(data: bytes) -> None:
     """What is understood is written again and means the same."""
     try:
-        devices = read_allocated({f"{VARIABLE_PREFIX}RDMA": text_of(data)})
+        devices = read_annotated({f"{ANNOTATION_PREFIX}rdma": text_of(data)})
     except PluginVariableError as error:
         assert error.problem
     else:
-        assert read_allocated(allocated_variables(devices)) == devices
+        assert read_annotated(allocated_annotations(devices)) == devices
 
 
 def saved_numbers(data: bytes) -> None:

@@ -20,7 +20,7 @@ from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.last_known_good import decode as decode_kept
 from cri_proxy.config.last_known_good import encode as encode_kept
 from cri_proxy.config.load import load_config, parse_config
-from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
+from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.errors import ConfigError
 from cri_proxy.extender.demand import QuestionError
@@ -43,6 +43,7 @@ from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.discover import discover_tree
 from sysfs.errors import MachineSourceError, SysfsBaseError
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
+from tests.fakes.annotations import parse_annotations
 from tests.fakes.http2 import GREETING, reply, request
 from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, container, named_arguments, node, pod

@@ -23,7 +23,7 @@ from cri_proxy.cri.annotations.device_filter import MAX_PATHS
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.preferences import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed
 from cri_proxy.cri.annotations.resource_managers import OF_PEERS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, ReadText, by_container, parse_text
@@ -33,6 +33,7 @@ from cri_proxy.errors import ConfigError
 from policies.base import Allocations, Placed, Rejected, Request
 from policies.builder import build_policy
 from policies.preferences import Preferences
+from tests.fakes.annotations import parse_annotations
 from tests.fakes.machines import small_machine
 from tests.fakes.reference import reference_seconds
 from tests.property.bad_texts import NASTY, TEXTS, VALUES, as_json, as_yaml

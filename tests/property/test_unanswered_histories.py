@@ -20,6 +20,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
 from tests.fakes.lone_loop import run_alone
 from tests.fakes.node_checks import is_replaced
+from tests.fakes.rows import confirmed_cpus
 from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
@@ -65,7 +66,7 @@ class Ward(Site):
             row = ledger.holder(owner.id)
             alone = CpuSet()  # what it is promised now, and has been alone on
             if row is not None:
-                alone = row.grant.owned & ledger.confirmed_cpus_of(row.key) & used[owner.id]
+                alone = row.grant.owned & confirmed_cpus(ledger, row.key) & used[owner.id]
             for other in running:  # an earlier attempt of the same container is not another one
                 is_same = self.name_of(other.id) == self.name_of(owner.id)
                 assert is_same or alone.isdisjoint(used[other.id]), (owner.id, other.id, alone)

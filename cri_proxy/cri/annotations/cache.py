@@ -36,13 +36,12 @@ class _Kept:
 
 
 class AnnotationCache:
-    """What was read of the pods that had containers created last. ``parses`` counts the pods that were parsed."""
+    """What was read of the pods that had containers created last."""
 
     def __init__(self, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # by sandbox id, the last used one last
         self._kept_bytes = 0
-        self.parses = 0
 
     def __len__(self) -> int:
         """Return how many sandboxes there is something of."""
@@ -57,7 +56,6 @@ class AnnotationCache:
         if kept is None or kept.rules != rules or kept.chosen != chosen:
             self.forget(sandbox_id)
             kept = _Kept(rules, chosen, parse_pod(chosen, rules.domains))
-            self.parses += 1
             if sandbox_id:
                 self._kept[sandbox_id] = kept
                 self._kept_bytes += kept.size_bytes

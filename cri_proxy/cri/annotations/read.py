@@ -16,7 +16,7 @@ from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
 from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, Finder, FoundValue, is_about, key_in
-from cri_proxy.cri.annotations.pod import PodAnnotations, parse_pod, select
+from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText, by_container
 from policies.alignment import DeviceAmount
@@ -48,16 +48,6 @@ class Parsed:
     hint_filter: HintFilter = HintFilter()
     origins: tuple[tuple[str, str], ...] = ()
     problems: tuple[AnnotationProblem, ...] = ()
-
-
-def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:
-    """Read a pod's annotations for this container, without restrictions and without keeping anything.
-
-    >>> parse_annotations({"cri-proxy.io/prefer-shared-cpus": "-2"}, "c0").preferences.levels_up
-    2
-    """
-    pod = parse_pod(select(annotations, domains), domains)
-    return read_container(pod, container, "", AnnotationRules(tuple(domains)))
 
 
 def read_container(pod: PodAnnotations, container: str, namespace: str, rules: AnnotationRules) -> Parsed:
@@ -211,7 +201,7 @@ def _is_wish_of(key: str, field: str, full_key: str) -> bool:
 def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the annotations among these origins that are known and change nothing.
 
-    >>> without_effect(parse_annotations({"cri-proxy.io/rdtclass": "gold"}, "c0").origins)
+    >>> without_effect([("affinities", "a/affinity"), (WITHOUT_EFFECT, "cri-proxy.io/rdtclass")])
     ('cri-proxy.io/rdtclass',)
     """
     return tuple(full_key for field, full_key in origins if field.startswith(WITHOUT_EFFECT))

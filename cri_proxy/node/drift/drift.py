@@ -51,7 +51,7 @@ class DriftProbes:
 
 
 class Drift:
-    """Compares the kernel with the ledger. ``repairs`` counts what was put back."""
+    """Compares the kernel with the ledger."""
 
     def __init__(self, context: Context, effects: Effects, adoption: Adoption, probes: DriftProbes) -> None:
         self._context = context
@@ -68,7 +68,6 @@ class Drift:
         self._followed: set[str] = set()
         self._woken = asyncio.Event()
         self.misread = MisreadScopes(context)
-        self.repairs = 0
         if self._writes is not None:
             context.signals.ledger_changed.connect(self._woken.set)  # a container may have started
 
@@ -229,7 +228,6 @@ class Drift:
 
     def _put_back(self, row: Row, enforced: Enforced) -> None:
         """Schedule its update; until that is confirmed it may be on the recorded and on the found CPUs."""
-        self.repairs += 1
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
             row.key,

@@ -281,10 +281,6 @@ class Ledger:
             return row.grant.owned
         return row.grant.owned & known.cpus if known.cpus is not None else CpuSet()
 
-    def confirmed_cpus_of(self, key: ContainerKey) -> CpuSet:
-        """Return the CPUs that are exclusive to this container as far as the runtime has confirmed."""
-        return self._confirmed.of(key)
-
     def occupants(self, row: Row) -> tuple[Row, ...]:
         """Return other containers that may be on CPUs that this row owns, or come alive there, and are ours to move."""
         owned, key = row.grant.owned.mask, row.grant.container

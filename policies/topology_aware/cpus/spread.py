@@ -42,7 +42,6 @@ class Spread:
         leaves: list[Leaf] = []
         self._all = self._held_in(leaves, top, lowest, (), (top.index, top.index, -1))
         self.leaves = tuple(leaves)
-        self.is_exact = True  # False: the last search was ended early
 
     def _held_in(
         self, leaves: list[Leaf], domain: Domain, lowest: Level, path: tuple[int, ...], homes: tuple[int, int, int]
@@ -81,13 +80,11 @@ class Spread:
         total, gives = self._all.given[0], [self._tallies.give[leaf.index] for leaf in self.leaves]
         if total < count:
             return None
-        self.is_exact = True
         if sum(gives) - min(gives, default=0) < count:  # without any leaf there are too few
             return self._choice(self._all.leaves)
         simple = self._choice(self._simple(count))
         search = Unbeaten(self.leaves, self._tallies, count, simple[:3], self._near_domains)
         found = search.of(self._top)
-        self.is_exact = not search.are_too_many
         enough = [choice for choice in found if choice.total >= count]
         best = simple if search.are_too_many else min(enough, key=lambda c: self._cost(c, count), default=simple)
         # Where the container is already CPUs cost nothing: as many as can be come from there.

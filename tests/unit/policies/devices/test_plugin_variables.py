@@ -5,7 +5,6 @@ from policies.devices.plugin_variables import (
     PluginVariableError,
     allocated_annotations,
     allocated_variables,
-    read_allocated,
     read_annotated,
 )
 
@@ -22,7 +21,6 @@ SETS = (
 
 @pytest.mark.parametrize("devices", SETS)
 def test_what_is_written_is_read_again(devices: tuple[PluginDevice, ...]) -> None:
-    assert read_allocated(allocated_variables(devices)) == devices
     assert read_annotated(allocated_annotations(devices)) == devices
 
 
@@ -35,17 +33,17 @@ def test_the_texts_are_those_of_the_contract() -> None:
     assert allocated_annotations(devices)["allocated.cri-proxy.io/rdma"] == "1@0000:51:00.1,2:25"
 
 
-def test_other_variables_and_empty_ones_name_no_device() -> None:
-    assert read_allocated({"PATH": "/bin", "CRI_PROXY_ALLOCATED_GPU": "", "CRI_PROXY_ALLOCATED_TPU": "0"}) == ()
+def test_other_annotations_and_empty_ones_name_no_device() -> None:
+    assert read_annotated({"a/b": "1", "allocated.cri-proxy.io/gpu": "", "allocated.cri-proxy.io/tpu": "0"}) == ()
 
 
 def test_addresses_are_compared_in_lower_case() -> None:
-    assert read_allocated({"CRI_PROXY_ALLOCATED_RDMA": "0@0000:5A:00.1"})[0].vf == "0000:5a:00.1"
+    assert read_annotated({"allocated.cri-proxy.io/rdma": "0@0000:5A:00.1"})[0].vf == "0000:5a:00.1"
 
 
 def test_the_same_device_of_two_types_is_two_devices() -> None:
-    texts = {"CRI_PROXY_ALLOCATED_GPU": "1", "CRI_PROXY_ALLOCATED_FPGA": "1"}
-    assert [device.kind for device in read_allocated(texts)] == ["gpu", "fpga"]
+    texts = {"allocated.cri-proxy.io/gpu": "1", "allocated.cri-proxy.io/fpga": "1"}
+    assert [device.kind for device in read_annotated(texts)] == ["gpu", "fpga"]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +66,9 @@ def test_the_same_device_of_two_types_is_two_devices() -> None:
 )
 def test_a_text_that_the_plugin_never_writes_is_an_error_with_name_and_value(text: str, problem: str) -> None:
     with pytest.raises(PluginVariableError, match="cannot use") as caught:
-        read_allocated({"CRI_PROXY_ALLOCATED_RDMA": text})
-    assert str(caught.value).startswith(f"CRI_PROXY_ALLOCATED_RDMA: cannot use {text[:80]!r}: {problem}")
+        read_annotated({"allocated.cri-proxy.io/rdma": text})
+    assert str(caught.value).startswith(f"allocated.cri-proxy.io/rdma: cannot use {text[:80]!r}: {problem}")
 
 
 def test_as_many_devices_as_are_read_can_be_given() -> None:
-    assert len(read_allocated({"CRI_PROXY_ALLOCATED_GPU": ",".join(map(str, range(1024)))})) == 1024
+    assert len(read_annotated({"allocated.cri-proxy.io/gpu": ",".join(map(str, range(1024)))})) == 1024

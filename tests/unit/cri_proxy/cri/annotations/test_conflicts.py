@@ -1,8 +1,8 @@
 import pytest
 
 from cri_proxy.cri.annotations.conflicts import CONFLICTS, has_cold_start_kinds
-from cri_proxy.cri.annotations.read import parse_annotations
 from sysfs.model import MemoryKind
+from tests.fakes.annotations import parse_annotations
 
 
 def problems(pod: dict[str, str], container: dict[str, str] | None = None) -> list[tuple[str, str]]:

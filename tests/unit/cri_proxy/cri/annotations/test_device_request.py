@@ -3,9 +3,9 @@ import re
 import pytest
 
 from cri_proxy.cri.annotations.device_request import MAX_COUNT, MAX_TYPES, amounts_text, device_amounts
-from cri_proxy.cri.annotations.read import parse_annotations
 from cri_proxy.cri.annotations.values import parse_text
 from policies.alignment import DeviceAmount
+from tests.fakes.annotations import parse_annotations
 
 GPU, NIC = DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1)
 

@@ -2,11 +2,12 @@ import pytest
 
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, ask_text, device_quantity
 from cri_proxy.cri.annotations.pod import parse_pod, select
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations, read_container, without_refused
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container, without_refused
 from cri_proxy.cri.annotations.rules import AnnotationRules, parse_restriction
 from cri_proxy.cri.annotations.values import MAX_BYTES
 from policies.base import ContainerKey, Pod, QosClass, Request
 from policies.device_grants import DeviceAsk
+from tests.fakes.annotations import parse_annotations
 
 KEY = "cri-proxy.io/device-resources"
 JOINT = "scheduling.koordinator.sh/device-joint-allocate"

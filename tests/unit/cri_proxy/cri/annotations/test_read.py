@@ -9,7 +9,6 @@ from cri_proxy.cri.annotations.pod import parse_pod
 from cri_proxy.cri.annotations.read import (
     _MAX_NAMED,
     DOMAINS,
-    parse_annotations,
     pod_allocations,
     pod_devices,
     without_effect,
@@ -22,6 +21,7 @@ from policies.alignment import DeviceAmount
 from policies.base import Affinity, Expression
 from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Preferences, Threads
 from sysfs.model import MemoryKind
+from tests.fakes.annotations import parse_annotations
 from tests.fakes.grants import request
 
 NAME = "io.kubernetes.container.name"

@@ -1,6 +1,7 @@
-from cri_proxy.cri.annotations.read import DOMAINS, parse_annotations
+from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.table import TABLE
+from tests.fakes.annotations import parse_annotations
 
 
 def test_a_key_of_another_manager_has_a_domain_of_its_own_or_no_row_here() -> None:

@@ -4,12 +4,13 @@ import pytest
 
 from cri_proxy.cri.annotations.cpu_memory_rows import STRICT_MEMORY_TYPE
 from cri_proxy.cri.annotations.forms import Annotation, Finder
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, parse_annotations
+from cri_proxy.cri.annotations.read import DOMAINS, Parsed
 from cri_proxy.cri.annotations.resource_managers import OF_PEERS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import ReadText
 from policies.base import Request
 from policies.preferences import Preferences
+from tests.fakes.annotations import parse_annotations
 
 OURS, NRI, SEED = DOMAINS
 EXAMPLES = [(row, example) for row in TABLE for example in row.examples]

@@ -13,7 +13,7 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.device_plugin.register import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
-from policies.devices.plugin_variables import PluginDevice, read_allocated, read_annotated
+from policies.devices.plugin_variables import PluginDevice, allocated_variables, read_annotated
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.nvidia_tree import write_gpu
@@ -86,7 +86,7 @@ async def test_the_answer_names_the_devices_in_variable_and_annotation(
     ids, answer = await kubelet.allocate(GPU, 2)
     assert sorted(ids) == ["gpu-0", "gpu-1"]
     given = (PluginDevice("gpu", 0), PluginDevice("gpu", 1))
-    assert read_allocated(answer.envs) == read_annotated(answer.annotations) == given
+    assert (dict(answer.envs), read_annotated(answer.annotations)) == (allocated_variables(given), given)
     assert (await plugin.says("allocated"))["resource"] == GPU
 
 

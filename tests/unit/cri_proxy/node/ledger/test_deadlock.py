@@ -16,6 +16,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.grants import ledger_with, request, row, small_policy
 from tests.fakes.machines import machines
+from tests.fakes.rows import confirmed_cpus
 
 
 def changed(ledger: Ledger, *rows: Row) -> Ledger:
@@ -53,7 +54,7 @@ def check(ledger: Ledger) -> None:
     """No CPU that somebody has alone, as far as the runtime has confirmed, is in anybody else's set."""
     rows = [r for r in ledger.active() if r.acknowledged is not None and r.acknowledged.cpus is not None]
     for one in rows:
-        alone = ledger.confirmed_cpus_of(one.key)
+        alone = confirmed_cpus(ledger, one.key)
         for other in rows:
             known = other.acknowledged.cpus if other.acknowledged is not None else None
             assert known, f"{other.key} has no CPU"
@@ -148,7 +149,7 @@ def test_a_plan_that_is_taken_back_ends_the_parking() -> None:
     break_deadlocks(ledger)
     changed(ledger, *first)
     break_deadlocks(ledger)
-    assert str(ledger.confirmed_cpus_of(first[0].key)) == "1"
+    assert str(confirmed_cpus(ledger, first[0].key)) == "1"
 
 
 def placed(policy: Policy, sizes: Sequence[int]) -> Allocations:

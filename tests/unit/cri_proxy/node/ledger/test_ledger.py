@@ -11,6 +11,7 @@ from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy
+from tests.fakes.rows import confirmed_cpus
 
 
 def cpus(pinning: Pinning | None) -> str | None:
@@ -151,4 +152,4 @@ def test_what_is_tried_on_a_copy_changes_nothing_and_nobody_hears_of_it() -> Non
     trial.leave_to_another("id-b", CpuSet.parse("5"))
     trial.drop(row("a").key)
     assert (ledger.version, ledger.active(), ledger.allocations, dict(ledger.desired())) == before
-    assert (str(ledger.confirmed_cpus_of(row("a").key)), heard) == ("1-2", [])
+    assert (str(confirmed_cpus(ledger, row("a").key)), heard) == ("1-2", [])

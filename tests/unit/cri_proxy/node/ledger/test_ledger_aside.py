@@ -6,6 +6,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import ledger_with, row, small_policy
+from tests.fakes.rows import confirmed_cpus
 
 A = row("a").key
 
@@ -72,7 +73,7 @@ def test_one_that_is_left_to_another_manager_keeps_no_other_from_giving_up_its_c
     ledger.leave_to_another("id-a", CpuSet.parse("1-2"))
     ledger.put(row("b", owned="3", acknowledged="3"))
     ledger.settle_confirmed()
-    assert [str(ledger.confirmed_cpus_of(row(name).key)) for name in ("a", "b")] == ["1-2", "3"]
+    assert [str(confirmed_cpus(ledger, row(name).key)) for name in ("a", "b")] == ["1-2", "3"]
 
 
 def test_a_container_that_steps_aside_stays_on_those_of_its_cpus_that_it_may_use() -> None:

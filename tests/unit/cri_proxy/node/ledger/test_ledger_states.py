@@ -12,6 +12,7 @@ from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Po
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy
+from tests.fakes.rows import confirmed_cpus
 
 GONE = ContainerKey("pod-1", "gone")
 
@@ -59,7 +60,7 @@ def test_nothing_is_wanted_of_a_container_that_is_gone_or_has_exited() -> None:
 def test_a_container_that_exits_gives_its_cpus_back_at_once() -> None:
     ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"), row("b", acknowledged="3-7"))
     ledger.put(exited("a", "1-2"))
-    assert not ledger.confirmed_cpus_of(row("a").key)
+    assert not confirmed_cpus(ledger, row("a").key)
     sendable = ledger.sendable(row("b").key)
     assert sendable is not None
     assert str(sendable.cpus) == "1-7"
@@ -68,7 +69,7 @@ def test_a_container_that_exits_gives_its_cpus_back_at_once() -> None:
 def test_a_container_whose_pinning_is_unknown_again_has_nothing_alone() -> None:
     ledger = ledger_with(row("a", owned="1-2", acknowledged="1-2"))
     ledger.put(row("a", owned="1-2"))
-    assert not ledger.confirmed_cpus_of(row("a").key)
+    assert not confirmed_cpus(ledger, row("a").key)
 
 
 def test_a_container_that_was_dropped_is_not_found_by_any_name() -> None:
@@ -78,7 +79,7 @@ def test_a_container_that_was_dropped_is_not_found_by_any_name() -> None:
     assert (ledger.holder("id-a"), ledger.full_id("id-a"[:4])) == (None, "id-a")
     assert [grant.container.name for grant in ledger.allocations.grants] == ["b"]
     assert ledger.grants_with([row("a").grant, row("b").grant])[0].key.name == "b"
-    assert not ledger.confirmed_cpus_of(row("a").key)
+    assert not confirmed_cpus(ledger, row("a").key)
     ledger.put(replace(row("a"), container_id="new"))
     assert ledger.holder("id-a") is None
 
@@ -150,9 +151,9 @@ def test_a_container_that_others_left_has_its_contested_cpus_alone() -> None:
     ledger = ledger_with(row("a", acknowledged="1-7"), row("b", acknowledged="1-7"))
     ledger.put(replace(row("a", owned="1-2"), acknowledged=pinned("1-7")))
     ledger.confirm(row("a").key, pinned("1-2"))
-    assert not ledger.confirmed_cpus_of(row("a").key)
+    assert not confirmed_cpus(ledger, row("a").key)
     ledger.confirm(row("b").key, pinned("3-7"))
-    assert str(ledger.confirmed_cpus_of(row("a").key)) == "1-2"
+    assert str(confirmed_cpus(ledger, row("a").key)) == "1-2"
 
 
 def test_of_contested_cpus_a_container_gets_only_those_that_are_still_its_own() -> None:
@@ -161,7 +162,7 @@ def test_of_contested_cpus_a_container_gets_only_those_that_are_still_its_own() 
     ledger.confirm(row("a").key, pinned("1-2"))
     ledger.put(replace(row("a", owned="1"), acknowledged=pinned("1-2")))
     ledger.confirm(row("b").key, pinned("3-7"))
-    assert str(ledger.confirmed_cpus_of(row("a").key)) == "1"
+    assert str(confirmed_cpus(ledger, row("a").key)) == "1"
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])

@@ -4,6 +4,7 @@ from cri_proxy.node.ledger.start_calls import StartCall, StartCalls
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
+from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import BUSY, OWNS_2, SHARES, created
 
@@ -48,10 +49,10 @@ async def test_a_running_container_does_not_count_cpus_as_its_own_where_one_may_
     row = site.row(runs)
     ledger.put(replace(row, grant=replace(row.grant, exclusive=CpuSet.parse("6"))))
     ledger.confirm(row.key, Pinning(row.known.cpus))
-    assert not ledger.confirmed_cpus_of(row.key)
+    assert not confirmed_cpus(ledger, row.key)
     site.node.effects.start_ended(sharer.container_id)
     ledger.confirm(row.key, Pinning(row.known.cpus))
-    assert str(ledger.confirmed_cpus_of(row.key)) == "6"
+    assert str(confirmed_cpus(ledger, row.key)) == "6"
 
 
 async def test_a_copy_is_changed_apart(site: Site) -> None:
