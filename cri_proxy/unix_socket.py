@@ -7,12 +7,11 @@ import itertools
 import os
 import socket
 import stat
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cri_proxy.errors import ConfigError
 from cri_proxy.systemd import passed_sockets
@@ -21,9 +20,6 @@ _DEFAULT_MODE: Final = 0o600
 _PRIVATE_UMASK: Final = 0o177
 _MAX_PATH_BYTES: Final = 107  # unix(7): sun_path, with its final zero
 _numbers: Final = itertools.count()
-
-LEAVES_NAME: Final[dict[str, Any]] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-"""For ``create_unix_server``: Python 3.13 and later would unlink a socket that systemd keeps."""
 
 
 def socket_path(endpoint: str) -> Path:

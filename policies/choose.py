@@ -33,15 +33,10 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class TakenDevices:
-    """The devices taken, in the order of the steps; ``missing`` is how many more were asked for than there are.
+    """The devices taken, in the order of the steps; ``unaligned`` are those that are on no node of the affinity."""
 
-    ``chosen`` are those of them that a chooser picked, ``unaligned`` those that are on no node of the affinity.
-    """
-
-    devices: tuple[str, ...]
-    chosen: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     unaligned: tuple[str, ...] = ()
-    missing: int = 0
 
 
 def take_devices(stock: Stock, size: int, affinity: int | None = None, chooser: Chooser | None = None) -> TakenDevices:
@@ -55,9 +50,8 @@ def take_devices(stock: Stock, size: int, affinity: int | None = None, chooser: 
     >>> take_devices(stock, 2).devices, take_devices(stock, 2, 0b10).devices, take_devices(stock, 2, 0b1).devices
     (('a', 'b'), ('b', 'c'), ('a', 'b'))
     """
-    missing = size - len(stock.free) - len(stock.reusable)
-    if missing > 0:
-        return TakenDevices((), missing=missing)
+    if size > len(stock.free) + len(stock.reusable):
+        return TakenDevices()
     aligned, others = _split(stock, affinity)
     taken = stock.reusable[:size]
     candidates = aligned
@@ -66,7 +60,7 @@ def take_devices(stock: Stock, size: int, affinity: int | None = None, chooser: 
     chosen = _chosen(candidates, taken, size, chooser)
     devices = tuple(dict.fromkeys((*taken, *chosen, *candidates)))[:size]
     unaligned = tuple(device for device in devices if _is_elsewhere(stock.nodes.get(device), affinity))
-    return TakenDevices(devices, chosen, unaligned)
+    return TakenDevices(devices, unaligned)
 
 
 def _split(stock: Stock, affinity: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -164,10 +164,6 @@ class Machine:
     isolated: CpuSet  # kernel-isolated (isolcpus=) and online
     notes: tuple[str, ...] = ()  # fallbacks that discovery took, one sentence each
 
-    def node_of(self, node: int) -> NumaNode | None:
-        """Return the node with this id, or None."""
-        return next((n for n in self.nodes if n.id == node), None)
-
     @property
     def memory_nodes(self) -> NodeSet:
         """The nodes that have memory."""

@@ -26,7 +26,7 @@ class Fallback:
 class Settings:
     """Frozen for the life of the process; ``config`` is what reloading replaces in the node.
 
-    ``config_path`` is what ``--config`` named, None without. ``listen`` and the endpoints are ``unix://`` paths
+    ``listen`` and the endpoints are ``unix://`` paths
     (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
     about the configuration for the log. ``location`` is where the configuration is read again, ``source`` what was
     found there at start, ``from_file`` its options and ``overrides`` those of the command line, which win.
@@ -35,7 +35,6 @@ class Settings:
     """
 
     config: Config
-    config_path: Path | None
     listen: str
     image_listen: str
     image_endpoint: str
@@ -73,7 +72,6 @@ def settings_for(config: Config, *, config_path: Path | None = None, warnings: t
         raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
     return Settings(
         config=config,
-        config_path=config_path,
         listen=config.listen,
         image_listen=config.image_listen,
         image_endpoint=config.image_endpoint,

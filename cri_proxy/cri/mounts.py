@@ -17,9 +17,8 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")  # space, tab, newline and backsl
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount: its directory, the number of its file system (``major:minor``) and that one's type."""
+    """A mount: the number of its file system (``major:minor``), and that one's type."""
 
-    directory: str
     number: str
     kind: str
 
@@ -49,7 +48,7 @@ class Mounts:
         r"""Parse the lines of the list; one that is not understood is left out.
 
         >>> Mounts.parse([b"36 35 0:52 / /mnt/a\\040b rw - nfs4 host:/ rw"]).of("/mnt/a b/c")
-        Mount(directory='/mnt/a b', number='0:52', kind='nfs4')
+        Mount(number='0:52', kind='nfs4')
         """
         found = {}
         for line in lines:
@@ -57,9 +56,7 @@ class Mounts:
             if b"-" in words[6:-1]:
                 directory = os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), words[4]))
                 kind = words[words.index(b"-", 6) + 1]
-                found[directory] = Mount(
-                    directory, words[2].decode("ascii", "replace"), kind.decode("ascii", "replace")
-                )
+                found[directory] = Mount(words[2].decode("ascii", "replace"), kind.decode("ascii", "replace"))
         return cls(found)
 
     def of(self, path: str) -> Mount | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.cache import AnnotationReader
-from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.devices.plugin_devices import annotated_devices
@@ -29,21 +28,18 @@ class Existing:
 
     ``cpus`` and ``mems`` are the runtime's record (None: none on record), not what the kernel enforces. ``spec_cpus``
     are those of the OCI spec, as NRI plugins left it: containerd's record may keep what it was asked for. ``pid`` 0: no
-    process. ``grant_text`` is our annotation ('' = not made through us). Times are in nanoseconds as CRI gives them.
+    process. ``grant_text`` is our annotation ('' = not made through us).
     ``cdi_names`` are the CDI devices that the runtime knows it by. ``may_have_claim``: its process has a variable as a
     CPU DRA driver's devices add it, or as the author of its pod or image wrote it.
     """
 
     container_id: str
-    sandbox_id: str
     state: pb.ContainerState
-    created_at_ns: int
     request: Request
     cpus: CpuSet | None
     mems: NodeSet | None
     pid: int
     grant_text: str
-    problems: tuple[AnnotationProblem, ...] = ()
     spec_cpus: CpuSet | None = None
     cdi_names: tuple[str, ...] = ()
     may_have_claim: bool = False
@@ -69,20 +65,17 @@ def read_status(
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
     name, reader = container.metadata.name, annotations or AnnotationReader()
     read = reader.read(sandbox.id, pod.namespace, sandbox.annotations, name)
-    request, problems = build_request(pod, name, ContainerFields(resources, *read, node_memory_bytes))
-    given, of_devices = annotated_devices(container.annotations)
+    request, _ = build_request(pod, name, ContainerFields(resources, *read, node_memory_bytes))
+    given, _ = annotated_devices(container.annotations)
     origins = (*request.origins, ("qos", qos_origin))
     return Existing(
         container_id=container.id,
-        sandbox_id=sandbox.id or text_in(info, "sandboxID"),
         state=container.state,
-        created_at_ns=container.created_at,
         request=replace(request, labels=labels_of(container.labels), origins=origins, given=given),
         cpus=_ids(CpuSet, resources.cpuset_cpus),
         mems=_ids(NodeSet, resources.cpuset_mems),
         pid=number_in(info, "pid"),
         grant_text=container.annotations.get(GRANT_KEY, ""),
-        problems=(*problems, *of_devices),
         spec_cpus=_ids(CpuSet, text_in(fields_at(info, "runtimeSpec", "linux", "resources", "cpu"), "cpus")),
         cdi_names=known_cdi_names(info, container.annotations),
         may_have_claim=has_variable(info, VARIABLE_PREFIX),

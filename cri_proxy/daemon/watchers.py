@@ -15,9 +15,9 @@ from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings
 from cri_proxy.costs.merge import MergedCosts
 from cri_proxy.daemon.apply import Applier, Host
-from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
+from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.file_reload import FilesWatcher, WatchedPlace
-from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
+from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError
@@ -109,7 +109,6 @@ class Watchers:
         self._settings = settings
         self._applier = applier
         self._host = host
-        self._clock = clock
         self._last_known_good: LastGoodWriter[KnownGood] = LastGoodWriter(
             settings.state_dir,
             save_known_good,
@@ -129,16 +128,6 @@ class Watchers:
             journal=journal,
             in_force=seen,
         )
-
-    @property
-    def costs(self) -> CostFiles | NoCostFiles:
-        """The cost files that are watched."""
-        return self._applier.costs
-
-    @property
-    def listed(self) -> InventoryFile | NoInventoryFile:
-        """The inventory file that is watched."""
-        return self._applier.listed
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator, one sentence each."""

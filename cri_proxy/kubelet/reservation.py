@@ -49,14 +49,11 @@ class NodeCpus:
 class ReservationGap:
     """The kubelet lets pods request more, or less, CPU than cri-proxy can grant to any container.
 
-    ``text`` says so, ``remedy`` names the keys; both are sentences without an end. ``agreed_cpus`` is the
-    ``reservedSystemCPUs`` with which both agree.
+    ``text`` says so, ``remedy`` names the keys; both are sentences without an end.
     """
 
     allocatable_mcpu: int
     shared_mcpu: int  # can be granted to any container
-    isolated_mcpu: int  # can be granted to containers that want isolated CPUs only
-    agreed_cpus: CpuSet
     text: str
     remedy: str
 
@@ -78,8 +75,6 @@ def reservation_gap(reserve: KubeletReserve, node: NodeCpus) -> ReservationGap |
     return ReservationGap(
         allocatable_mcpu,
         1000 * len(shared),
-        1000 * len(isolated),
-        agreed,
         _text(reserve, node, allocatable_mcpu, 1000 * len(shared)),
         _remedy(agreed, isolated, is_excess=allocatable_mcpu > 1000 * len(shared)),
     )

@@ -51,10 +51,6 @@ class Counters:
         """Add a value to a histogram, in the unit of its name."""
         self.histogram(metric, *labels).measure(value)
 
-    def count(self, metric: Metric, *labels: str) -> float:
-        """Return the count so far."""
-        return self._counts.get((metric, labels), 0)
-
     def samples(self) -> Iterator[Sample]:
         """Return every series, metric by metric."""
         for (metric, labels), count in sorted(self._counts.items(), key=_by_row):

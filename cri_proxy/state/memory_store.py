@@ -20,11 +20,6 @@ class MemoryStore:
         self._is_closed = False
         self.failure: StoreError | None = None
 
-    @property
-    def recovered(self) -> str | None:
-        """None: memory is never damaged."""
-        return None
-
     def load(self) -> Saved:
         """Return everything saved so far. Raises StoreError when closed."""
         if self._is_closed:

@@ -10,7 +10,6 @@ from policies.base import ContainerKey, Grant, Pinning, Pod
 # reserved: decided, the runtime not asked yet; pending: asked, outcome unknown; created, running, exited: as the
 # runtime last said. An exited container's grant is free, its CPUs are wanted again by the next attempt.
 RowState = Literal["reserved", "pending", "created", "running", "exited"]
-ROW_STATES: tuple[RowState, ...] = ("reserved", "pending", "created", "running", "exited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +111,6 @@ Deletable = ContainerKey | GonePod | str  # a container's row, what is kept abou
 
 class GrantStore(Protocol):
     """Keeps rows across restarts. Implemented by ``state.store.Store`` and ``state.memory_store.MemoryStore``."""
-
-    @property
-    def recovered(self) -> str | None:
-        """Which damaged store was moved aside at open, as a sentence; None = none."""
 
     def load(self) -> Saved:
         """Return everything saved so far. Blocks; raises StoreError."""

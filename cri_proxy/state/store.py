@@ -67,7 +67,7 @@ class Store:
 
     @property
     def recovered(self) -> str | None:
-        """See ``rows.GrantStore``."""
+        """Which damaged store was moved aside at open, as a sentence; None = none."""
         return self._recovered
 
     def load(self) -> Saved:

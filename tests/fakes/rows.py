@@ -1,5 +1,7 @@
 """Rows to save: one builder for hand-written tests, strategies for properties."""
 
+from typing import get_args
+
 from hypothesis import strategies as st
 
 from cri_proxy.node.ledger.ledger import Ledger
@@ -14,7 +16,7 @@ from cri_proxy.state.decisions import (
     PinningChange,
     with_reasons,
 )
-from cri_proxy.state.rows import ROW_STATES, Row, SandboxRow
+from cri_proxy.state.rows import Row, RowState, SandboxRow
 from policies.base import (
     Affinity,
     ContainerKey,
@@ -101,7 +103,7 @@ rows = st.builds(
     grant=grants(),
     sandbox_id=st.text(max_size=5),
     container_id=st.text(max_size=5),
-    state=st.sampled_from(ROW_STATES),
+    state=st.sampled_from(get_args(RowState)),
     acknowledged=st.none() | pinnings,
     unconfirmed=st.none() | pinnings,
     created_order=st.integers(0, 10**9),

@@ -21,10 +21,6 @@ class StoreAround:
     def __init__(self, inner: GrantStore) -> None:
         self.inner = inner
 
-    @property
-    def recovered(self) -> str | None:
-        return self.inner.recovered
-
     def load(self) -> Saved:
         return self.inner.load()
 

@@ -40,4 +40,3 @@ def test_reusable_devices_come_first_and_aligned_ones_before_others(seed: int) -
         aligned = {name for name in free if affinity and (nodes[name] or 0) & affinity}
         rest = max(size - len(reusable), 0)
         assert len(aligned & set(taken.devices)) == min(rest, len(aligned))
-        assert set(taken.chosen) <= set(taken.devices) - set(reusable)

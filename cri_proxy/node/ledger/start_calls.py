@@ -53,10 +53,6 @@ class StartCalls:
         other._by_id = dict(self._by_id)
         return other
 
-    def get(self, container_id: str) -> StartCall | None:
-        """Return the start of this container that is under way, or has no known end."""
-        return self._by_id.get(container_id)
-
     @contextmanager
     def asking(self, container_id: str) -> Iterator[None]:
         """Note that a caller asks for this start, by the id or a prefix of it, and that it is not sent yet."""

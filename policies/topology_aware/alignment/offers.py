@@ -40,7 +40,6 @@ class Asked:
     whole: int
     memory_bytes: int
     huge_pages: tuple[HugePageLimit, ...]
-    is_of_pod: bool = False
     devices: tuple[DeviceAmount, ...] = ()
     allocations: tuple[DeviceAsk, ...] = ()  # of the inventory, by container
 
@@ -70,7 +69,7 @@ def asked_of(context: PlacementContext, *, is_of_pod: bool) -> Asked:
         whole = whole if shares else max(whole, pod.cpu_mcpu // 1000)
         memory_bytes = max(memory_bytes, pod.memory_bytes)
     devices, allocations = _devices(request, is_of_pod=is_of_pod), _allocations(request, is_of_pod=is_of_pod)
-    return Asked(whole, memory_bytes, request.huge_pages, is_of_pod, devices, allocations)
+    return Asked(whole, memory_bytes, request.huge_pages, devices, allocations)
 
 
 def _devices(request: Request, *, is_of_pod: bool) -> tuple[DeviceAmount, ...]:

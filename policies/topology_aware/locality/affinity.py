@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from policies.base import Affinity, Allocations, ContainerKey, CpuKind, Expression, Grant, Reason, Request
+from policies.base import Affinity, Allocations, CpuKind, Expression, Grant, Reason, Request
 from policies.expressions import Containers, expression_text
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -25,7 +25,6 @@ _DIGITS = bytes.maketrans(b"01", b"\0\1")  # digits as truth values
 class Pull:
     """How much another container attracts this one (negative: repels) to its pool, and by which affinities."""
 
-    container: ContainerKey
     name: str  # NAMESPACE/POD/CONTAINER
     pool: str
     weight: int
@@ -192,7 +191,7 @@ def _weight_of_each(met: Sequence[tuple[Affinity, int]], count: int) -> list[int
 def _pull(tree: PoolTree, grant: Grant, weight: int, met: Sequence[tuple[Affinity, str]]) -> Pull:
     pod = grant.request.pod
     name = f"{pod.namespace}/{pod.name}/{grant.container.name}"
-    return Pull(grant.container, name, tree.named(grant.pool).name, weight, _why(met))
+    return Pull(name, tree.named(grant.pool).name, weight, _why(met))
 
 
 def affinity_reasons(

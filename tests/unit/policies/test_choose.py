@@ -62,7 +62,7 @@ def test_with_an_affinity_devices_are_on_its_nodes() -> None:
 
 def test_without_affinity_the_preferred_set_is_taken() -> None:
     stock = Stock(gpus(0, 1, 3, 5), DGX1)
-    assert take_devices(stock, 2, None, MostLinks()) == TakenDevices(gpus(0, 3), chosen=gpus(0, 3))
+    assert take_devices(stock, 2, None, MostLinks()) == TakenDevices(gpus(0, 3))
 
 
 def test_without_affinity_and_without_a_preferred_set_devices_come_from_the_front() -> None:
@@ -83,19 +83,19 @@ def test_with_an_affinity_and_no_preferred_set_in_it_any_devices_of_its_nodes_ar
 
 def test_a_preferred_set_that_is_partly_allowed_is_filled_up() -> None:
     stock = Stock(gpus(*range(8)), DGX1)
-    assert take_devices(stock, 2, SECOND_SOCKET, Always(gpus(0, 7, 7))) == TakenDevices(gpus(7, 4), chosen=gpus(7))
+    assert take_devices(stock, 2, SECOND_SOCKET, Always(gpus(0, 7, 7))) == TakenDevices(gpus(7, 4))
 
 
 def test_reusable_devices_are_taken_first_and_must_be_included() -> None:
     chooser = MostLinks()
     stock = Stock(gpus(1, 2, 3, 4), DGX1, reusable=gpus(0))
-    assert take_devices(stock, 2, FIRST_SOCKET, chooser) == TakenDevices(gpus(0, 3), chosen=gpus(3))
+    assert take_devices(stock, 2, FIRST_SOCKET, chooser) == TakenDevices(gpus(0, 3))
     assert chooser.calls == [(gpus(0, 1, 2, 3), gpus(0), 2)]
 
 
 def test_with_too_few_aligned_devices_all_of_them_are_taken_and_the_chooser_adds_others() -> None:
     stock = Stock(gpus(0, 4, 5, 7), DGX1)
-    assert take_devices(stock, 2, FIRST_SOCKET, MostLinks()) == TakenDevices(gpus(0, 4), gpus(4), unaligned=gpus(4))
+    assert take_devices(stock, 2, FIRST_SOCKET, MostLinks()) == TakenDevices(gpus(0, 4), unaligned=gpus(4))
 
 
 def test_devices_without_a_node_are_taken_last() -> None:
@@ -113,4 +113,4 @@ def test_the_chooser_is_not_asked_where_it_has_no_choice() -> None:
 
 
 def test_too_few_devices_give_none_and_how_many_are_missing() -> None:
-    assert take_devices(Stock(gpus(0), DGX1, reusable=gpus(1)), 4) == TakenDevices((), missing=2)
+    assert take_devices(Stock(gpus(0), DGX1, reusable=gpus(1)), 4) == TakenDevices()

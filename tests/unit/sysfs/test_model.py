@@ -6,12 +6,6 @@ from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine
 
 
-def test_a_node_is_found_by_its_id() -> None:
-    machine = small_machine()
-    assert machine.node_of(1) == machine.nodes[1]
-    assert machine.node_of(2) is None
-
-
 def test_the_distance_to_a_node_that_is_not_told_is_unreachable() -> None:
     node = small_machine().nodes[0]
     assert (node.distance_to(0), node.distance_to(1), node.distance_to(9)) == (10, 21, 255)

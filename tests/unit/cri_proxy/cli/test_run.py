@@ -37,13 +37,13 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     settings = settings_from(parsed())
     assert settings.listen == "unix:///run/cri-proxy/cri-proxy.sock"
     assert settings.runtime_endpoint == "unix:///run/containerd/containerd.sock"
-    assert (settings.http, settings.config_path) == ("127.0.0.1:8891", None)
+    assert settings.http == "127.0.0.1:8891"
 
 
 def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("adopt: leave\nhttp: off\n")
     settings = settings_from(parsed("--config", str(tmp_path / "c.yaml"), "--http", "127.0.0.1:1"))
-    assert (settings.http, settings.config.adopt, settings.config_path) == ("127.0.0.1:1", "leave", tmp_path / "c.yaml")
+    assert (settings.http, settings.config.adopt) == ("127.0.0.1:1", "leave")
 
 
 def test_the_node_name_chooses_in_a_directory(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_without_mounts_a_path_lies_on_none() -> None:
 
 
 def test_a_disk_that_is_shared_by_name_is_local() -> None:
-    assert not Mount("/x", "259:1", "ocfs2").is_remote
+    assert not Mount("259:1", "ocfs2").is_remote
 
 
 def test_a_local_path_hangs_by_itself_and_a_relative_one_is_one_below_the_root() -> None:

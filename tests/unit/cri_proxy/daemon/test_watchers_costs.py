@@ -32,7 +32,7 @@ class CostScene(Scene):
         temporary.rename(self.files / name)
 
     def costs(self) -> CostFilesView:
-        costs = self.watchers.costs
+        costs = self.watchers._applier.costs
         assert isinstance(costs, CostFiles)
         return costs.view()
 

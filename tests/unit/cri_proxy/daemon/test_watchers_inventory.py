@@ -25,7 +25,7 @@ class InventoryScene(Scene):
         temporary.rename(self.file)
 
     def problems(self) -> list[str]:
-        file = self.watchers.listed
+        file = self.watchers._applier.listed
         assert isinstance(file, InventoryFile)
         return list(file.warnings())
 

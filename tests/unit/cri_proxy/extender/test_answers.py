@@ -18,6 +18,7 @@ from cri_proxy.http.messages import HttpRequest, Response
 from cri_proxy.metrics.counters import Counters
 from policies.links.annotation import link_annotation
 from tests.fakes.clock import ManualClock
+from tests.fakes.counters import count_of
 from tests.fakes.scheduler import Json, arguments, container, named_arguments, node, pod
 from tests.unit.policies.links.machines import kep_690
 
@@ -108,7 +109,7 @@ async def test_what_cannot_be_read_counts_as_nothing_published_and_is_told_once(
         assert await asked.failed(question) == {}
     told = [fields for level, event, fields in asked.log.lines if event == "links_unreadable"]
     assert [(fields["node"], str(fields["reason"])[:40]) for fields in told] == [("a", found["a"]["Problem"][:40])]
-    assert asked.counters.count(NODES, "malformed") == 2
+    assert count_of(asked.counters, NODES, "malformed") == 2
 
 
 async def test_a_node_with_too_few_gpus_for_the_whole_pod_is_filtered_out() -> None:
@@ -207,7 +208,7 @@ async def test_what_is_no_question_is_answered_with_the_reason_where_the_schedul
     response = await asked.response(verb, b"{}")
     assert response.status == status
     assert json.loads(response.body)["Error"].startswith("Pod: missing")
-    assert asked.counters.count(REQUESTS, verb, "refused") == 1
+    assert count_of(asked.counters, REQUESTS, verb, "refused") == 1
     assert [event for _, event, _ in asked.log.lines] == ["question_refused"]
 
 
@@ -232,7 +233,7 @@ async def test_a_pod_without_gpus_is_no_line_of_the_log() -> None:
     await asked.prioritized(arguments(pod(0), [node("a", KEP)]))
     await asked.failed(arguments(pod(0), [node("a", KEP)]))
     assert asked.log.lines == []
-    assert asked.counters.count(REQUESTS, "prioritize", "skipped") == 1
+    assert count_of(asked.counters, REQUESTS, "prioritize", "skipped") == 1
 
 
 async def test_long_and_unprintable_names_are_cut_and_cleaned_wherever_they_are_told() -> None:

@@ -44,7 +44,8 @@ def test_a_fraction_of_a_reserved_cpu_counts_as_allocatable() -> None:
 def test_isolated_cpus_count_as_allocatable_too() -> None:
     gap = reservation_gap(KubeletReserve(), node(available="2-15", reserved="2", isolated="12-15"))
     assert gap is not None
-    assert (gap.excess_mcpu, gap.isolated_mcpu, gap.agreed_cpus) == (7000, 4000, cpus("0-2,12-15"))
+    assert gap.excess_mcpu == 7000
+    assert 'set reservedSystemCPUs: "0-2,12-15"' in gap.remedy
     assert "0-1 (not available), 2 (reserved), 12-15 (isolated by the kernel)" in gap.text
     assert gap.remedy.endswith("leave 12-15 out where pods ask for isolated CPUs")
 
@@ -53,7 +54,8 @@ def test_what_the_remedy_says_makes_both_agree() -> None:
     here = node(available="1-14", reserved="1", isolated="0,8-9")
     gap = reservation_gap(KubeletReserve(), here)
     assert gap is not None
-    assert reservation_gap(KubeletReserve(gap.agreed_cpus), here) is None
+    assert 'set reservedSystemCPUs: "0-1,8-9,15"' in gap.remedy
+    assert reservation_gap(KubeletReserve(cpus("0-1,8-9,15")), here) is None
 
 
 def test_a_kubelet_that_keeps_more_leaves_cpu_time_unused() -> None:

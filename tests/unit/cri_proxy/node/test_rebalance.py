@@ -9,6 +9,7 @@ from cri_proxy.node.reconfigure import use_inventory
 from policies.base import Allocations, ContainerKey, CpuKind, Grant
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.counters import count_of
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import FragilePolicy, owned
@@ -224,7 +225,7 @@ async def test_history_log_and_metrics_say_that_it_came_home() -> None:
     record = site.journal.records.get(site.row(container_id).key)
     assert record is not None
     assert (record.history[-1].what, record.history[-1].text) == ("came-home", f"from root to socket #0: {BETTER}")
-    assert site.journal.counters.count(catalog.GRANT_CHANGES, "came-home") == 1
+    assert count_of(site.journal.counters, catalog.GRANT_CHANGES, "came-home") == 1
 
 
 async def test_what_counts_on_a_move_that_cannot_be_made_waits_too() -> None:

@@ -14,6 +14,7 @@ from cri_proxy.tasks import Tasks
 from policies.base import Allocations, Decision, Pinning, Placed, Reason, Rejected, Update
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
+from tests.fakes.counters import count_of
 from tests.fakes.grants import request, row, small_policy
 from tests.fakes.rows import make_record
 from tests.fakes.store import MemoryStore
@@ -235,7 +236,7 @@ def test_every_decision_is_measured_and_every_ignored_annotation_counted() -> No
     (measured,) = [s.value for s in journal.counters.samples() if s.metric is catalog.DECISION_SECONDS]
     assert isinstance(measured, Distribution)
     assert sum(measured.counts) == 1
-    assert journal.counters.count(catalog.ANNOTATIONS_IGNORED) == 2
+    assert count_of(journal.counters, catalog.ANNOTATIONS_IGNORED) == 2
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_every_decision_is_measured_and_every_ignored_annotation_counted() -> No
 def test_a_fault_is_counted_by_where_it_happened(what: str, where: str) -> None:
     journal = Journal(Lines(), ManualClock())
     journal.failed_open(what, ValueError("no"))
-    assert journal.counters.count(catalog.FAULTS, where) == 1
+    assert count_of(journal.counters, catalog.FAULTS, where) == 1
 
 
 async def test_faults_at_one_place_fill_no_log() -> None:
@@ -260,13 +261,13 @@ async def test_faults_at_one_place_fill_no_log() -> None:
     assert lines.lines[-1][2]["earlier_not_logged"] == 7
     journal.failed_open("relay", ValueError("no preface"))
     assert lines.lines[-1][2]["earlier_not_logged"] is None
-    assert journal.counters.count(catalog.FAULTS, "relay") == FAULTS_LOGGED + 10
+    assert count_of(journal.counters, catalog.FAULTS, "relay") == FAULTS_LOGGED + 10
 
 
 def test_what_went_wrong_in_the_relay_is_a_fault_there() -> None:
     journal = Journal(lines := Lines(), ManualClock())
     journal.failed_open("relay", ValueError("no preface"))
-    assert journal.counters.count(catalog.FAULTS, "relay") == 1
+    assert count_of(journal.counters, catalog.FAULTS, "relay") == 1
     assert lines.lines[0][:2] == ("error", events.FAULT)
 
 

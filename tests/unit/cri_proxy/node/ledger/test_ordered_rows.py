@@ -1,14 +1,15 @@
 from dataclasses import replace
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
-from cri_proxy.state.rows import ROW_STATES, Row, RowState
+from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey
 from tests.fakes.grants import row
 
-CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from((*ROW_STATES, None))), max_size=20)
+CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from((*get_args(RowState), None))), max_size=20)
 
 
 def put(*rows: Row) -> OrderedRows:

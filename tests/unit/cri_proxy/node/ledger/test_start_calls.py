@@ -58,7 +58,7 @@ async def test_a_running_container_does_not_count_cpus_as_its_own_where_one_may_
 async def test_a_copy_is_changed_apart(site: Site) -> None:
     sharer, _ = await sent(site)
     copy = site.node.context.ledger.copy()
-    assert copy.starts.get(sharer.container_id) is not None
+    assert sharer.container_id in copy.starts
     copy.starts.end(sharer.container_id)
     assert [call.row for call in site.node.context.ledger.starts] == [sharer]
 
@@ -70,7 +70,7 @@ async def test_an_end_may_come_twice(site: Site) -> None:
     assert [call.row for call in calls] == [sharer]
     for _ in range(2):
         calls.end(sharer.container_id)
-        assert (len(calls), calls.get(sharer.container_id)) == (0, None)
+        assert (len(calls), sharer.container_id in calls) == (0, False)
 
 
 async def test_an_update_during_a_presumed_start_counts_beside_what_was_there_at_the_restart(site: Site) -> None:

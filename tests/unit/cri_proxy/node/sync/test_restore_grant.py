@@ -40,9 +40,7 @@ def existing(created: Grant, cpus: str, mcpu: int | None = None, mems: str = "0"
     asks = created.request if mcpu is None else replace(created.request, cpu_request_mcpu=mcpu)
     return Existing(
         container_id="id",
-        sandbox_id="s",
         state=pb.CONTAINER_RUNNING,
-        created_at_ns=1,
         request=asks,
         cpus=CpuSet.parse(cpus) or None,
         mems=NodeSet.parse(mems) or None,
@@ -143,7 +141,7 @@ def test_a_best_effort_one_asks_for_nothing() -> None:
 
 def test_without_an_annotation_or_a_cpuset_it_is_placed_anew() -> None:
     assert live(OWNER, "") == Rebuilt(OWNER.request)
-    found = Existing("id", "s", pb.CONTAINER_RUNNING, 1, OWNER.request, OWNER.owned, None, 1, "garbage")
+    found = Existing("id", pb.CONTAINER_RUNNING, OWNER.request, OWNER.owned, None, 1, "garbage")
     assert rebuild(found, MACHINE) == Rebuilt(OWNER.request, is_known=False)
 
 

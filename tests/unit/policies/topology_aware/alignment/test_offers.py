@@ -133,7 +133,7 @@ def test_a_device_near_cpus_of_two_nodes_is_served_by_either_and_one_near_all_sa
 def test_the_sums_of_a_pod_count_where_they_are_more_than_its_first_container_asks_for() -> None:
     sums = PodSums(cpu_mcpu=5000, memory_bytes=3 * GI)
     pod = context(request("a/c", 2000, memory_limit_bytes=GI, pod_sums=sums))
-    assert asked_of(pod, is_of_pod=True) == Asked(5, 3 * GI, (), is_of_pod=True)
+    assert asked_of(pod, is_of_pod=True) == Asked(5, 3 * GI, ())
     assert asked_of(pod, is_of_pod=False) == Asked(2, GI, ())
     shares = context(request("a/c", 2000, prefer_shared=True, pod_sums=sums))
     assert asked_of(shares, is_of_pod=True).whole == 0
