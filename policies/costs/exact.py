@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add
 
-from policies.costs.graph import CostGraph, Layer, alike
+from policies.costs.graph import CostGraph, alike
 from policies.costs.greedy import links_to
 
 # One vertex rated at one node of the search is a step: 1 to 2 microseconds, and 20,000 of them at most 50 ms.
@@ -53,8 +53,12 @@ class ExactSearch:
         self._next_look = CLOCK_STEPS
         self._layer = [vertex.layer for vertex in graph.vertices]
         self._twins = _twins(graph)
+        layers = [layer.vertices for layer in graph.layers]
         # For each vertex, the vertices of each layer with the cost to them, cheapest first.
-        self._nearest = [[_nearest(graph, v, layer) for layer in graph.layers] for v in range(len(graph.vertices))]
+        self._nearest = [
+            [sorted(zip(row[vertices.start : vertices.stop], vertices, strict=True)) for vertices in layers]
+            for row in graph.pair
+        ]
         counts = [vertex.must for vertex in graph.vertices]
         room = [len(vertex.members) - vertex.must for vertex in graph.vertices]
         need = [layer.count - sum(counts[v] for v in layer.vertices) for layer in graph.layers]
@@ -152,9 +156,8 @@ class ExactSearch:
 
     def _close(self, node: _Node, v: int) -> None:
         """Add no more of a vertex, nor of those that could stand in for it in every set."""
-        room, count = node.room[v], node.counts[v]
         for w in self._twins[v]:
-            if node.room[w] == room and node.counts[w] == count:
+            if node.counts[w] == node.counts[v]:
                 node.room[w] = 0
 
 
@@ -192,16 +195,7 @@ class _Cheapest:
         at = len(self._rated)
         while self._rated[at - 1][0] > most:
             at -= 1
-        return [v for _, v in self._rated[max(at, self._at + 1) :]]
-
-
-def _nearest(graph: CostGraph, v: int, layer: Layer) -> list[tuple[int, int]]:
-    """Return the vertices of a layer, each after its cost to this vertex, ascending; the vertex alone is left out."""
-    vertices = layer.vertices
-    found = sorted(zip(graph.pair[v][vertices.start : vertices.stop], vertices, strict=True))
-    if v in vertices and len(graph.vertices[v].members) == 1:
-        found.remove((graph.pair[v][v], v))
-    return found
+        return [v for _, v in self._rated[at:]]
 
 
 def _twins(graph: CostGraph) -> list[list[int]]:

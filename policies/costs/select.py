@@ -117,11 +117,9 @@ class CostChooser:
         """Return the cheapest set of this size with all of ``included``; empty where there is none."""
         names = [f"{self.resource}/{device}" for device in available]
         table = with_instances(self.table, self.resource, names)
-        present = {name for group in table.groups if group.kind == self.resource for name in group.members}
+        others = frozenset(name for group in table.groups for name in group.members).difference(names)
         must = frozenset(f"{self.resource}/{device}" for device in included)
-        answer = select(
-            table, SetRequest({self.resource: size}, frozenset(present.difference(names)), must), self.options
-        )
+        answer = select(table, SetRequest({self.resource: size}, others, must), self.options)
         if isinstance(answer, CannotSelect):
             return ()
         return tuple(name.removeprefix(f"{self.resource}/") for name in answer.names)

@@ -34,3 +34,30 @@ def test_a_refusal_names_the_type_or_the_instance(wanted: SetRequest, problem: s
     refused = refuse(TABLE, wanted)
     assert isinstance(refused, CannotSelect)
     assert problem in refused.problem
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "problem"),
+    [
+        (8, SetRequest({"xyz": 1}), "known types: t0, t1, t2, t3, t4, t5, t6, t7"),
+        (10, SetRequest({"xyz": 1}), "known types: t0, t1, t2, t3, t4, t5, t6, t7 and 2 more"),
+        (
+            0,
+            SetRequest({}),
+            "nothing is requested: give request: {TYPE: COUNT} or --request TYPE=COUNT; known types: none",
+        ),
+        (1, SetRequest({"t0": 2}, must=frozenset({"t0/10", "t0/9"})), "t0/9 must be in the set, but is not present"),
+        (1, SetRequest({"t0": 1}, must=frozenset({"c/10", "c/9"})), "c/9 must be in the set, but no c is requested"),
+    ],
+)
+def test_a_refusal_is_bounded_and_names_the_first(present: int, wanted: SetRequest, problem: str) -> None:
+    refused = refuse(compile_costs(CostListing(present=tuple(f"t{i}/0" for i in range(present)))), wanted)
+    assert isinstance(refused, CannotSelect)
+    assert refused.problem.endswith(problem)
+
+
+def test_a_type_without_its_domain_is_known_by_the_first_that_has_it() -> None:
+    table = compile_costs(CostListing(present=("b.com/gpu/0", "a.com/gpu/0", "c.com/gpu/0")))
+    refused = refuse(table, SetRequest({"gpu": 1}))
+    assert isinstance(refused, CannotSelect)
+    assert refused.problem == "gpu: no instance of this type is present; did you mean a.com/gpu?"

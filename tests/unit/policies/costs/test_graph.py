@@ -47,12 +47,25 @@ def test_instances_that_differ_in_types_which_are_not_requested_are_one_vertex()
     assert graph_of(LISTING, SetRequest({"gpu": 1})).vertices == (Vertex(0, GPUS),)
 
 
+@pytest.mark.parametrize(("inside", "between", "joined"), [(5, 5, True), (5, 3, False), (3, 5, False)])
+def test_a_group_is_joined_with_what_its_members_cost_as_they_cost_each_other(
+    inside: int, between: int, joined: bool
+) -> None:
+    pair = CostLine(("a/0", "a/1"), inside, ("a/0", "a/1"))
+    single = (CostLine(("a/0", "a/1"), between, ("a/2",)), CostLine(("a/2",), between, ("a/0", "a/1")))
+    assert len(graph_of(CostListing((pair, *single)), SetRequest({"a": 2})).vertices) == (1 if joined else 2)
+    other = (CostLine(("a/2", "a/3"), inside, ("a/2", "a/3")), CostLine(("a/0", "a/1"), 2 * between, ("a/2", "a/3")))
+    assert len(graph_of(CostListing((pair, *other)), SetRequest({"a": 2})).vertices) == (1 if joined else 2)
+
+
 def test_busy_instances_are_left_out_and_those_that_must_be_chosen_come_first() -> None:
     wanted = SetRequest({"gpu": 1, "cpu": 1}, frozenset({"gpu/0", "cpu/0"}), frozenset({"cpu/2"}))
     assert graph_of(LISTING, wanted).vertices == (Vertex(0, ("gpu/1",)), Vertex(1, ("cpu/2", "cpu/1"), must=1))
 
 
 def test_a_set_is_shown_in_ascending_order() -> None:
+    numbered = graph_of(CostListing((CostLine(("g/9", "g/10"), 1, ("n/0",)),)), SetRequest({"n": 1, "g": 2}))
+    assert numbered.members([2, 1]) == ("g/9", "g/10", "n/0")
     graph = graph_of(LISTING, SetRequest({"gpu": 1, "cpu": 2}))
     assert graph.members([0, 1, 1, 0, 1]) == ("cpu/1", "cpu/2", "gpu/1")
 

@@ -44,6 +44,20 @@ def test_members_that_win_by_silence_are_named() -> None:
     assert selected(FIRST, SetRequest({CPU: 2})).silent == ()
 
 
+def test_a_member_is_silent_only_beside_a_free_instance_that_reports_costs() -> None:
+    listing = CostListing((CostLine(("g/0", "g/1"), 5, ("n/0",)), CostLine(("n/0",), 1, ("g/0",))), ("g/2",))
+    silent = [
+        selected(listing, SetRequest({"g": 1, "n": 1}, frozenset(busy))).silent
+        for busy in ({"g/0"}, {"g/0", "g/1"}, {"g/2"})
+    ]
+    assert silent == [("g/2",), (), ()]
+
+
+def test_a_set_that_costs_nothing_is_the_cheapest_however_it_is_found() -> None:
+    free = CostListing(present=("g/0", "g/1"))
+    assert selected(free, SetRequest({"g": 1}), SelectOptions(SelectMethod.GREEDY)).is_optimal
+
+
 def test_terms_add_up_to_the_cost() -> None:
     answer = selected(FIRST, SetRequest({FOO: 1, CPU: 2}))
     assert answer.terms == (CostTerm((FOO, CPU), 2, 20), CostTerm((CPU, CPU), 1, 0))
