@@ -9,6 +9,7 @@ from typing import Self
 
 from policies.alignment import Alignment, PodSums
 from policies.claims import CpuClaim
+from policies.container_name import ContainerName
 from policies.device_grants import DeviceGrant, HeldDevices, sources_of
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
@@ -146,6 +147,11 @@ class Request:
     given: tuple[DeviceGrant, ...] = ()  # devices of the inventory that others chose for it
     claim: CpuClaim | None = None  # CPUs that others chose for it
 
+    @property
+    def full_name(self) -> ContainerName:
+        """The name of the container that people use."""
+        return ContainerName(self.pod.namespace, self.pod.name, self.container.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -188,10 +194,7 @@ class Grant:
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether it asked for CPU time and only shares, with none booked: there was no room for it.
-
-        So it is with a container that has a claim and none of its CPUs.
-        """
+        """Whether it asked for CPU time, or has a claim, and only shares with none booked: there was no room for it."""
         asks = self.request.pod.qos is not QosClass.BEST_EFFORT and self.booked_for_mcpu > 0
         return self.kind is CpuKind.SHARED and not self.shared_mcpu and (asks or self.request.claim is not None)
 
@@ -229,17 +232,13 @@ class Grant:
 
     @property
     def as_elsewhere(self) -> Previous | None:
-        """What a container that exists keeps wherever it is placed again: the devices that it was created with.
-
-        None where it neither has nor asks for any.
-        """
+        """The devices that a container that exists keeps in any place; None where it neither has nor asks for any."""
         has_or_asks = self.held or self._asks_for_devices
         return replace(_previous_of(self.held), is_running=True) if has_or_asks else None
 
     @property
     def _asks_for_devices(self) -> bool:
-        asked = self.request.preferences
-        return bool(asked.devices) or asked.allocation is not None
+        return bool(self.request.preferences.devices) or self.request.preferences.allocation is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def render_reset(report: ResetReport, *, colours: bool = False) -> str:
     lines = layout(rows, column_widths(rows, _WIDTHS, flexible=0), colours=colours) if report.containers else []
     for each in report.containers:
         if each.problem:
-            lines += paragraph(f"{_name(each)}: {each.problem}", "  ")
+            lines += paragraph(f"{each}: {each.problem}", "  ")
     return "\n".join([*lines, *([""] if lines else []), *paragraph(_summary(report), "")])
 
 
@@ -100,11 +100,7 @@ def _cells(each: ResetContainer) -> Cells:
     style = {"refused": "red", "widened": "green"}.get(each.outcome, "")
     cpus = _change(str(each.before.cpus or ""), str(each.after.cpus or ""))
     mems = _change(str(each.before.mems or ""), str(each.after.mems or ""))
-    return Cells((_name(each), cpus, mems, each.outcome), ("", "", "", style))
-
-
-def _name(each: ResetContainer) -> str:
-    return "/".join(part for part in (each.namespace, each.pod, each.name) if part)
+    return Cells((str(each), cpus, mems, each.outcome), ("", "", "", style))
 
 
 def _change(before: str, after: str) -> str:

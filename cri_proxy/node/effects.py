@@ -52,8 +52,7 @@ class CallUnderWay:
         return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"
 
     def __str__(self) -> str:
-        pod = self.row.grant.request.pod
-        return f"{pod.namespace}/{pod.name}/{self.row.key.name}: {self.text}"
+        return f"{self.row.grant.request.full_name}: {self.text}"
 
 
 class Effects:

@@ -4,21 +4,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policies.base import Pinning
+from policies.container_name import ContainerName
 
 Outcome = Literal["widened", "would widen", "wide already", "opted out", "gone", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class ResetContainer:
+class ResetContainer(ContainerName):
     """One container: ``before`` as the runtime had it, ``after`` as it has it now, or would have it.
 
     A field of None is not on record at the runtime: no limit. ``problem`` is the runtime's word for a refusal, or
     why systemd still has other sets of a container that is widened.
     """
 
-    namespace: str
-    pod: str
-    name: str
     container_id: str
     outcome: Outcome
     before: Pinning

@@ -11,6 +11,7 @@ from cri_proxy.codec import decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
 from cri_proxy.state.device_words import device_words
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
+from policies.container_name import ContainerName
 from policies.policy import Default
 from policies.topology_aware.score import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
@@ -81,24 +82,9 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerName:
-    """A container by the names that people use."""
-
-    namespace: str
-    pod: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class PinningChange:
+class PinningChange(ContainerName):
     """A container whose pinning changes, from what (None = not known, or not ours) to what."""
 
-    namespace: str
-    pod: str
-    name: str
     cpus: CpuSet | None
     mems: NodeSet | None
     cpus_before: CpuSet | None = None
@@ -109,9 +95,6 @@ class PinningChange:
         """Return the change of this container from one pinning to another; None = the first is not known."""
         cpus_before, mems_before = (before.cpus, before.mems) if before is not None else (None, None)
         return cls(name.namespace, name.pod, name.name, after.cpus, after.mems, cpus_before, mems_before)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +347,7 @@ def memory_text(before: NodeSet, after: NodeSet) -> str:
 
 def name_of(request: Request) -> ContainerName:
     """Return the name of the container that a request is for."""
-    return ContainerName(request.pod.namespace, request.pod.name, request.container.name)
+    return request.full_name
 
 
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:

@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Final
 
 from cri_proxy.codec import decode, encode
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, RECORD_BYTES, ContainerName, PackedDecision, bounded
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, RECORD_BYTES, PackedDecision, bounded
 from cri_proxy.state.rows import Deletable, GonePod, Row, SandboxRow, Saveable, Saved
 from policies.base import ContainerKey, Labels, Pod
+from policies.container_name import ContainerName
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
 

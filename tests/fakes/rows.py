@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.state.decisions import (
-    ContainerName,
     DecisionRecord,
     Granted,
     GrantMove,
@@ -31,6 +30,7 @@ from policies.base import (
     Reason,
     Request,
 )
+from policies.container_name import ContainerName
 from policies.policy import Default
 from sysfs.cpuset import CpuSet, NodeSet
 

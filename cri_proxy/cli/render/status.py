@@ -36,11 +36,6 @@ CLAIMED = "claimed"  # its CPUs were decided elsewhere
 OVERCOMMITTED = "overcommitted"
 
 
-def container_name(container: ContainerView) -> str:
-    """namespace/pod/container."""
-    return f"{container.namespace}/{container.pod}/{container.name}"
-
-
 def use_text(container: ContainerView) -> str:
     """Return how a container uses its CPUs, in words."""
     shared = f"{container.shared_mcpu}m shared" if container.shared_mcpu else "shared"
@@ -83,7 +78,7 @@ def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
     words += [COLD] if container.is_cold else []
     words += [CLAIMED] if container.claim else []
     words += [POD_CPUS] if container.shares_pod_cpus else []
-    texts = (container_name(container), cpus, use_text(container), mems, memory, ", ".join(words))
+    texts = (str(container), cpus, use_text(container), mems, memory, ", ".join(words))
     return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)
 
 
@@ -298,7 +293,7 @@ def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[
     """Return the containers that were refused last, a line each."""
     lines = [paint("RECENTLY REFUSED", "dim", colours=colours)] if refused else []
     for each in refused:
-        text = f"{moment_text(each.at_seconds)}  {each.namespace}/{each.pod}/{each.name}: {each.text}"
+        text = f"{moment_text(each.at_seconds)}  {each}: {each.text}"
         lines += paragraph(text, "    ", first="", width=width)
     return lines
 

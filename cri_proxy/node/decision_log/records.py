@@ -21,7 +21,6 @@ from cri_proxy.node.decision_log.summary import (
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.decisions import (
     KEPT_WITHOUT_ROW,
-    ContainerName,
     DecisionRecord,
     HistoryEntry,
     Outcome,
@@ -32,6 +31,7 @@ from cri_proxy.state.decisions import (
 )
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Grant, Placed, Reason
+from policies.container_name import ContainerName
 
 # Records that are kept unpacked; as text a record takes a tenth of the memory.
 UNPACKED = 16

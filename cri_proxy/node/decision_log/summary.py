@@ -8,7 +8,6 @@ from cri_proxy.state.decisions import (
     CHOSEN,
     KEPT_DISPLACED,
     KEPT_POOLS,
-    ContainerName,
     DecisionRecord,
     GrantMove,
     HistoryEntry,
@@ -23,6 +22,7 @@ from cri_proxy.state.decisions import (
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
+from policies.container_name import ContainerName
 from policies.policy import Default
 
 CAME_HOME = "came-home"  # the code of a move to the place that a fresh decision would choose

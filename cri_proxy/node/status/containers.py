@@ -203,7 +203,7 @@ def reserved_warning(containers: Iterable[ContainerView], reserved: CpuSet) -> t
     asked_mcpu = sum(container.reserved_mcpu for container in asking.values())
     if not reserved or asked_mcpu <= 1000 * len(reserved):
         return ()
-    away = [f"{c.namespace}/{c.pod}/{c.name}" for c in asking.values() if c.kind == CpuKind.SHARED]
+    away = [str(c) for c in asking.values() if c.kind == CpuKind.SHARED]
     shares = f"; on shared CPUs meanwhile: {names_text(sorted(away))}" if away else ""
     has = f"the reserved CPUs {reserved} have {1000 * len(reserved)}m, and their containers ask for {asked_mcpu}m"
     return (f"{has}{shares}; raise reservedResources.cpu, or name fewer ReservedPoolNamespaces",)
@@ -230,7 +230,7 @@ def violations(
     elsewhere = {each.name: each.cpus for each in left}
     movers, sentences = {each.name for each in escaped} | elsewhere.keys(), []
     for c in containers:
-        name, owned = f"{c.namespace}/{c.pod}/{c.name}", c.exclusive | c.isolated
+        name, owned = str(c), c.exclusive | c.isolated
         there = (*c.waits_for, *(other for other in c.reachable_by if other in movers))
         problems = [f"does not have its CPUs {owned} alone: still used by {names_text(there)}"] if there else []
         if owned and name in elsewhere:

@@ -12,9 +12,10 @@ from typing import Final
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
-from cri_proxy.state.decisions import ContainerName, DecisionRecord, Granted, name_of
+from cri_proxy.state.decisions import DecisionRecord, Granted, name_of
 from cri_proxy.steps import Steps, bunches
 from policies.base import ContainerKey, CpuKind
+from policies.container_name import ContainerName
 from policies.topology_aware.score import MEANINGS, WHY_WORSE
 
 Names = Mapping[ContainerKey, ContainerName]

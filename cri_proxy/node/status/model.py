@@ -12,6 +12,7 @@ from cri_proxy.state.decisions import DecisionRecord, PinningChange
 from cri_proxy.steps import Steps
 from policies.alignment import TopologyOptions
 from policies.base import PoolView
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -49,7 +50,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerView:
+class ContainerView(ContainerName):
     """A container with what it holds. ``kind`` is a ``CpuKind`` value, ``state`` a ``RowState``.
 
     ``cpus`` and ``mems`` are what it should be pinned to now, None where cri-proxy does not write it;
@@ -64,9 +65,6 @@ class ContainerView:
     ``device_words`` names them.
     """
 
-    namespace: str
-    pod: str
-    name: str
     pod_uid: str
     container_id: str
     qos: str
@@ -145,12 +143,9 @@ class DeviceUseView:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedView:
+class RefusedView(ContainerName):
     """A container that was refused, or placed and not created, and why."""
 
-    namespace: str
-    pod: str
-    name: str
     at_seconds: float  # since the epoch
     text: str
 

@@ -249,8 +249,8 @@ class NodeView:
         if len(given_up) > GIVEN_UP_SHOWN:
             notes.append(f"{len(given_up) - GIVEN_UP_SHOWN} more containers are not pinned for such reasons")
         notes += [
-            f"{request.pod.namespace}/{request.pod.name}/{key.name}: the runtime rejected its update: {failure}"
+            f"{row.grant.request.full_name}: the runtime rejected its update: {failure}"
             for key, failure in sorted(self._node.effects.failures.items())
-            if (row := self._ledger.get(key)) is not None and (request := row.grant.request)
+            if (row := self._ledger.get(key)) is not None
         ]
         return (*notes, *self._node.warnings(), *self._daemon.warnings())

@@ -135,7 +135,7 @@ def _holders_text(claims: Iterable[DeviceClaim]) -> str:
 
 
 def _name(grant: Grant) -> str:
-    return f"{grant.request.pod.namespace}/{grant.request.pod.name}/{grant.container.name}"
+    return str(grant.request.full_name)
 
 
 def _some(names: Sequence[str], between: str = ", ") -> str:

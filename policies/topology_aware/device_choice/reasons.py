@@ -134,7 +134,7 @@ def _by_holder(stock: DeviceStock, kind: str) -> dict[str, int]:
 
 
 def _name(grant: Grant) -> str:
-    return f"{grant.request.pod.namespace}/{grant.request.pod.name}/{grant.container.name}"
+    return str(grant.request.full_name)
 
 
 def _types(types: tuple[str, str]) -> str:

@@ -189,9 +189,7 @@ def _weight_of_each(met: Sequence[tuple[Affinity, int]], count: int) -> list[int
 
 
 def _pull(tree: PoolTree, grant: Grant, weight: int, met: Sequence[tuple[Affinity, str]]) -> Pull:
-    pod = grant.request.pod
-    name = f"{pod.namespace}/{pod.name}/{grant.container.name}"
-    return Pull(name, tree.named(grant.pool).name, weight, _why(met))
+    return Pull(str(grant.request.full_name), tree.named(grant.pool).name, weight, _why(met))
 
 
 def affinity_reasons(

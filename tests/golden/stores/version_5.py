@@ -20,6 +20,7 @@ from policies.base import (
     Reason,
     Request,
 )
+from policies.container_name import ContainerName
 from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, Preferences, Threads
 from sysfs.cpuset import CpuSet, NodeSet
@@ -86,7 +87,7 @@ ROWS = (
 SANDBOX = SandboxRow(
     "s1", ROWS[0].grant.request.pod, (("cri-proxy.io/tell-resources", "true"),), "kubepods", b"\x01tell"
 )
-_NAMED = kept.ContainerName("default", "web", "a")
+_NAMED = ContainerName("default", "web", "a")
 DECISION = kept.DecisionRecord(
     ROWS[0].grant.request,
     kept.Outcome.PLACED,

@@ -9,7 +9,6 @@ from cri_proxy.state.decisions import (
     KEPT_PROBLEMS,
     PROBLEM_BYTES,
     RECORD_BYTES,
-    ContainerName,
     DecisionRecord,
     HistoryEntry,
     Outcome,
@@ -22,6 +21,7 @@ from cri_proxy.state.decisions import (
     with_reasons,
 )
 from policies.base import Pinning, Ranked
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import make_row, records
 

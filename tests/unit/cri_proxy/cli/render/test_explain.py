@@ -2,8 +2,9 @@ from dataclasses import replace
 
 from cri_proxy.cli.render.explain import render_displaced, render_explain, render_explanation, render_history
 from cri_proxy.node.status.model import ExplainView
-from cri_proxy.state.decisions import ContainerName, GrantMove, HistoryEntry, Outcome, PinningChange
+from cri_proxy.state.decisions import GrantMove, HistoryEntry, Outcome, PinningChange
 from policies.base import ContainerKey, Pod, QosClass, Reason
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.views import container, decision_record, explanation
 

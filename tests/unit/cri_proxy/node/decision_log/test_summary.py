@@ -15,13 +15,13 @@ from cri_proxy.state.decisions import (
     KEPT_CHANGES,
     KEPT_DISPLACED,
     KEPT_POOLS,
-    ContainerName,
     GrantMove,
     HistoryEntry,
     Outcome,
     PinningChange,
 )
 from policies.base import Allocations, Pinning, Placed, Ranked, Reason, Rejected, Update
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request, row, small_policy
 from tests.fakes.rows import make_record

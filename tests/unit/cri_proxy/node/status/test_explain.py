@@ -17,9 +17,10 @@ from cri_proxy.node.status.explain import (
     resolved,
     short_names,
 )
-from cri_proxy.state.decisions import ContainerName, Granted, Outcome, RankedPool
+from cri_proxy.state.decisions import Granted, Outcome, RankedPool
 from cri_proxy.steps import at_once
 from policies.base import ContainerKey, CpuKind, Pinning
+from policies.container_name import ContainerName
 from policies.topology_aware.score import MEANINGS, WHY_WORSE, Key
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import make_record
