@@ -9,6 +9,7 @@ from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from cri_proxy.config.settings import Settings
 from cri_proxy.errors import CommandFailed
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
+from sysfs.text import plural
 
 HELP = "widen every container back to all CPUs and memory nodes, while the daemon is stopped"
 EXAMPLE = """\
@@ -110,7 +111,7 @@ def _change(before: str, after: str) -> str:
 def _summary(report: ResetReport) -> str:
     outcomes = [each.outcome for each in report.containers]
     counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(sorted(outcomes))]
-    grants = f"{report.dropped} saved grant{'' if report.dropped == 1 else 's'}"
+    grants = plural(report.dropped, "saved grant")
     dropped = f"{grants} would be dropped" if report.is_dry else f"{grants} dropped"
     found = ", ".join(counts) if counts else "no container runs"
     which = "that were refused" if "refused" in outcomes else "with a problem"

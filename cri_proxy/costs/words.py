@@ -7,6 +7,7 @@ from cri_proxy.costs.merge import MergedCosts
 from cri_proxy.node_files.directory import FoundFiles
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
+from sysfs.text import plural, some
 
 _SHOWN: Final = 5
 
@@ -15,9 +16,8 @@ def listed_text(found: FoundFiles, costs: MergedCosts) -> str:
     """Return how many files there are, and how many devices of each type they list; '' without files."""
     if not costs.files:
         return ""
-    count = len(costs.files)
     devices = ", ".join(f"{kind} {len(names)}" for kind, names in costs.inventory.devices.items()) or "no devices"
-    return f"{found.path}, {count} file{'s' * (count != 1)}: {devices}"
+    return f"{found.path}, {plural(len(costs.files), 'file')}: {devices}"
 
 
 def wins_by_silence(inventory: Inventory) -> Mapping[str, tuple[str, ...]]:
@@ -30,9 +30,8 @@ def silent_text(inventory: Inventory) -> str:
     names = [name for names in wins_by_silence(inventory).values() for name in names]
     if not names:
         return ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     say, their = ("says", "its") if len(names) == 1 else ("say", "their")
     return (
-        f"{', '.join(names[:_SHOWN])}{more} {say} nothing about costs, which counts as 0, while others of {their} "
+        f"{some(names, _SHOWN)} {say} nothing about costs, which counts as 0, while others of {their} "
         f"type do, and will be chosen first for that: list {their} costs, or set costs.missing to mirror"
     )

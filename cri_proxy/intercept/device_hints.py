@@ -46,6 +46,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from policies.base import DeviceLocality
+from sysfs.text import some
 
 LOOK_SECONDS: Final = 1.0
 """For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
@@ -187,8 +188,7 @@ class _Look:
             return ()
 
     def _note(self, error: FilesFailed, sources: Sequence[str]) -> None:
-        more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-        self.missing.append(MissingHints(admit(f"no hint of {sources[0]}{more}: {error}")))
+        self.missing.append(MissingHints(admit(f"no hint of {some(sources, 1)}: {error}")))
 
 
 def _identified(group: AllocatedDevices, gpus: NvidiaGpus) -> DeviceLocality:

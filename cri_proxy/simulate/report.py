@@ -6,8 +6,8 @@ from typing import assert_never
 from cri_proxy.simulate.outcome import ContainerState, MovedContainer, StepOutcome
 from cri_proxy.simulate.scenario import model
 from policies.base import PoolView
-from sysfs.cpuset import IdSet
 from sysfs.model import Machine
+from sysfs.text import numbered, plural
 
 _WITHOUT_VALUES = {
     model.ResetNode: "reset: the proxy ends, every container is widened",
@@ -23,9 +23,9 @@ def heading(
     """Return the lines before the first step."""
     lines = [f"{scenario.source}:{scenario.line}{': ' + scenario.about if scenario.about else ''}"]
     parts = [
-        count(len(machine.packages), "package"),
-        count(len(machine.nodes), "NUMA node"),
-        f"{count(len(machine.online), 'CPU')} ({machine.online})",
+        plural(len(machine.packages), "package"),
+        plural(len(machine.nodes), "NUMA node"),
+        f"{plural(len(machine.online), 'CPU')} ({machine.online})",
     ]
     if machine.isolated:
         parts.append(f"isolated {machine.isolated}")
@@ -54,7 +54,7 @@ def step_lines(step: model.Step, outcome: StepOutcome) -> list[str]:
         and outcome.ok
         and not outcome.updated
     ):
-        again = f"; {count(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
+        again = f"; {plural(outcome.update_calls, 'update')} sent again" if outcome.update_calls else ""
         lines.append(f"     no container moved{again}")
     return lines
 
@@ -65,7 +65,7 @@ def summary(outcomes: Sequence[StepOutcome]) -> str:
     others = [o for o in outcomes if not o.is_expectation]
     refused = sum(not o.ok for o in others)
     unmet = sum(not o.ok for o in expectations)
-    parts = [count(len(others), "step"), f"{refused} refused" if refused else "none refused"]
+    parts = [plural(len(others), "step"), f"{refused} refused" if refused else "none refused"]
     if expectations:
         parts.append(f"{unmet} of {len(expectations)} expectations not met" if unmet else "all expectations met")
     return f"  {', '.join(parts)}"
@@ -103,9 +103,7 @@ def _node_headline(action: model.OnNode) -> str:
         case model.Advance():
             return f"{action.seconds:g} seconds pass"
         case model.CpuHotplug():
-            return (
-                f"{plural(action.cpus, 'CPU')} {action.cpus} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
-            )
+            return f"{numbered('CPU', action.cpus)} {'goes' if len(action.cpus) == 1 else 'go'} {action.what}"
         case model.Tamper():
             files = (("cpuset.cpus", action.cpus), ("cpuset.mems", action.mems))
             written = ", ".join(f"{ids or 'nothing'} to {name}" for name, ids in files if ids is not None)
@@ -116,7 +114,7 @@ def _node_headline(action: model.OnNode) -> str:
 
 def placement_text(seen: ContainerState) -> str:
     """Return where a container is, in one line: what the runtime has recorded, by the kinds that were granted."""
-    memory = f"{plural(seen.mems, 'memory node')} {seen.mems}" if seen.mems else "memory not pinned"
+    memory = numbered("memory node", seen.mems) if seen.mems else "memory not pinned"
     devices = f", devices {', '.join(seen.devices)}" if seen.devices else ""
     return f"{_cpus(seen)}, {memory}{f', {seen.pool}' if seen.pool else ''}{devices}{_elsewhere(seen)}"
 
@@ -130,10 +128,10 @@ def _cpus(seen: ContainerState) -> str:
         ((seen.isolated | seen.exclusive) - seen.cpus, "hidden"),
         (seen.reserved, "reserved"),
     )
-    parts = [f"{plural(ids, 'CPU')} {ids} {kind}" for ids, kind in kinds if ids]
+    parts = [f"{numbered('CPU', ids)} {kind}" for ids, kind in kinds if ids]
     if seen.shared:
         booked = f" ({seen.shared_mcpu}m)" if seen.shared_mcpu else " (overcommitted)" if seen.overcommitted else ""
-        parts.append(f"{plural(seen.shared, 'CPU')} {seen.shared} shared{booked}")
+        parts.append(f"{numbered('CPU', seen.shared)} shared{booked}")
     return " + ".join(parts)
 
 
@@ -155,17 +153,3 @@ def change_text(moved: MovedContainer) -> str:
     if moved.before.mems != moved.after.mems:
         parts.append(f"memory nodes {moved.before.mems or 'any'} -> {moved.after.mems or 'any'}")
     return ", ".join(parts)
-
-
-def plural(ids: IdSet, word: str) -> str:
-    """Return the word for one or several."""
-    return word if len(ids) == 1 else f"{word}s"
-
-
-def count(number: int, word: str) -> str:
-    """Return a number of things.
-
-    >>> count(1, "CPU"), count(2, "CPU")
-    ('1 CPU', '2 CPUs')
-    """
-    return f"{number} {word}{'' if number == 1 else 's'}"

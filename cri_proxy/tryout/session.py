@@ -30,6 +30,7 @@ from cri_proxy.tryout.external_runtime import ExternalRuntime
 from cri_proxy.tryout.report import RESOURCES_FILE, Observation, Paint, describe_all
 from cri_proxy.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
 from sysfs.cpuset import CpuSet
+from sysfs.text import plural
 
 PRIVATE, EMBEDDED = "private", "embedded"
 SETTLE_SECONDS = 20.0
@@ -200,7 +201,7 @@ def _reserve(cpu_count: int) -> tuple[str, ...]:
 async def _introduction(kubelet: Kubelet, target: Target) -> str:
     version = await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
     reserved = reserved_cpus(target.cpu_count)
-    cpus = f"{target.cpu_count} CPU{'s' * (target.cpu_count > 1)}{f', {reserved} reserved for the system' * reserved}"
+    cpus = f"{plural(target.cpu_count, 'CPU')}{f', {reserved} reserved for the system' * reserved}"
     return f"""\
 cri-proxy in front of {version.runtime_name} {version.runtime_version} ({target.runtime}).
 {cpus}. Every container below was created through {target.endpoint}."""

@@ -7,6 +7,7 @@ from policies.devices.candidates import DeviceCandidate, FoundDevices
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU, WHOLE, PcieGroup
 from sysfs.quantity import bytes_text
+from sysfs.text import plural
 
 _SHOWN_GROUPS = 8
 
@@ -26,16 +27,12 @@ def shortage_text(demand: DeviceDemand, candidates: FoundDevices) -> str:
 
 
 def _amount_text(demand: DeviceDemand) -> str:
-    parts = [_units_text(demand.units)] if demand.units is not None and demand.units != WHOLE else []
+    parts = [plural(demand.units, "unit")] if demand.units is not None and demand.units != WHOLE else []
     if demand.kind == GPU and demand.memory_bytes is not None:
         parts.append(f"{bytes_text(demand.memory_bytes)} of memory")
     elif demand.kind == GPU and demand.memory_units is not None and demand.memory_units != WHOLE:
-        parts.append(f"{_units_text(demand.memory_units)} of memory")
+        parts.append(f"{plural(demand.memory_units, 'unit')} of memory")
     return f" with {' and '.join(parts)} each" if parts else ""
-
-
-def _units_text(units: int) -> str:
-    return f"{units} unit{'' if units == 1 else 's'}"
 
 
 def scope_refusal(

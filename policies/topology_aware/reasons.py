@@ -9,6 +9,7 @@ from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
+from sysfs.text import numbered, plural
 
 ADDED = Reason(ReasonCode.ADDED, "had no grant yet")
 DEMOTED = Reason(
@@ -19,21 +20,13 @@ NOTHING_SHARED = Reason(
 )
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-def _cpus(cpus: CpuSet) -> str:
-    return f"CPU{'' if len(cpus) == 1 else 's'} {cpus}"
-
-
 def _cpus_are(cpus: CpuSet) -> str:
-    return f"{_cpus(cpus)} {'is' if len(cpus) == 1 else 'are'}"
+    return f"{numbered('CPU', cpus)} {'is' if len(cpus) == 1 else 'are'}"
 
 
 def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
     """Return the number of CPUs of each kind in words."""
-    parts = [_plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
+    parts = [plural(n, f"{kind} CPU") for n, kind in ((exclusive, "exclusive"), (isolated, "isolated")) if n]
     if shared_mcpu:
         parts.append(f"{shared_mcpu}m shared")
     return " and ".join(parts) or "a CPU to share"
@@ -55,13 +48,13 @@ def preserved(*, wants_isolated: bool) -> Reason:
 def reserved(cpus: CpuSet, *, by_annotation: bool) -> Reason:
     """The container runs on the reserved CPUs, or on the root's shared set if there are none."""
     why = "asked for by annotation" if by_annotation else "its namespace is reserved"
-    where = f"the reserved {_cpus(cpus)}" if cpus else "the shared set of the root, as no CPU is reserved"
+    where = f"the reserved {numbered('CPU', cpus)}" if cpus else "the shared set of the root, as no CPU is reserved"
     return Reason(ReasonCode.RESERVED, f"runs on {where}: {why}")
 
 
 def reserved_full(cpus: CpuSet, wanted_mcpu: int, booked_mcpu: int) -> Reason:
     """The container belongs on the reserved CPUs, which are promised to others."""
-    has = f"the reserved {_cpus(cpus)} {'has' if len(cpus) == 1 else 'have'} {1000 * len(cpus)}m"
+    has = f"the reserved {numbered('CPU', cpus)} {'has' if len(cpus) == 1 else 'have'} {1000 * len(cpus)}m"
     text = f"{has}, of which {booked_mcpu}m are booked: too few for {wanted_mcpu}m"
     return Reason(ReasonCode.RESERVED_FULL, f"{text}, so it shares other CPUs until there is room")
 
@@ -69,7 +62,7 @@ def reserved_full(cpus: CpuSet, wanted_mcpu: int, booked_mcpu: int) -> Reason:
 def reserved_returned(grants: tuple[Grant, ...]) -> Reason:
     """Others that had overflowed give their shared CPUs back, and run on the reserved CPUs beyond what these have."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name}" for g in grants)
-    text = f"{_plural(len(grants), 'container')} moved to the reserved CPUs, beyond what these have, to make room here"
+    text = f"{plural(len(grants), 'container')} moved to the reserved CPUs, beyond what these have, to make room here"
     return Reason(ReasonCode.RESERVED_RETURNED, f"{text}: {names}")
 
 
@@ -81,24 +74,26 @@ def pool_chosen(pool: str, gives: str, runner_up: str, why: str) -> Reason:
 
 def levels_up(best: str, pool: str, levels: int) -> Reason:
     """An annotation asks for a wider pool."""
-    return Reason(ReasonCode.LEVELS_UP, f"{_plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
+    return Reason(ReasonCode.LEVELS_UP, f"{plural(levels, 'level')} above the best pool {best} was asked for: {pool}")
 
 
 def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
     """The container has its earlier CPUs again, or keeps those that it ``holds``."""
     if not holds:
-        text = f"its earlier {_cpus(kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
+        text = (
+            f"its earlier {numbered('CPU', kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
+        )
     elif kept == previous.owned:
         text = f"its {_cpus_are(kept)} kept"
     else:
         rule = ", those that it had first" if previous.added else ""
-        text = f"of its {_cpus(previous.owned)}, {_cpus_are(kept)} kept{rule}"
+        text = f"of its {numbered('CPU', previous.owned)}, {_cpus_are(kept)} kept{rule}"
     return Reason(ReasonCode.PREVIOUS_KEPT, text)
 
 
 def previous_lost(previous: Previous, *, holds: bool) -> Reason:
     """The earlier place is taken, or what the container ``holds`` does not suit what it asks for now."""
-    what = _cpus(previous.owned) if previous.owned else f"pool {previous.pool}"
+    what = numbered("CPU", previous.owned) if previous.owned else f"pool {previous.pool}"
     text = f"its {what} cannot be kept" if holds else f"its earlier {what} could not be had again"
     return Reason(ReasonCode.PREVIOUS_LOST, f"{text}: placed again")
 
@@ -114,7 +109,7 @@ def isolated_short(pool: str, wanted: int, *, exist: bool) -> Reason:
 
 def no_whole_cores(wanted: int) -> Reason:
     """Whole cores are preferred, and no pool has enough of them."""
-    text = f"no pool has the whole cores for {_plural(wanted, 'CPU')}: any container may have the thread siblings"
+    text = f"no pool has the whole cores for {plural(wanted, 'CPU')}: any container may have the thread siblings"
     return Reason(ReasonCode.NO_WHOLE_CORES, text)
 
 
@@ -125,18 +120,18 @@ def not_distributed(wanted: int, distribution: CpuDistribution) -> Reason:
         if distribution is CpuDistribution.ACROSS_CORES
         else "in even parts on NUMA nodes"
     )
-    return Reason(ReasonCode.NOT_DISTRIBUTED, f"no pool has {_plural(wanted, 'CPU')} {how}: they are packed instead")
+    return Reason(ReasonCode.NOT_DISTRIBUTED, f"no pool has {plural(wanted, 'CPU')} {how}: they are packed instead")
 
 
 def isolated_instead(wanted: int) -> Reason:
     """Isolated CPUs are taken although they were not asked for: no others are left."""
-    text = f"fewer than {_plural(wanted, 'ordinary CPU')} left to own: kernel-isolated ones are taken instead"
+    text = f"fewer than {plural(wanted, 'ordinary CPU')} left to own: kernel-isolated ones are taken instead"
     return Reason(ReasonCode.ISOLATED_INSTEAD, text)
 
 
 def node_missing(demand: Demand, best: str, free: int) -> Reason:
     """A strict preference for one NUMA node cannot be met; ``free`` is what the ``best`` node has left."""
-    has = f"{_plural(free, 'CPU')} to own" if demand.whole else f"{free}m"
+    has = f"{plural(free, 'CPU')} to own" if demand.whole else f"{free}m"
     most = f"most free in {best}: {has}" if best else "no pool lies in one NUMA node"
     return Reason(ReasonCode.STRICT_NODE, f"wanted {wanted_text(demand)} in one NUMA node and no more; {most}")
 
@@ -172,7 +167,7 @@ def hints_unmet(device: str, where: str, why: str) -> Reason:
 
 def cpus_picked(cpus: CpuSet, how: str) -> Reason:
     """Which CPUs the container owns, and how they were picked."""
-    return Reason(ReasonCode.CPUS_PICKED, f"{_cpus(cpus)}: {how}")
+    return Reason(ReasonCode.CPUS_PICKED, f"{numbered('CPU', cpus)}: {how}")
 
 
 def pod_shared(grant: Grant, names: tuple[str, ...]) -> Reason:
@@ -197,13 +192,13 @@ def emptied(pools: tuple[str, ...]) -> Reason:
 def displaced(cpus: CpuSet, count: int) -> Reason:
     """Others lose or gain CPUs by this decision."""
     lost = f"{_cpus_are(cpus)} no longer shared: " if cpus else ""
-    return Reason(ReasonCode.DISPLACED, f"{lost}{_plural(count, 'other container')} changed")
+    return Reason(ReasonCode.DISPLACED, f"{lost}{plural(count, 'other container')} changed")
 
 
 def lifted(moved: tuple[Grant, ...]) -> Reason:
     """Others moved to wider pools."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {g.pool}" for g in moved)
-    return Reason(ReasonCode.LIFTED, f"{_plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
+    return Reason(ReasonCode.LIFTED, f"{plural(len(moved), 'container')} moved to a wider pool to make room: {names}")
 
 
 def kept_together(pool: str, instead: tuple[int, int, int], updates: int, otherwise: int) -> Reason:
@@ -215,7 +210,7 @@ def kept_together(pool: str, instead: tuple[int, int, int], updates: int, otherw
     words = zip(instead, ("sockets", "NUMA nodes", "L3 domains"), strict=True)
     spread = next((f"{count} {word}" for count, word in words if count > 1), "more domains")
     text = f"its CPUs are together in {pool}, which small sharers leave, instead of on {spread}"
-    changed = f"{_plural(updates, 'other container')} changed, otherwise {otherwise}"
+    changed = f"{plural(updates, 'other container')} changed, otherwise {otherwise}"
     return Reason(ReasonCode.KEPT_TOGETHER, f"{text}: {changed}")
 
 
@@ -223,7 +218,7 @@ def rebalanced(moved: tuple[Grant, ...]) -> Reason:
     """Others that lose CPUs to this container go where a fresh decision would place them."""
     places = ("the reserved CPUs" if grant.kind is CpuKind.RESERVED else grant.pool for grant in moved)
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} to {to}" for g, to in zip(moved, places, strict=True))
-    text = f"{_plural(len(moved), 'container')} with too few of the CPUs left here moved with the same update"
+    text = f"{plural(len(moved), 'container')} with too few of the CPUs left here moved with the same update"
     return Reason(ReasonCode.REBALANCED, f"{text}: {names}")
 
 
@@ -231,14 +226,14 @@ def others_too_few_cores(short: tuple[Grant, ...]) -> Reason:
     """Others that run on one thread of each core no longer have a core for each CPU that they ask for."""
     names = ", ".join(f"{g.request.pod.name}/{g.container.name} ({g.shared_mcpu}m)" for g in short)
     what = "shares fewer cores than it asks for" if len(short) == 1 else "share fewer cores than they ask for"
-    text = f"{_plural(len(short), 'container')} on one thread of each core now {what}"
+    text = f"{plural(len(short), 'container')} on one thread of each core now {what}"
     return Reason(ReasonCode.OTHERS_TOO_FEW_CORES, f"{text}: {names}")
 
 
 def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: int) -> Reason:
     """The machine is full."""
     most = "" if best == "root" or best_mcpu <= 0 else f"; most in {best}: {best_mcpu}m"
-    free = f"{max(0, free_mcpu)}m shared capacity, {_plural(whole, 'CPU')} to own"
+    free = f"{max(0, free_mcpu)}m shared capacity, {plural(whole, 'CPU')} to own"
     return Reason(ReasonCode.CPU_FULL, f"wanted {wanted_text(demand)}; free in root: {free}{most}")
 
 
@@ -250,7 +245,7 @@ def overcommitted(refused: Reason) -> Reason:
 
 def too_small(free_mcpu: int, whole: int) -> str:
     """Return why a pool was refused, for the ranking."""
-    return f"too small: {free_mcpu}m free, of which {_plural(whole, 'CPU')} can be owned"
+    return f"too small: {free_mcpu}m free, of which {plural(whole, 'CPU')} can be owned"
 
 
 def isolated_missing(demand: Demand, free: int, *, exist: bool) -> Reason:
@@ -270,7 +265,7 @@ def strict_hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], p
     ``near``: (device, where it is, CPUs free to own there). ``pool`` is the best one that is near all devices, with
     ``free_mcpu`` left; '' if there is none.
     """
-    there = "; ".join(f"near {device} ({where}) {_plural(free, 'CPU')} free to own" for device, where, free in near)
+    there = "; ".join(f"near {device} ({where}) {plural(free, 'CPU')} free to own" for device, where, free in near)
     both = f"most shared capacity near all of them in {pool}: {free_mcpu}m" if pool else "no pool is near all of them"
     shares = not demand.whole or demand.shared_mcpu
     each = ", at least one near each" if len(near) > 1 and not shares else ""

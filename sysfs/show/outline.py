@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
 from sysfs.quantity import page_size_text
+from sysfs.text import plural
 
 WIDTH = 110
 _ORDER = ("package", "die", "NUMA", "L3")  # of the names of one branch
@@ -143,8 +144,8 @@ def outline(machine: Machine) -> str:
     """Return the machine as text: tree, distances, devices and notes, in lines of at most WIDTH where possible."""
     memory = sum(n.memory_bytes for n in machine.nodes)
     lines = [
-        f"{_count(len(machine.packages), 'package')}, {_count(len(machine.nodes), 'NUMA node')}, "
-        f"{_count(len(machine.cores), 'core')}, {_count(len(machine.cpus), 'CPU')}, {shown_bytes(memory)} of memory",
+        f"{plural(len(machine.packages), 'package')}, {plural(len(machine.nodes), 'NUMA node')}, "
+        f"{plural(len(machine.cores), 'core')}, {plural(len(machine.cpus), 'CPU')}, {shown_bytes(memory)} of memory",
         f"online {machine.online}, offline {machine.offline or 'none'}, "
         f"isolated {machine.isolated or 'none'}{' (in brackets below)' * bool(machine.isolated)}",
         "",
@@ -156,10 +157,6 @@ def outline(machine: Machine) -> str:
     remarks = (*irregularities(machine), *machine.notes)
     lines += ["", "notes", *(f"  {remark}" for remark in remarks)] if remarks else []
     return "\n".join(lines) + "\n"
-
-
-def _count(count: int, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def _lines(machine: Machine, branch: Branch) -> list[str]:
@@ -182,7 +179,7 @@ def _cores(machine: Machine, cores: Sequence[Core]) -> list[str]:
     for core in cores:
         mark = "e" if kinds[min(core.cpus)] is CoreKind.EFFICIENCY else ""
         words.append(mark + ",".join(f"[{cpu}]" if cpu in machine.isolated else str(cpu) for cpu in core.cpus))
-    head = f"{_count(len(cores), 'core')}: "
+    head = f"{plural(len(cores), 'core')}: "
     return textwrap.wrap(head + " ".join(words), WIDTH - 20, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
@@ -199,7 +196,7 @@ def _devices(machine: Machine) -> list[str]:
     devices = [d for d in machine.devices if d.class_code >> 16 != 6]
     if not devices:
         return []
-    lines = ["", f"PCI devices ({_count(len(machine.devices) - len(devices), 'bridge')} not shown)"]
+    lines = ["", f"PCI devices ({plural(len(machine.devices) - len(devices), 'bridge')} not shown)"]
     for d in devices:
         node = f"node {d.node}" if d.node >= 0 else "no node"
         virtual = f"  (virtual function of {d.physical_function})" if d.physical_function else ""

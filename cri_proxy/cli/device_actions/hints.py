@@ -14,6 +14,7 @@ from policies.devices.fields import AnnotationError
 from policies.devices.hints import device_hints
 from policies.hints.model import Hint
 from sysfs.cpuset import NodeSet
+from sysfs.text import plural
 
 HELP = "print the NUMA nodes on which the devices of a request can be had, as hints for cri-proxy hints merge"
 EXAMPLE = """\
@@ -71,7 +72,7 @@ def hints_text(found: DeviceHintsAnswer) -> str:
         if hints is None:
             lines.append(f"{kind}: no preference (none of its devices names a NUMA node)")
             continue
-        lines.append(f"{kind}: {len(hints)} hint{'s' * (len(hints) != 1)}")
+        lines.append(f"{kind}: {plural(len(hints), 'hint')}")
         for label, is_preferred in (("preferred", True), ("other", False)):
             sets = " ".join(f"{{{NodeSet(hint.nodes or 0)}}}" for hint in hints if hint.preferred is is_preferred)
             lines += paragraph(sets, " " * 13, first=f"  {label:<9}  ") if sets else ()

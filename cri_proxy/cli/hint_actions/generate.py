@@ -19,6 +19,7 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.quantity import bytes_text
 from sysfs.sources import load_machine
+from sysfs.text import plural
 
 HELP = "print the topology hints of a request for CPUs, memory and devices, as the kubelet's managers give them"
 EXAMPLE = """\
@@ -96,7 +97,7 @@ def _of_cpu(provider: CpuProvider) -> Iterator[OfferedHints]:
         return
     held, usable = provider.allocated, (provider.free | provider.reusable).bit_count()
     note = f"free or reusable: {usable}" if held is None else f"the container has {held.bit_count()}"
-    yield OfferedHints("cpu", _count(provider.request, "CPU"), offers["cpu"], "" if offers["cpu"] else note)
+    yield OfferedHints("cpu", plural(provider.request, "CPU"), offers["cpu"], "" if offers["cpu"] else note)
 
 
 def _of_memory(provider: MemoryProvider) -> Iterator[OfferedHints]:
@@ -128,11 +129,7 @@ def _of_devices(provider: DeviceProvider) -> Iterator[OfferedHints]:
             note = "a device without a node of this machine counts in no set"
         elif resource in without_preference:
             note = "no set in preferred: can be had; restricted and single-numa-node refuse such a container"
-        yield OfferedHints(resource, _count(request.count, "device"), hints, note)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+        yield OfferedHints(resource, plural(request.count, "device"), hints, note)
 
 
 def _text(found: Sequence[OfferedHints]) -> str:
@@ -148,7 +145,7 @@ def _lines(offered: OfferedHints) -> Iterator[str]:
     elif not hints:
         yield f"{offered.resource}: {offered.asked}: cannot be satisfied{note}"
     else:
-        yield f"{offered.resource}: {offered.asked}: {_count(len(hints), 'hint')}{note}"
+        yield f"{offered.resource}: {offered.asked}: {plural(len(hints), 'hint')}{note}"
         for label, is_preferred in (("preferred", True), ("other", False)):
             sets = [f"{{{NodeSet(hint.nodes or 0)}}}" for hint in hints if hint.preferred is is_preferred]
             more = f" and {len(sets) - _SHOWN_SETS} more (-o json lists them)" if len(sets) > _SHOWN_SETS else ""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from policies.costs.model import CostError, type_of
 from policies.costs.text import ranges_of
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.text import numbered
 
 _UNITS = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
@@ -42,7 +43,7 @@ def ids_text(what: str, ids: CpuSet | NodeSet | None) -> str:
         return f"any {what}"
     if not ids:
         return f"no {what}"
-    return f"{what} {ids}" if len(ids) == 1 else f"{what}s {ids}"
+    return numbered(what, ids)
 
 
 def devices_text(devices: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from policies.devices.usage import DeviceUse, usage_of
 from policies.links.matrix import SELF, UNKNOWN, LinkMatrix
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
+from sysfs.text import plural
 
 
 def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) -> str:
@@ -40,7 +41,7 @@ def _row(device: InventoryDevice, use: DeviceUse) -> Cells:
     vfs = [vf.bus for group in device.vf_groups for vf in group.vfs]
     if vfs:
         taken = len(use.vfs & set(vfs))
-        words.append(f"{len(vfs)} VF{'s' * (len(vfs) > 1)}" + (f" ({taken} in use)" if taken else ""))
+        words.append(plural(len(vfs), "VF") + (f" ({taken} in use)" if taken else ""))
     words += (f"{key}={value}" for key, value in sorted(device.labels.items()))
     if not use.is_idle:
         words.append(f"{WHOLE - max(use.units, use.memory.numerator // use.memory.denominator)} of {WHOLE} free")

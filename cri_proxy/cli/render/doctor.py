@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.doctor.catalog import Finding, Severity
 from cri_proxy.doctor.report import DoctorReport
+from sysfs.text import plural
 
 _TITLES = {
     Severity.MUST: "must be mended, in this order:",
@@ -55,7 +56,7 @@ def _lines(number: int, finding: Finding, colours: bool, width: int) -> Iterator
 def _verdict(report: DoctorReport) -> str:
     must = sum(finding.severity is Severity.MUST for finding in report.findings)
     if must:
-        return f"{must} thing{'s' * (must > 1)} must be mended."
+        return f"{plural(must, 'thing')} must be mended."
     if report.unseen:
         return "Nothing must be mended in what could be seen."
     return "Nothing must be mended."

@@ -10,6 +10,7 @@ from cri_proxy.cli.render.status import use_text
 from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange, name_of
 from policies.base import CpuKind, Reason
+from sysfs.text import some
 
 # Reasons that have a section of their own; displaced containers are listed by name.
 _CPUS = "cpus-picked"
@@ -122,7 +123,7 @@ def render_displaced(decision: DecisionRecord, *, width: int) -> list[str]:
     groups: dict[str, list[str]] = {}
     for other in decision.displaced:
         groups.setdefault(_change(other), []).append(str(other))
-    texts = [f"{_names(names)}: {change}" for change, names in groups.items()]
+    texts = [f"{some(names, _NAMES)}: {change}" for change, names in groups.items()]
     more = decision.displaced_count - len(decision.displaced)
     texts += [f"and {more} more containers"] if more > 0 else []
     texts += [f"{move.who}: {move.code} {move.text}, to make room" for move in decision.moves]
@@ -161,8 +162,3 @@ def _change(other: PinningChange) -> str:
     if other.mems_before != other.mems:
         parts.append(f"{ids_text('memory node', other.mems_before)} to {ids_text('memory node', other.mems)}")
     return f"from {', '.join(parts)}" if parts else "nothing that it may use"
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")

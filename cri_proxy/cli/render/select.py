@@ -7,6 +7,7 @@ from cri_proxy.cli.render.amounts import instances_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paragraph
 from policies.costs.model import CostValue, type_of
 from policies.costs.select import Selection, SelectMethod
+from sysfs.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def select_text(answer: SelectAnswer) -> str:
     ]
     terms = [
         Cells(
-            (_between(*term.types), f"{term.pairs} pair{'s' * (term.pairs > 1)}", str(cost_number(term.cost))),
+            (_between(*term.types), plural(term.pairs, "pair"), str(cost_number(term.cost))),
             lead="  ",
             rest="  ",
         )

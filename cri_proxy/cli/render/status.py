@@ -18,6 +18,7 @@ from cri_proxy.node.status.model import (
 )
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import CpuKind, PoolView
+from sysfs.text import plural
 
 # Widths beyond which a column wraps: tree (which takes what the others leave), CPUs, use, memory nodes, memory, state.
 # Together with the gaps they are 80.
@@ -134,14 +135,10 @@ def _rows(view: StatusView) -> list[Cells]:
     return rows + _group_rows(_SYSTEM, reserved, system) + _group_rows(_OTHER, "", others)
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Return the whole status; long names and CPU lists wrap in their column, nothing is cut off."""
     ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
-    title = f"{view.node}: {view.policy}, {ready}, {_count(len(view.containers), 'container')}"
+    title = f"{view.node}: {view.policy}, {ready}, {plural(len(view.containers), 'container')}"
     blocks = [
         [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_head(view, colours, width)],
         _tree(view, colours, width),
@@ -190,8 +187,8 @@ def _cost_files(view: CostFilesView | None) -> list[str]:
         return []
     states = Counter(file.state for file in view.files)
     odd = [f"{states[state]} {word}" for state, word in _ODD_FILES if states[state]]
-    files = _count(len(view.files), "file") + (f" ({', '.join(odd)})" if odd else "")
-    return [f"cost files: {view.directory}, {files}, {_count(view.device_count, 'device')}"]
+    files = plural(len(view.files), "file") + (f" ({', '.join(odd)})" if odd else "")
+    return [f"cost files: {view.directory}, {files}, {plural(view.device_count, 'device')}"]
 
 
 def _cdi(view: StatusView) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from policies.glob import is_like
 from policies.known_words import similar
+from sysfs.text import some
 
 OPTION: Final = "restrictedAnnotations"
 ITEM_FIELDS: Final = ("keys", "namespaces")
@@ -104,5 +105,4 @@ def _refused_in(restricted: tuple[Restriction, ...], namespace: str) -> Mapping[
 def _where(entry: Restriction) -> str:
     if not entry.namespaces:
         return "in no namespace"
-    more = len(entry.namespaces) - _SHOWN
-    return f"in {', '.join(entry.namespaces[:_SHOWN])}{f' and {more} more' if more > 0 else ''} only"
+    return f"in {some(entry.namespaces, _SHOWN)} only"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from cri_proxy.cri.cdi.edits import CdiEdits, CdiMount, CdiNode, CdiProblem
+from sysfs.text import some
 
 Propagation = Literal["private", "host-to-container", "bidirectional"]
 
@@ -169,9 +170,8 @@ def _notes_of_mounts(mounts: Iterable[CdiMount], host: Mapping[str, HostFile]) -
             by_options.setdefault(", ".join(left), []).append(mount.container_path)
         if "bind" in mount.options and "rbind" not in mount.options and host[mount.host_path].kind == "d":
             yield f"{mount.container_path} shows what is mounted below {mount.host_path} too"
-    for options, (first, *more) in by_options.items():
-        others = f" and {len(more)} more" if more else ""
-        yield f"mounted without {options}: {first}{others}"
+    for options, paths in by_options.items():
+        yield f"mounted without {options}: {some(paths, 1)}"
 
 
 def _shown(name: str, number: int) -> str:

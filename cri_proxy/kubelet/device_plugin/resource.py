@@ -17,6 +17,7 @@ from policies.devices.partitions import NODE_DOMAIN, partition_rule
 from policies.devices.plugin_chooser import KnownCloseness, chooser_of
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, offered_devices
 from policies.devices.plugin_variables import PluginDevice, allocated_annotations, allocated_variables
+from sysfs.text import some
 
 OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -109,9 +110,7 @@ class ServedResource:
         return repr(admit(name))[1:-1]
 
     def _known(self) -> str:
-        names = list(self.offered.devices)
-        more = f" and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else ""
-        return f"it has {', '.join(names[:_SHOWN_IDS]) or 'none'}{more}"
+        return f"it has {some(list(self.offered.devices), _SHOWN_IDS) or 'none'}"
 
 
 def served_resource(resource: PluginResource, inventory: DeviceInventory, known: PluginKnowledge) -> ServedResource:

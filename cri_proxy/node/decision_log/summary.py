@@ -24,6 +24,7 @@ from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Reason, Request, Update
 from policies.container_name import ContainerName
 from policies.policy import Default
+from sysfs.text import numbered
 
 CAME_HOME = "came-home"  # the code of a move to the place that a fresh decision would choose
 
@@ -120,7 +121,7 @@ def outcome_text(record: DecisionRecord) -> str:
         return record.outcome.value
     where = f" in {granted.pool}" if granted.pool else ""
     cpus = granted.pinning.cpus
-    on = f" on CPU{'s' if len(cpus) != 1 else ''} {cpus}" if cpus else ""
+    on = f" on {numbered('CPU', cpus)}" if cpus else ""
     return f"{record.outcome.value}{where}{on}"
 
 

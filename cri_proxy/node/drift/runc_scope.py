@@ -11,6 +11,7 @@ from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.text import some
 
 # A warning in the log says that it goes on. Each reload moves every such container, and a boot reloads dozens of times.
 REMIND_SECONDS = 600.0
@@ -80,11 +81,10 @@ class MisreadScopes:
         """Return a sentence with the remedy where there are any."""
         if not self._scopes:
             return ()
-        first = min(map(str, self._scopes.values()))
-        more = f" and {len(self._scopes) - 1} more" if len(self._scopes) > 1 else ""
+        scopes = some(sorted(map(str, self._scopes.values())), 1)
         return (
             "runc reverses the bytes of the CPU masks that it gives to systemd, so that each daemon-reload moves "
-            f"{first}{more}, until they are put back: {REMEDY}",
+            f"{scopes}, until they are put back: {REMEDY}",
         )
 
     def keep(self, container_ids: Collection[str]) -> None:

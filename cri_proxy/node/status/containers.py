@@ -21,6 +21,7 @@ from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
 from sysfs.quantity import page_size_text
+from sysfs.text import some
 
 # A name or two tell an operator where to look; hundreds would hide the rest of the page.
 NAMES_SHOWN = 4
@@ -186,13 +187,13 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if failure is not None:
         notes.append(f"the runtime rejected its update: {failure}")
     if waits_for:
-        notes.append(f"its CPUs are still in use by: {names_text(waits_for)}")
+        notes.append(f"its CPUs are still in use by: {some(waits_for, NAMES_SHOWN)}")
     if row.grant.is_overcommitted:
         notes.append(f"overcommitted: no CPU time is booked for the {row.grant.booked_for_mcpu}m it asks for")
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:
-        notes.append(f"its CPUs are reachable by: {names_text(reachable)} (which cri-proxy does not pin)")
+        notes.append(f"its CPUs are reachable by: {some(reachable, NAMES_SHOWN)} (which cri-proxy does not pin)")
     return tuple(notes)
 
 
@@ -204,19 +205,9 @@ def reserved_warning(containers: Iterable[ContainerView], reserved: CpuSet) -> t
     if not reserved or asked_mcpu <= 1000 * len(reserved):
         return ()
     away = [str(c) for c in asking.values() if c.kind == CpuKind.SHARED]
-    shares = f"; on shared CPUs meanwhile: {names_text(sorted(away))}" if away else ""
+    shares = f"; on shared CPUs meanwhile: {some(sorted(away), NAMES_SHOWN)}" if away else ""
     has = f"the reserved CPUs {reserved} have {1000 * len(reserved)}m, and their containers ask for {asked_mcpu}m"
     return (f"{has}{shares}; raise reservedResources.cpu, or name fewer ReservedPoolNamespaces",)
-
-
-def names_text(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are.
-
-    >>> names_text(["a", "b", "c", "d", "e"])
-    'a, b, c, d and 1 more'
-    """
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def violations(
@@ -232,7 +223,7 @@ def violations(
     for c in containers:
         name, owned = str(c), c.exclusive | c.isolated
         there = (*c.waits_for, *(other for other in c.reachable_by if other in movers))
-        problems = [f"does not have its CPUs {owned} alone: still used by {names_text(there)}"] if there else []
+        problems = [f"does not have its CPUs {owned} alone: still used by {some(there, NAMES_SHOWN)}"] if there else []
         if owned and name in elsewhere:
             problems.append(f"owns CPUs {owned} and is on {elsewhere[name]}, where another manager keeps it")
         if c.state == "running" and problems:

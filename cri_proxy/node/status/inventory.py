@@ -12,6 +12,7 @@ from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.usage import taken
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
+from sysfs.text import numbered, some
 
 LEFT_ALONE: Final = "a container that is left alone"
 
@@ -101,11 +102,9 @@ def misplaced_warning(inventory: DeviceInventory, machine: Machine) -> tuple[str
     away = [device for device in inventory.devices if device.numa is not None and device.numa not in nodes]
     if not away:
         return ()
-    named = ", ".join(f"{device.kind} {device.minor} (node {device.numa})" for device in away[:_NAMES_SHOWN])
-    more = f" and {len(away) - _NAMES_SHOWN} more" if len(away) > _NAMES_SHOWN else ""
-    has = f"NUMA node{'' if len(nodes) == 1 else 's'} {nodes}"
+    named = some([f"{device.kind} {device.minor} (node {device.numa})" for device in away], _NAMES_SHOWN)
     return (
-        f"inventory: {named}{more}: this machine has {has}, so that their place counts as unknown; "
+        f"inventory: {named}: this machine has {numbered('NUMA node', nodes)}, so that their place counts as unknown; "
         "correct numa in the inventory, or leave it out",
     )
 

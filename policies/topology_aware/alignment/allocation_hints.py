@@ -18,7 +18,6 @@ from policies.topology_aware.alignment.offers import (
     MOST_TRIED,
     Asked,
     ResourceHints,
-    device_text,
     free_text,
     sets_with_enough,
 )
@@ -27,6 +26,7 @@ from policies.topology_aware.device_choice.allocation_conflict import held_by_ot
 from policies.topology_aware.device_choice.allocation_places import DevicePlaces, places_on
 from policies.topology_aware.device_choice.inventory import fixed_devices
 from policies.topology_aware.supply.context import PlacementContext
+from sysfs.text import plural
 
 
 def allocation_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints]:
@@ -44,7 +44,7 @@ def allocation_hints(context: PlacementContext, asked: Asked) -> Iterator[Resour
     except (AnnotationError, DemandError):
         return
     for kind in offer.kinds:
-        yield ResourceHints(kind, hints, device_text(offer.count(kind)), offer.free_text(kind), "allocation")
+        yield ResourceHints(kind, hints, plural(offer.count(kind), "device"), offer.free_text(kind), "allocation")
 
 
 class _Offer:

@@ -17,7 +17,6 @@ from policies.topology_aware.alignment.offers import (
     Asked,
     ResourceHints,
     cpu_nodes,
-    device_text,
     free_text,
     nodes_text,
 )
@@ -25,6 +24,7 @@ from policies.topology_aware.device_choice.choice import cheapest_anywhere
 from policies.topology_aware.device_choice.inventory import DeviceStock, fixed_devices, nodes_of, stock_of
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.model import Machine
+from sysfs.text import plural, some
 
 _POD_RESOURCES: Final = "podresapi:"
 
@@ -45,7 +45,7 @@ def device_hints(context: PlacementContext) -> Iterator[ResourceHints]:
         chosen = frozenset(places)
         request = DeviceRequest(len(places), places, frozenset(), allocated=chosen)
         offers = DeviceProvider(every, {resource: request}).offers()
-        yield ResourceHints(resource, offers[resource], device_text(len(places)), _devices_text(places), "hints")
+        yield ResourceHints(resource, offers[resource], plural(len(places), "device"), _devices_text(places), "hints")
 
 
 def _resource_of(source: str) -> str:
@@ -77,7 +77,7 @@ def _nodes_of(machine: Machine, place: DeviceLocality) -> int:
 
 def _devices_text(places: dict[str, int]) -> str:
     names = [f"{source} on {nodes_text(nodes)}" for source, nodes in sorted(places.items())]
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return some(names, SHOWN)
 
 
 def requested_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints]:
@@ -99,7 +99,7 @@ def requested_hints(context: PlacementContext, asked: Asked) -> Iterator[Resourc
             request = with_chosen_set(request, chooser)
         hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]
         words = free_text(nodes, _per_node(stock, amount, places, [node.id for node in nodes]))
-        yield ResourceHints(amount.kind, hints, device_text(amount.count), words, "devices")
+        yield ResourceHints(amount.kind, hints, plural(amount.count, "device"), words, "devices")
 
 
 def _per_node(

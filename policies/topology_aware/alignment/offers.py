@@ -26,6 +26,7 @@ from policies.topology_aware.supply.memory_packing import packed, promised_insid
 from policies.topology_aware.supply.supply import Room, room_of
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine, NumaNode
+from sysfs.text import plural, some
 
 MOST_TRIED: Final = 8
 """Nodes of a machine whose sets are tried one by one, as many as the kubelet allows: more than 255 would take longer
@@ -112,7 +113,7 @@ def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints
     nodes = cpu_nodes(context.tree.machine)
     moved = room_of(with_shares_in_root(context).supply, keep_busy=False)
     rooms = (room_of(context.supply, keep_busy=True), moved)
-    words = f"{asked.whole} CPU{'' if asked.whole == 1 else 's'} to own"
+    words = f"{plural(asked.whole, 'CPU')} to own"
     for free, capacity, kind in _kinds(context):
         has = [(node.cpus.mask & capacity).bit_count() for node in nodes]
         known: list[tuple[list[int], bool]] = []
@@ -269,15 +270,10 @@ def sets_with_enough(nodes: Sequence[NumaNode], amounts: Sequence[Amount], capac
     return hints_of(ids, enough(len(ids), free), fewest_nodes(len(ids), capacity))
 
 
-def device_text(count: int) -> str:
-    """Return a number of devices in words."""
-    return f"{count} device{'' if count == 1 else 's'}"
-
-
 def free_text(nodes: Sequence[NumaNode], amounts: Sequence[int | str]) -> str:
     """Return what each of these nodes has, in words."""
     pairs = [f"{amount} on node {node.id}" for node, amount in zip(nodes, amounts, strict=True)]
-    return ", ".join(pairs[:SHOWN]) + (f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else "")
+    return some(pairs, SHOWN)
 
 
 def nodes_text(nodes: int) -> str:

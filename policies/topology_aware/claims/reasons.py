@@ -8,21 +8,13 @@ from policies.claims import CpuClaim
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
+from sysfs.text import numbered, some
 
 _SHOWN: Final = 4  # owners in a sentence
 
 
-def cpus_text(cpus: CpuSet) -> str:
-    """Return CPUs in words.
-
-    >>> cpus_text(CpuSet.parse("3")), cpus_text(CpuSet.parse("0-3"))
-    ('CPU 3', 'CPUs 0-3')
-    """
-    return f"CPU{'' if len(cpus) == 1 else 's'} {cpus}"
-
-
 def _are(cpus: CpuSet) -> str:
-    return f"{cpus_text(cpus)} {'is' if len(cpus) == 1 else 'are'}"
+    return f"{numbered('CPU', cpus)} {'is' if len(cpus) == 1 else 'are'}"
 
 
 def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
@@ -34,8 +26,8 @@ def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
 
 def cut(claim: CpuClaim, left: CpuSet) -> Reason:
     """A container that exists keeps what can be had of its claim."""
-    text = f"{claim.source} claims {cpus_text(claim.cpus)}, and {_are(claim.cpus - left)} not to be had"
-    return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {cpus_text(left)} until they are")
+    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {_are(claim.cpus - left)} not to be had"
+    return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {numbered('CPU', left)} until they are")
 
 
 def came_back(claim: CpuClaim, back: CpuSet) -> Reason:
@@ -51,26 +43,26 @@ def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:
 
 def unpaid(claim: CpuClaim, requested_mcpu: int, others_mcpu: int) -> Reason:
     """A claim that the author of the pod may have written does not count: other containers of the pod have too much."""
-    text = f"{claim.source} names {cpus_text(claim.cpus)}, which do not count: the pod requests {requested_mcpu}m"
+    text = f"{claim.source} names {numbered('CPU', claim.cpus)}, which do not count: the pod requests {requested_mcpu}m"
     return Reason(ReasonCode.CLAIM_UNPAID, f"{text}, of which its other containers have {others_mcpu}m")
 
 
 def of_pod(claim: CpuClaim, requested_mcpu: int) -> Reason:
     """The container runs on the CPUs of its pod's claim, which are all that the pod pays for."""
-    text = f"its pod requests {requested_mcpu}m, and has {cpus_text(claim.cpus)} of that by {claim.source}"
+    text = f"its pod requests {requested_mcpu}m, and has {numbered('CPU', claim.cpus)} of that by {claim.source}"
     return Reason(ReasonCode.CLAIM_UNPAID, f"{text}: it runs there with the others")
 
 
 def contested(cpus: CpuSet) -> Reason:
     """Containers that cri-proxy does not pin may run on CPUs of the claim."""
-    text = f"{cpus_text(cpus)}: containers with a cpuset of their own, which cri-proxy leaves alone, may run there too"
-    return Reason(ReasonCode.CLAIM_CONTESTED, text)
+    who = "containers with a cpuset of their own, which cri-proxy leaves alone"
+    return Reason(ReasonCode.CLAIM_CONTESTED, f"{numbered('CPU', cpus)}: {who}, may run there too")
 
 
 def contested_by_stuck(claim: CpuClaim, cpus: CpuSet) -> Reason:
     """Others cannot be moved away from the CPUs, and no others do."""
-    stuck = f"other containers could not be moved from {cpus_text(cpus)}, and it may have no others"
-    text = f"{claim.source} claims {cpus_text(claim.cpus)}; {stuck}"
+    stuck = f"other containers could not be moved from {numbered('CPU', cpus)}, and it may have no others"
+    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}; {stuck}"
     return Reason(ReasonCode.CLAIM_REFUSED, f"{text}: restart or remove the containers that explain and status name")
 
 
@@ -95,9 +87,8 @@ def unavailable(claim: CpuClaim, cpus: CpuSet, tree: PoolTree) -> Reason:
 def owned(claim: CpuClaim, cpus: CpuSet, others: Sequence[Grant]) -> Reason:
     """Other containers own some of the CPUs."""
     shared = CpuSet.of_masks(grant.owned.mask & cpus.mask for grant in others)
-    names = ", ".join(map(_owner, others[:_SHOWN]))
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-    return _refused(claim, shared, f"owned by {names}{more}: end that, or choose others in its allocator")
+    names = some([*map(_owner, others)], _SHOWN)
+    return _refused(claim, shared, f"owned by {names}: end that, or choose others in its allocator")
 
 
 def _owner(grant: Grant) -> str:
@@ -107,7 +98,7 @@ def _owner(grant: Grant) -> str:
 
 def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
     """Without the CPUs the shared ones do not cover what containers that share are granted."""
-    text = f"{claim.source} claims {cpus_text(cpus)}, and without them too few are left for containers that share"
+    text = f"{claim.source} claims {numbered('CPU', cpus)}, and without them too few are left for containers that share"
     return Reason(
         ReasonCode.CLAIM_REFUSED, f"{text}, which were granted {granted_mcpu}m: end some, or claim fewer CPUs"
     )
@@ -115,7 +106,7 @@ def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
 
 def _claims(claim: CpuClaim, problem: CpuSet) -> str:
     part = f", of which {_are(problem)}" if problem != claim.cpus else f", which {_is_or_are(problem)}"
-    return f"{claim.source} claims {cpus_text(claim.cpus)}{part}"
+    return f"{claim.source} claims {numbered('CPU', claim.cpus)}{part}"
 
 
 def _is_or_are(cpus: CpuSet) -> str:

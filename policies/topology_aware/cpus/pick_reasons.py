@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from policies.hardware.pools import Pool, PoolTree
 from policies.preferences import CpuPriority
 from policies.topology_aware.locality.devices import Locality
+from sysfs.text import plural, some
 
 _SOME_PLACES = 3  # devices that are named one by one
 # What single threads are beside: on one core, on several.
@@ -56,7 +57,7 @@ def _cores_of(tree: PoolTree, pool: Pool, picked: PickedCpus, new: int) -> list[
             counts = threads[_words_for(tree, pool, picked, core)]
             counts[0] += part.bit_count()
             counts[1] += 1
-    parts = [f"{whole} whole core{'s' * (whole > 1)}"] if whole else []
+    parts = [plural(whole, "whole core")] if whole else []
     parts += [_threads_text(words, *counts) for words, counts in threads.items() if counts[0]]
     parts[-1] += f" of {home.name}" if whole and len(parts) == 1 else f" in {home.name}"
     return parts
@@ -73,7 +74,7 @@ def _words_for(tree: PoolTree, pool: Pool, picked: PickedCpus, core: int) -> tup
 
 def _threads_text(words: tuple[str, str], threads: int, cores: int) -> str:
     verb = "" if threads > 1 else "s"  # that complete(s)
-    return f"{threads} thread{'s' * (threads > 1)} {words[cores > 1].format(cores=cores, s=verb)}"
+    return f"{plural(threads, 'thread')} {words[cores > 1].format(cores=cores, s=verb)}"
 
 
 def _smallest_home(tree: PoolTree, pool: Pool, cpus: int) -> Pool:
@@ -87,14 +88,11 @@ def _near(picked: PickedCpus) -> str:
     if not all(counts):
         return ""
     if len(set(counts)) == 1:
-        sources = (source for place in picked.places for source in place.sources)
-        return f"{counts[0]} near {'each of ' * (len(counts) > 1)}{_named(*sources)}"
-    return _joined([f"{n} near {_named(*place.sources)}" for n, place in zip(counts, picked.places, strict=True)])
-
-
-def _named(*sources: str) -> str:
-    more = len(sources) - _SOME_PLACES
-    return ", ".join(sources[:_SOME_PLACES]) + (f" and {more} more" if more > 0 else "")
+        sources = [source for place in picked.places for source in place.sources]
+        return f"{counts[0]} near {'each of ' * (len(counts) > 1)}{some(sources, _SOME_PLACES)}"
+    return _joined(
+        [f"{n} near {some(place.sources, _SOME_PLACES)}" for n, place in zip(counts, picked.places, strict=True)]
+    )
 
 
 def _joined(parts: list[str]) -> str:

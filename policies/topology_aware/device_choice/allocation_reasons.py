@@ -13,6 +13,7 @@ from policies.topology_aware.device_choice.allocation_conflict import DeviceClai
 from policies.topology_aware.device_choice.reasons import nodes_of
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
+from sysfs.text import numbered, some
 
 _SHOWN: Final = 8  # devices, places or holders in a sentence
 _CLOSE: Final = {
@@ -28,9 +29,8 @@ def grants_text(devices: Sequence[DeviceGrant]) -> str:
     >>> grants_text([DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")])
     'gpu 0, 1 of 100 of rdma 1 VF 0000:51:00.1'
     """
-    return _some(
-        [str(grant) if grant.amount >= WHOLE else f"{grant.amount} of {WHOLE} of {grant}" for grant in devices]
-    )
+    names = [str(grant) if grant.amount >= WHOLE else f"{grant.amount} of {WHOLE} of {grant}" for grant in devices]
+    return some(names, _SHOWN)
 
 
 def allocated(
@@ -53,7 +53,7 @@ def allocated(
     if passed_over:
         nodes = NodeSet(passed_over)
         has = "has" if len(nodes) == 1 else "have"
-        parts.append(f"NUMA node{'' if len(nodes) == 1 else 's'} {nodes} {has} too little room for its CPUs or memory")
+        parts.append(f"{numbered('NUMA node', nodes)} {has} too little room for its CPUs or memory")
     return Reason(ReasonCode.ALLOCATED, "; ".join(parts))
 
 
@@ -64,9 +64,9 @@ def _alone(policy: ExclusivePolicy) -> str:
 def _places_text(allocator: DeviceAllocator, devices: Sequence[DeviceGrant]) -> str:
     groups = [allocator.groups[number] for number in sorted({allocator.group_of[grant.key] for grant in devices})]
     nodes = dict.fromkeys("unknown" if group.numa is None else str(group.numa) for group in groups)
-    where = f"NUMA node{'' if len(nodes) == 1 else 's'} {_some(list(nodes))}"
+    where = f"NUMA node{'' if len(nodes) == 1 else 's'} {some(list(nodes), _SHOWN)}"
     names = [group.pcie for group in groups if group.pcie is not None]
-    return f"{where}, PCIe {_some(names)}" if names else where
+    return f"{where}, PCIe {some(names, _SHOWN)}" if names else where
 
 
 def given(devices: Sequence[DeviceGrant]) -> Reason:
@@ -131,12 +131,8 @@ def _holders_text(claims: Iterable[DeviceClaim]) -> str:
         if str(claim.device) not in names:
             names.append(str(claim.device))
     order = sorted(by_holder.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return _some([f"{_some(names)} by {who}" for who, names in order], "; ")
+    return some([f"{some(names, _SHOWN)} by {who}" for who, names in order], _SHOWN, "; ")
 
 
 def _name(grant: Grant) -> str:
     return str(grant.request.full_name)
-
-
-def _some(names: Sequence[str], between: str = ", ") -> str:
-    return between.join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

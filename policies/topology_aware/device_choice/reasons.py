@@ -12,6 +12,7 @@ from policies.costs.select import CostTerm, Selection
 from policies.known_words import similar
 from policies.topology_aware.device_choice.inventory import DeviceStock
 from policies.topology_aware.reason_codes import ReasonCode
+from sysfs.text import numbered, plural, some
 
 _SHOWN: Final = 8  # devices of a type, terms of a cost, holders or types in a sentence
 
@@ -34,7 +35,7 @@ def devices_text(devices: Iterable[str]) -> str:
     by_kind: dict[str, list[str]] = {}
     for device in devices:
         by_kind.setdefault(type_of(device), []).append(device.rpartition("/")[2])
-    return _listed([f"{kind} {_some(names)}" for kind, names in by_kind.items()])
+    return _listed([f"{kind} {some(names, _SHOWN)}" for kind, names in by_kind.items()])
 
 
 def chosen(devices: Sequence[str], found: Selection | None, scope: Scope) -> Reason:
@@ -45,7 +46,7 @@ def chosen(devices: Sequence[str], found: Selection | None, scope: Scope) -> Rea
     proved = "proved to be the lowest" if found.is_optimal and not scope.is_cut else "not proved to be the lowest"
     beside = ""
     if scope.cpus:
-        beside = f" with {scope.cpus} CPU{'' if scope.cpus == 1 else 's'}"
+        beside = f" with {plural(scope.cpus, 'CPU')}"
         beside += f" of the {scope.asked}" if scope.cpus != scope.asked else ""
     greedy = f"; greedy walk alone: {_cost(found.greedy_cost)}"
     return Reason(ReasonCode.DEVICES, f"{names}: cost {_cost(found.cost)}{beside}, {proved}{greedy}")
@@ -54,7 +55,7 @@ def chosen(devices: Sequence[str], found: Selection | None, scope: Scope) -> Rea
 def costs(terms: Sequence[CostTerm]) -> Reason:
     """What the cost of a set is made of."""
     words = [
-        f"{_types(term.types)} {_cost(term.cost)} ({term.pairs} pair{'' if term.pairs == 1 else 's'})"
+        f"{_types(term.types)} {_cost(term.cost)} ({plural(term.pairs, 'pair')})"
         for term in sorted(terms, key=lambda term: -term.cost)[:_SHOWN]
     ]
     more = f", {len(terms) - _SHOWN} more terms" if len(terms) > _SHOWN else ""
@@ -91,7 +92,7 @@ def unknown(kind: str, known: Iterable[str]) -> Reason:
     """No cost file has devices of this type."""
     names = sorted(known)
     close = similar(kind, names)
-    listed = f"listed types: {_some(names)}" if names else "they list none; add them to a file of costs.dir"
+    listed = f"listed types: {some(names, _SHOWN)}" if names else "they list none; add them to a file of costs.dir"
     hint = f"did you mean {close}?" if close else listed
     return Reason(
         ReasonCode.DEVICES_UNKNOWN, f"wanted devices of type {kind}, which the cost files do not list: {hint}"
@@ -103,7 +104,7 @@ def short(stock: DeviceStock, kind: str, count: int) -> Reason:
     present, free = len(stock.catalog.devices[kind]), len(stock.free[kind])
     text = f"wanted {count} of {kind}, free {free} of {present}"
     held = [f"{n} by {who}" for who, n in _by_holder(stock, kind).items()]
-    return Reason(ReasonCode.DEVICES_SHORT, f"{text}; held: {_some(held)}" if held else text)
+    return Reason(ReasonCode.DEVICES_SHORT, f"{text}; held: {some(held, _SHOWN)}" if held else text)
 
 
 def outside(stock: DeviceStock, kind: str, count: int, inside: int, nodes: str) -> Reason:
@@ -121,7 +122,7 @@ def claimed_twice(devices: Sequence[str], holder: Grant) -> Reason:
 
 def nodes_of(alignment: Alignment) -> str:
     """Return the nodes that a container is kept within, in words."""
-    return f"NUMA node{'' if len(alignment.nodes) == 1 else 's'} {alignment.nodes}"
+    return numbered("NUMA node", alignment.nodes)
 
 
 def _by_holder(stock: DeviceStock, kind: str) -> dict[str, int]:
@@ -144,10 +145,6 @@ def _types(types: tuple[str, str]) -> str:
 
 def _cost(cost: CostValue) -> str:
     return f"{float(cost):.6g}" if isinstance(cost, Fraction) else str(cost)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def _listed(parts: Sequence[str]) -> str:

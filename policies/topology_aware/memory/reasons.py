@@ -7,6 +7,7 @@ from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
 from sysfs.model import MemoryKind
 from sysfs.quantity import page_size_text
+from sysfs.text import numbered
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -38,8 +39,7 @@ def memory_nodes_text(zone: int) -> str:
     >>> memory_nodes_text(0b10), memory_nodes_text(0b111)
     ('memory node 1', 'memory nodes 0-2')
     """
-    nodes = NodeSet(zone)
-    return f"memory node{'' if len(nodes) == 1 else 's'} {nodes}"
+    return numbered("memory node", NodeSet(zone))
 
 
 def _verb(zone: int, singular: str, plural: str) -> str:

@@ -8,7 +8,6 @@ from cri_proxy.node.status.containers import (
     container_view,
     device_views,
     memory_views,
-    names_text,
     reserved_warning,
     violations,
 )
@@ -119,11 +118,6 @@ def test_more_asked_of_the_reserved_cpus_than_they_have_is_a_warning(asked: tupl
 def test_containers_that_share_their_pods_cpus_ask_for_reserved_ones_together() -> None:
     fellows = [container(f"c{i}", "shared", "1", reserved_mcpu=900, shares_pod_cpus=True) for i in range(3)]
     assert reserved_warning(fellows, CpuSet.parse("0")) == ()
-
-
-def test_of_many_names_a_few_are_shown() -> None:
-    assert names_text(["a", "b"]) == "a, b"
-    assert names_text([str(i) for i in range(300)]).endswith("and 296 more")
 
 
 GPUS = tuple(f"example.com/gpu/gpu{i}" for i in range(12))
