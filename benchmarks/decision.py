@@ -31,6 +31,7 @@ from policies.builder import build_policy
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CPU_TYPE, CostLine, CostListing
 from policies.costs.table import compile_costs
+from policies.devices.model import DeviceInventory
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.preferences import Preferences
@@ -189,7 +190,7 @@ def measure(load: Load, rounds: int) -> bool:
     reserved = choose_reserved(machine, machine.online, 2000)
     options = TopologyAwareOptions(machine.online, reserved, topology=TopologyOptions(load.merged))
     inventory = some_devices(machine, rng) if load.devices else NO_DEVICES
-    policy = build_policy("topology-aware", machine, options, inventory)
+    policy = build_policy("topology-aware", machine, options, DeviceInventory((), costs=inventory))
     held = filled(policy, load, rng)
     times, references = [], []
     for n in range(rounds):

@@ -10,7 +10,7 @@ from typing import Self
 from policies.alignment import Alignment, PodSums
 from policies.claims import CpuClaim
 from policies.container_name import ContainerName
-from policies.device_grants import DeviceGrant, HeldDevices, sources_of
+from policies.device_grants import DeviceGrant, sources_of
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
@@ -103,24 +103,14 @@ class Previous:
     added: tuple[CpuSet, ...] = ()  # as in ``Grant``
     only_there: bool = False  # not in a wider pool: it lost some of its CPUs and has to move anyway
     alignment: Alignment | None = None  # as in ``Request``
-    devices: tuple[str, ...] = ()  # as in ``Grant``
-    allocated: tuple[DeviceGrant, ...] = ()  # as in ``Grant``
+    devices: tuple[DeviceGrant, ...] = ()  # as in ``Grant``
     is_running: bool = False  # it gets a new size, and neither more devices nor others
 
     @property
     def of_devices(self) -> "Previous | None":
         """What it says of devices, without a place to come back to; None where that is nothing."""
-        says_of_them = self.held or self.is_running
-        return replace(_previous_of(self.held), is_running=self.is_running) if says_of_them else None
-
-    @property
-    def held(self) -> HeldDevices:
-        """The devices that it had."""
-        return HeldDevices(self.devices, self.allocated)
-
-
-def _previous_of(held: HeldDevices) -> Previous:
-    return Previous("", CpuSet(), devices=held.names, allocated=held.allocated)
+        says_of_them = self.devices or self.is_running
+        return Previous("", CpuSet(), devices=self.devices, is_running=self.is_running) if says_of_them else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +159,7 @@ class Grant:
     is_cold: bool = False  # its cold start lasts: DRAM is still withheld from it
     share: PodShare | None = None  # its CPUs, its memory or both are its pod's: the same grant is with other containers
     spill: NodeSet = NodeSet()  # written beside its zone: nodes that it may use, where it is promised nothing
-    devices: tuple[str, ...] = ()  # of cost files, held alone: ``TYPE/INSTANCE`` by type, then name
-    allocated: tuple[DeviceGrant, ...] = ()  # of the inventory, by type and minor: shares, or whole ones
+    devices: tuple[DeviceGrant, ...] = ()  # whole ones of cost files by type and name, then shares by type and minor
 
     @property
     def container(self) -> ContainerKey:
@@ -178,14 +167,9 @@ class Grant:
         return self.request.container
 
     @property
-    def held(self) -> HeldDevices:
-        """All its devices."""
-        return HeldDevices(self.devices, self.allocated)
-
-    @property
     def device_sources(self) -> tuple[str, ...]:
         """The names of its devices among the hints of its request."""
-        return (*self.devices, *sources_of(self.allocated)) if self.allocated else self.devices
+        return sources_of(self.devices)
 
     @property
     def owned(self) -> CpuSet:
@@ -218,9 +202,9 @@ class Grant:
     def as_previous(self) -> Previous | None:
         """What a new attempt or size of this container should get again: of kinds without a place its devices."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
-            return _previous_of(self.held) if self.held else None
-        previous = Previous(self.pool, self.owned, self.added, alignment=self.request.alignment)
-        return replace(previous, devices=self.devices, allocated=self.allocated) if self.held else previous
+            return Previous("", CpuSet(), devices=self.devices) if self.devices else None
+        alignment = self.request.alignment
+        return Previous(self.pool, self.owned, self.added, alignment=alignment, devices=self.devices)
 
     @property
     def as_running(self) -> Previous | None:
@@ -233,8 +217,8 @@ class Grant:
     @property
     def as_elsewhere(self) -> Previous | None:
         """The devices that a container that exists keeps in any place; None where it neither has nor asks for any."""
-        has_or_asks = self.held or self._asks_for_devices
-        return replace(_previous_of(self.held), is_running=True) if has_or_asks else None
+        has_or_asks = self.devices or self._asks_for_devices
+        return Previous("", CpuSet(), devices=self.devices, is_running=True) if has_or_asks else None
 
     @property
     def _asks_for_devices(self) -> bool:

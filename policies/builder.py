@@ -1,6 +1,5 @@
 """Build a policy from its name, a machine, options and devices; importing this module imports every policy class."""
 
-from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
@@ -15,11 +14,10 @@ def build_policy(
     name: str,
     machine: Machine,
     options: PolicyOptions,
-    inventory: Inventory = NO_DEVICES,
     devices: DeviceInventory = EMPTY_INVENTORY,
 ) -> Policy:
     """Bind the policy of this name to a machine, options and the devices that it may give to containers.
 
     Raises UnknownPolicyError, and PolicyOptionsError where the options leave nothing to place on.
     """
-    return _CLASSES[registered(name).name](machine, options, inventory, devices)
+    return _CLASSES[registered(name).name](machine, options, devices)

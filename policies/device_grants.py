@@ -4,11 +4,11 @@ How they are chosen is in ``policies.devices``.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-DeviceKey = tuple[str, int]
-"""The type and minor of a device: its name on this node."""
+DeviceKey = tuple[str, int | str]
+"""The type of a device and its id there: a minor, or the name of an instance that cost files alone list."""
 
 
 class ExclusivePolicy(StrEnum):
@@ -27,23 +27,73 @@ class DeviceGrant:
     address of its VF, '' where it has none. ``resources`` is what it has of each resource that it asked for, by name;
     empty: the amount says it all. ``exclusive`` is what it keeps others from. ``is_given``: others chose it (the
     kubelet, or the writer of its CDI name), so that it is counted and never refused.
+
+    ``listed_as`` is its name in the cost files where it was asked for by their type and an inventory lists it too.
+    ``known_as`` are the other identities under which its device, or VF, was known: it is held under each of them,
+    whatever the sources list later.
     """
 
     kind: str
-    minor: int
+    minor: int | str
     amount: int
     vf: str = ""
     resources: tuple[tuple[str, int], ...] = ()
     exclusive: ExclusivePolicy = ExclusivePolicy.DEFAULT
     is_given: bool = False
+    listed_as: str = ""
+    known_as: tuple[str, ...] = field(default=(), compare=False)  # tells nothing of what is held
 
     @property
     def key(self) -> DeviceKey:
-        """The type and minor of the device."""
+        """The type of the device, and its minor or name."""
         return self.kind, self.minor
+
+    @property
+    def number(self) -> int:
+        """Its minor; -1 for a device that cost files alone list."""
+        return self.minor if isinstance(self.minor, int) else -1
+
+    @property
+    def cost_name(self) -> str:
+        """Its name in the cost files, by whose type it was asked for; '' = it was asked for by a resource.
+
+        >>> DeviceGrant("example.com/gpu", "gpu0", 100).cost_name, DeviceGrant("gpu", 0, 100).cost_name
+        ('example.com/gpu/gpu0', '')
+        """
+        return f"{self.kind}/{self.minor}" if isinstance(self.minor, str) else self.listed_as
+
+    @property
+    def source(self) -> str:
+        """The name under which its place stands among a request's hints."""
+        return self.cost_name or f"{self.kind}/{self.minor}"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.minor}" + (f" VF {self.vf}" if self.vf else "")
+
+
+def listed_only(name: str) -> DeviceGrant:
+    """Return a whole device that cost files alone list, by its name there.
+
+    >>> listed_only("example.com/gpu/gpu0").key
+    ('example.com/gpu', 'gpu0')
+    """
+    kind, _, instance = name.rpartition("/")
+    return DeviceGrant(kind, instance, 100)
+
+
+def cost_names(devices: Iterable[DeviceGrant]) -> tuple[str, ...]:
+    """Return the names of those devices that were asked for by the types of cost files."""
+    return tuple(device.cost_name for device in devices if device.cost_name)
+
+
+def by_cost(devices: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
+    """Return those devices that were asked for by the types of cost files."""
+    return tuple(device for device in devices if device.cost_name)
+
+
+def by_place(devices: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
+    """Return those devices that were asked for by resources of the inventory, or chosen by others."""
+    return tuple(device for device in devices if not device.cost_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +107,16 @@ class DeviceAsk:
     annotations: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldDevices:
-    """All devices of one container: ``names`` are those of cost files, ``allocated`` those of the inventory."""
-
-    names: tuple[str, ...] = ()
-    allocated: tuple[DeviceGrant, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.names or self.allocated)
-
-
-NOTHING_HELD = HeldDevices()
-
-
-def with_given(allocated: tuple[DeviceGrant, ...], given: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
+def with_given(devices: tuple[DeviceGrant, ...], given: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
     """Return the devices of a container with those that others chose for it, unless it has them already."""
-    had = {(grant.key, grant.vf) for grant in allocated}
-    return (*allocated, *(grant for grant in given if (grant.key, grant.vf) not in had))
+    had = {(grant.key, grant.vf) for grant in devices}
+    return (*devices, *(grant for grant in given if (grant.key, grant.vf) not in had))
 
 
-def sources_of(allocated: Iterable[DeviceGrant]) -> tuple[str, ...]:
+def sources_of(devices: Iterable[DeviceGrant]) -> tuple[str, ...]:
     """Return the names under which the places of these devices stand among a request's hints.
 
     >>> sources_of([DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")])
     ('gpu/0', 'rdma/1')
     """
-    return tuple(f"{grant.kind}/{grant.minor}" for grant in allocated)
+    return tuple(device.source for device in devices)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
-from policies.device_grants import NOTHING_HELD, HeldDevices, with_given
+from policies.device_grants import DeviceGrant, with_given
 from policies.policy import Policy
 
 _UNTOUCHED = Pinning(None, None)
@@ -19,7 +19,7 @@ class NonePolicy(Policy):
         """Place every container with an empty grant."""
         own = held.get(request.container)
         runs = request.previous is not None and request.previous.is_running
-        devices = own.held if own is not None and runs else NOTHING_HELD
+        devices = own.devices if own is not None and runs else ()
         return Placed(_grant(request, devices), _UNTOUCHED, reasons=(_NOT_MANAGED,))
 
     def pinnings(self, held: Allocations) -> Pinnings:
@@ -28,7 +28,7 @@ class NonePolicy(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Replace every grant of another policy with one of nothing but the devices that the container has."""
-        managed = (_grant(g.request, g.held) for g in held.grants if _is_managed(g))
+        managed = (_grant(g.request, g.devices) for g in held.grants if _is_managed(g))
         added = (_grant(r, _devices(held, r)) for r in requests)
         new = {grant.container: grant for grant in (*managed, *added)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))
@@ -42,14 +42,13 @@ def _is_managed(grant: Grant) -> bool:
     return grant.kind is not CpuKind.PRESERVE
 
 
-def _grant(request: Request, devices: HeldDevices) -> Grant:
-    allocated = with_given(devices.allocated, request.given)
-    return Grant(request, "", CpuKind.PRESERVE, devices=devices.names, allocated=allocated)
+def _grant(request: Request, devices: tuple[DeviceGrant, ...]) -> Grant:
+    return Grant(request, "", CpuKind.PRESERVE, devices=with_given(devices, request.given))
 
 
-def _devices(held: Allocations, request: Request) -> HeldDevices:
+def _devices(held: Allocations, request: Request) -> tuple[DeviceGrant, ...]:
     """Return the devices of a container that runs: those of its grant, or those that it is known to have had."""
     own = held.get(request.container)
     if own is not None:
-        return own.held
-    return request.previous.held if request.previous is not None else NOTHING_HELD
+        return own.devices
+    return request.previous.devices if request.previous is not None else ()

@@ -19,8 +19,8 @@ from policies.base import (
     Request,
     Update,
 )
-from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices.sources import JoinedDevices
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
@@ -49,7 +49,8 @@ class BetterPlaces:
 class Policy(ABC):
     """A placement policy, bound to one machine, one set of options and the devices of the node.
 
-    ``inventory`` has devices with their costs, ``devices`` devices with their place in the machine.
+    ``devices`` are all that the sources of the node list: with their place in the machine, with costs, or with both;
+    ``known`` tells which of them are the same piece of hardware.
 
     Its methods are pure: no file, clock, random number or log, and the same result for the same arguments. A subclass
     sets ``name``, implements the abstract methods and may override the others.
@@ -62,28 +63,21 @@ class Policy(ABC):
         self,
         machine: Machine,
         options: PolicyOptions,
-        inventory: Inventory = NO_DEVICES,
         devices: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
         """Bind to a machine, to options, and to the devices that may be given to containers."""
         self._bound_options: Final = options
         self.machine: Final = machine
-        self.inventory: Final = inventory
         self.devices: Final = devices
+        self.known: Final = JoinedDevices(devices)
         self.available: Final = options.available & machine.online
         self.reserved: Final = options.reserved & self.available
 
-    def with_inventory(self, inventory: Inventory) -> Self:
-        """Return the same policy for other devices. What it makes of the grants that there are stays the same."""
-        if inventory == self.inventory:
-            return self
-        return type(self)(self.machine, self._bound_options, inventory, self.devices)
-
     def with_devices(self, devices: DeviceInventory) -> Self:
-        """Return the same policy for another inventory of devices, as ``with_inventory`` does for costs."""
+        """Return the same policy for other devices. What it makes of the grants that there are stays the same."""
         if devices == self.devices:
             return self
-        return type(self)(self.machine, self._bound_options, self.inventory, devices)
+        return type(self)(self.machine, self._bound_options, devices)
 
     @abstractmethod
     def decide(self, held: Allocations, request: Request) -> Decision:

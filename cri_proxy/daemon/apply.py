@@ -23,7 +23,7 @@ from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.logs import Log
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices, use_inventory
+from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_costs, use_devices
 from cri_proxy.node.status.view import ConfigInForce
 from cri_proxy.node_files.directory import FoundFiles
 from policies.builder import build_policy
@@ -94,9 +94,10 @@ NOTHING_FOUND = NodeDevices()
 
 
 def inventory_in_force(options: DeviceOptions, machine: Machine, devices: NodeDevices) -> DeviceInventory:
-    """Return the devices of the inventory file, and those of a scan of this machine's PCI where that is wanted."""
+    """Return the devices of all files, and those of a scan of this machine's PCI where that is wanted."""
     listed = devices.listed
-    return with_scanned(listed, inventory_of(machine), devices.before) if options.scan else listed
+    found = with_scanned(listed, inventory_of(machine), devices.before) if options.scan else listed
+    return found if found.costs == devices.costs else replace(found, costs=devices.costs)
 
 
 def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
@@ -106,7 +107,7 @@ def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = N
     """
     resolved = policy_options(config, machine, root)
     inventory = inventory_in_force(config.devices, machine, devices)
-    policy = build_policy(config.policy, resolved.machine, resolved.options, devices.costs, inventory)
+    policy = build_policy(config.policy, resolved.machine, resolved.options, inventory)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
@@ -248,7 +249,7 @@ class Applier:
             read = await self.costs.merged(found, options) if found.path == Path(options.directory) else None
             read = read or await self.costs.read(options)  # the configuration names another directory since
             if read.said.inventory != self.costs.inventory:
-                use_inventory(self.node, read.said.inventory)
+                use_costs(self.node, read.said.inventory)
             self.costs.use(read, is_asked=is_asked)
 
     async def take_inventory(self, found: FoundFiles, is_asked: bool) -> None:

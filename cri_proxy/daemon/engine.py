@@ -168,10 +168,9 @@ class Engine:
 
     async def _with_devices(self, costs: CostFiles, listed: InventoryFile, numbers: DeviceNumbers) -> Policy:
         """Return the policy with what the files and a scan say of the node's devices."""
-        devices = NodeDevices(listed=listed.listed, before=numbers.beside(EMPTY_INVENTORY))
+        devices = NodeDevices(costs.inventory, listed.listed, numbers.beside(EMPTY_INVENTORY))
         found = inventory_in_force(self.settings.config.devices, self._built.machine, devices)
-        inventory = await listed.identifiers.filled(found)
-        return self._built.policy.with_inventory(costs.inventory).with_devices(inventory)
+        return self._built.policy.with_devices(await listed.identifiers.filled(found))
 
     async def _saved_numbers(self, files: FileWorkers) -> DeviceNumbers:
         """Return the numbers that scanned devices had in the last process; none where they cannot be read."""

@@ -20,6 +20,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
+from policies.device_grants import cost_names
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 
@@ -47,7 +48,7 @@ class CreateCalls:
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
-            names = list(map(cdi_name, reservation.decision.grant.devices))
+            names = list(map(cdi_name, _chosen_names(reservation)))
             names += await self._inventory.cdi_names(reservation, reader)
             gift = await self._cdi.give(reader, reservation, names, request.config)
             if isinstance(gift, Refusal):
@@ -75,7 +76,7 @@ class CreateCalls:
             cpu_time,
             directory,
             variables,
-            grant.devices,
+            _chosen_names(reservation),
             gift.names,
             self._inventory.texts(reservation),
             is_cdi_annotation=gift.is_annotation,
@@ -147,6 +148,11 @@ class CreateCalls:
         if request.HasField("sandbox_config") or known is None:
             return request.sandbox_config
         return pb.PodSandboxConfig.FromString(known.config)
+
+
+def _chosen_names(reservation: Reservation) -> tuple[str, ...]:
+    """Return the names of the devices of cost files that were chosen for it: it knows those that others chose."""
+    return cost_names(device for device in reservation.decision.grant.devices if not device.is_given)
 
 
 def _written(request: pb.CreateContainerRequest, pinning: Pinning) -> Pinning:

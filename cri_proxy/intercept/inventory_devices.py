@@ -13,7 +13,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Reservation
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, by_place
 
 
 class InventoryDevices:
@@ -25,7 +25,7 @@ class InventoryDevices:
 
     def with_given(self, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it."""
-        given, problems = given_devices(config, self._context.ledger.policy.devices)
+        given, problems = given_devices(config, self._context.ledger.policy.known)
         if not given and not problems:
             return found
         request = replace(found.request, given=given)
@@ -59,7 +59,7 @@ class InventoryDevices:
 
     def texts(self, reservation: Reservation) -> DeviceTexts:
         """Return what tells the container of its devices."""
-        return device_texts(reservation.decision.grant.allocated, reservation.devices)
+        return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
 
     def _allocated(self, reservation: Reservation) -> Sequence[DeviceGrant]:
-        return [grant for grant in reservation.decision.grant.allocated if not grant.is_given]
+        return [grant for grant in by_place(reservation.decision.grant.devices) if not grant.is_given]

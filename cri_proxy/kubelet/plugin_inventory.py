@@ -150,4 +150,4 @@ def _order(place: tuple[str, int]) -> tuple[int, int]:
 
 
 def _grant_order(grant: DeviceGrant) -> tuple[int, int]:
-    return _order(grant.key)
+    return _order((grant.kind, grant.number))

@@ -6,7 +6,7 @@ faults).
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cri_proxy.node.context import NodeRules
@@ -76,14 +76,13 @@ async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit:
     return ""
 
 
-def use_inventory(node: Node, inventory: Inventory) -> None:
-    """Let new containers choose among these devices. No grant changes: what containers hold stays theirs."""
-    ledger = node.context.ledger
-    ledger.use_policy(ledger.policy.with_inventory(inventory), ledger.allocations)
+def use_costs(node: Node, costs: Inventory) -> None:
+    """Let new containers choose among the devices of these cost files, beside those of the inventory."""
+    use_devices(node, replace(node.context.ledger.policy.devices, costs=costs))
 
 
 def use_devices(node: Node, devices: DeviceInventory) -> None:
-    """Let new containers choose in this inventory. No grant changes either."""
+    """Let new containers choose among these devices. No grant changes: what containers hold stays theirs."""
     ledger = node.context.ledger
     if devices != ledger.policy.devices:
         ledger.use_policy(ledger.policy.with_devices(devices), ledger.allocations)

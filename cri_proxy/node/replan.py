@@ -8,6 +8,7 @@ from typing import TypeVar
 from cri_proxy.cri.annotations.read import without_refused
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from policies.base import Allocations, ContainerKey, Grant, Request
+from policies.device_grants import by_cost, by_place
 from policies.policy import Policy
 from policies.topology_aware.claims.budget import unpaid_claims
 
@@ -50,7 +51,8 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
     why: dict[ContainerKey, str] = {}
     for grant in held.grants if rules.restricted else ():
         # What runs has its devices open: they go with its next creation.
-        stay = [name for name, has in (("devices", grant.devices), ("allocation", grant.allocated)) if has]
+        has = (("devices", by_cost(grant.devices)), ("allocation", by_place(grant.devices)))
+        stay = [name for name, devices in has if devices]
         request, reason = without_refused(grant.request, rules, stay=stay)
         if not reason:
             continue

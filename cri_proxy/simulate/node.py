@@ -29,7 +29,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
-from cri_proxy.node.reconfigure import use_devices, use_inventory
+from cri_proxy.node.reconfigure import use_costs, use_devices
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -221,7 +221,7 @@ class SimulatedNode:
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
         try:
-            found = NodeDevices(self._built.policy.inventory, self._listed, self._built.policy.devices)
+            found = NodeDevices(self._built.policy.devices.costs, self._listed, self._built.policy.devices)
             built = build_anyway(self._built.config, self.machine, NO_ROOT, found)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
@@ -247,14 +247,16 @@ class SimulatedNode:
         """Let new containers choose among the devices of these costs. Raises ScenarioError."""
         inventory = inventory_of(costs, self._built.config.costs)
         self._costs = costs
-        self._built = replace(self._built, policy=self._built.policy.with_inventory(inventory))
+        devices = replace(self._built.policy.devices, costs=inventory)
+        self._built = replace(self._built, policy=self._built.policy.with_devices(devices))
         if self._is_serving:
-            use_inventory(self.node, inventory)
+            use_costs(self.node, inventory)
 
     def use_listed(self, listed: DeviceInventory) -> None:
         """Let new containers choose in this inventory."""
         self._listed = listed
-        found = NodeDevices(listed=listed, before=self._built.policy.devices)
+        before = self._built.policy.devices
+        found = NodeDevices(before.costs, listed, before)
         inventory = inventory_in_force(self._built.config.devices, self.machine, found)
         self._built = replace(self._built, policy=self._built.policy.with_devices(inventory))
         if self._is_serving:

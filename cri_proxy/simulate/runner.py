@@ -154,7 +154,7 @@ class ScenarioRunner:
     def _unmet(self, expect: model.Expect) -> tuple[str, ...]:
         """Return the expectations that are not met, each with the values found."""
         policy = self.simulated.policy
-        listed = {**policy.inventory.devices, **listed_words(policy.devices)}
+        listed = {**policy.devices.costs.devices, **listed_words(policy.devices)}
         functions = vocabulary(self.machine, self.pool_views(), self._seen, self._last, listed)
         unmet = []
         for text in expect.expressions:

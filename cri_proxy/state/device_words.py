@@ -10,13 +10,13 @@ def device_words(grant: Grant) -> tuple[str, ...]:
 
     A share has its units of 100, a virtual function its PCI address: ``gpu/0``, ``gpu/1:25``, ``rdma/1@ADDRESS``.
     """
-    return (*grant.devices, *map(device_word, grant.allocated)) if grant.allocated else grant.devices
+    return tuple(map(device_word, grant.devices))
 
 
 def device_word(part: DeviceGrant) -> str:
-    """Return the name of one device of the inventory, or of a part of one.
+    """Return the name of one device, or of a part of one.
 
     >>> device_word(DeviceGrant("gpu", 1, 25)), device_word(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1"))
     ('gpu/1:25', 'rdma/1@0000:51:00.1')
     """
-    return f"{part.kind}/{PluginDevice(part.kind, part.minor, part.vf, part.amount).word}"
+    return part.cost_name or f"{part.kind}/{PluginDevice(part.kind, part.number, part.vf, part.amount).word}"

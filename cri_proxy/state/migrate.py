@@ -123,6 +123,52 @@ def unite_decision_records() -> tuple[str, ...]:
     )
 
 
+def join_devices() -> tuple[str, ...]:
+    """7 -> 8: one list of devices. ``allocated`` joins ``devices``, where those of cost files stood by their names.
+
+    A name is a type, a slash and an instance, which has no slash.
+    """
+    return tuple(_with_joined_devices(*column) for column in _OF_GRANTS)
+
+
+_OF_GRANTS = (("grants", "value"), ("grants", "displaced"), ("decisions", "value"))
+
+
+def _with_joined_devices(table: str, column: str) -> str:
+    """Return the SQL that joins the lists of every grant, and of what a container had before.
+
+    What a decision record says of the devices that it ``granted`` is in words, and stays.
+    """
+    name, path = "device.value", "found.path"
+    kind = f"rtrim(rtrim({name}, replace({name}, '/', '')), '/')"
+    instance = f"substr({name}, length({kind}) + iif(instr({name}, '/'), 2, 1))"
+    listed = f"json_object('kind', {kind}, 'minor', {instance}, 'amount', 100)"
+    return f"""UPDATE {table} SET {column} = (
+        WITH RECURSIVE
+            found(number, path) AS (
+                SELECT row_number() OVER (), fullkey FROM json_tree({table}.{column})
+                WHERE type = 'object' AND (fullkey = '$' OR fullkey LIKE '%.previous' OR fullkey LIKE '$[%].grant')
+            ),
+            joined(number, text) AS (
+                SELECT 0, {table}.{column}
+                UNION ALL
+                SELECT found.number, iif(
+                    json_type(text, {path} || '.devices') IS NULL AND json_type(text, {path} || '.allocated') IS NULL,
+                    text,
+                    json_remove(json_set(text, {path} || '.devices', json((
+                        SELECT json_group_array(json(value)) FROM (
+                            SELECT {listed} AS value FROM json_each(text, {path} || '.devices') AS device
+                            UNION ALL
+                            SELECT device.value FROM json_each(text, {path} || '.allocated') AS device
+                        )
+                    ))), {path} || '.allocated')
+                )
+                FROM joined JOIN found ON found.number = joined.number + 1
+            )
+        SELECT text FROM joined ORDER BY number DESC LIMIT 1
+    ) WHERE (instr({column}, '"devices":') OR instr({column}, '"allocated":')) AND json_valid({column})"""
+
+
 STEPS: tuple[Step, ...] = (
     create,
     remember_cold_starts,
@@ -131,6 +177,7 @@ STEPS: tuple[Step, ...] = (
     remember_displaced,
     rename_preferences,
     unite_decision_records,
+    join_devices,
 )
 
 

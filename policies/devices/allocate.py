@@ -25,6 +25,7 @@ from policies.devices.link_choice import best_linked, counts_links, link_score
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
+from policies.devices.sources import JoinedDevices
 from policies.devices.usage import Usage, usage_of
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -85,9 +86,10 @@ class CannotAllocate:
 class DeviceAllocator:
     """Allocates from an inventory. It keeps nothing: what containers hold is an argument of each question."""
 
-    def __init__(self, inventory: DeviceInventory) -> None:
-        """Group the devices by PCIe."""
+    def __init__(self, inventory: DeviceInventory, joined: JoinedDevices | None = None) -> None:
+        """Group the devices by PCIe. ``joined`` are those of this inventory, None: they are joined here."""
         self.inventory = inventory
+        self.joined = joined or JoinedDevices(inventory)
         self.groups = pcie_groups(inventory.devices)
         self.group_of = {device.key: number for number, group in enumerate(self.groups) for device in group.devices}
         self.node_of = {key: self.groups[number].numa for key, number in self.group_of.items()}
@@ -118,7 +120,8 @@ class DeviceAllocator:
 
     def usage(self, held: Iterable[DeviceGrant], own: Iterable[DeviceGrant] = ()) -> Usage:
         """Return what other pods hold, and the container's own."""
-        return usage_of(held, self.inventory, self.groups, own)
+        joined = self.joined
+        return usage_of(joined.of_inventory(held), self.inventory, self.groups, joined.of_inventory(own))
 
 
 class DeviceAttempt:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.device_grants import DeviceKey
 from policies.links.matrix import LinkMatrix
 
@@ -112,13 +113,15 @@ class PcieGroup:
 class DeviceInventory:
     """All devices of a node, the partitions that its GPUs are given in (None: no table), and labels of the node.
 
-    ``links`` are those between its GPUs, where they are known: the GPU of minor N is the matrix's GPUN.
+    ``links`` are those between its GPUs, where they are known: the GPU of minor N is the matrix's GPUN. ``costs`` are
+    the devices that cost files list; which of them are the same as ``devices``, ``policies.devices.sources`` tells.
     """
 
     devices: tuple[InventoryDevice, ...]
     partitions: tuple[GpuPartition, ...] | None = None
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     links: LinkMatrix | None = None
+    costs: Inventory = NO_DEVICES
 
     def of(self, kind: str) -> tuple[InventoryDevice, ...]:
         """Return the devices of a type by minor."""

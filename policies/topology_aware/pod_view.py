@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
 from policies.claims import CpuClaim
+from policies.device_grants import by_cost, by_place
 from policies.topology_aware.supply.context import aligned, localities_of, near
 from policies.topology_aware.supply.memory_account import promised_bytes
 
@@ -47,8 +48,8 @@ class PodView:
             if members is None:
                 yield grant
             for member in members or ():
-                held = member.held if len(members or ()) > 1 else grant.held
-                own = replace(grant, share=member.share, devices=held.names, allocated=held.allocated)
+                held = member.devices if len(members or ()) > 1 else grant.devices
+                own = replace(grant, share=member.share, devices=held)
                 places = localities_of(grant.request, own.device_sources)
                 own = replace(own, request=near(aligned(member.request, grant.request.alignment), places))
                 yield member if own == member else own
@@ -106,9 +107,8 @@ def _owner(group: tuple[Grant, ...], promised: int) -> Grant:
     request = booked(group[0].request, group[0].booked_for_mcpu, promised + sum(own))
     if len(group) > 1:
         request = replace(request, huge_pages=_all_huge_pages(group))
-    names = tuple(device for grant in group for device in grant.devices)
-    allocated = tuple(device for grant in group for device in grant.allocated)
-    return replace(group[0], request=request, share=None, devices=names, allocated=allocated)
+    devices = [device for grant in group for device in grant.devices]
+    return replace(group[0], request=request, share=None, devices=(*by_cost(devices), *by_place(devices)))
 
 
 def _all_huge_pages(group: tuple[Grant, ...]) -> tuple[HugePageLimit, ...]:

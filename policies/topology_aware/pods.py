@@ -20,8 +20,7 @@ from policies.base import (
     Request,
     Update,
 )
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.device_grants import DeviceGrant
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.pod_share import PodShare
 from policies.policy import BetterPlaces, Default, Policy
@@ -52,12 +51,11 @@ class PodSharing(Policy):
         self,
         machine: Machine,
         options: TopologyAwareOptions,
-        inventory: Inventory = NO_DEVICES,
         devices: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, inventory, devices)
-        self._inner = TopologyAware(machine, options, inventory, devices)
+        super().__init__(machine, options, devices)
+        self._inner = TopologyAware(machine, options, devices)
         empty = Allocations()
         self._last = PodView(empty, empty)
 
@@ -116,7 +114,7 @@ class PodSharing(Policy):
         return decision if isinstance(decision, Rejected) else None
 
     def _decide(
-        self, held: Allocations, arrival: Arrival, decide: _Decide, devices: HeldDevices | None = None
+        self, held: Allocations, arrival: Arrival, decide: _Decide, devices: tuple[DeviceGrant, ...] | None = None
     ) -> Decision:
         """Place a container as its pod wants it; ``devices`` are those that it runs with, None: it is new."""
         if arrival.is_plain:
@@ -128,7 +126,7 @@ class PodSharing(Policy):
         if arrival.joins:
             fellow = present[arrival.fellows[0].container]
             request = aligned(arrival.request, fellow.request.alignment)
-            joined = replace(fellow, request=request, share=arrival.share, devices=(), allocated=())
+            joined = replace(fellow, request=request, share=arrival.share, devices=())
             shared = shared.with_grants(joined)
         after = self._refitted(held, shared, arrival)
         if isinstance(after, Rejected):
@@ -141,11 +139,13 @@ class PodSharing(Policy):
         after = after.with_grants(*decision.moved, decision.grant)
         return self._placed(held, after, arrival.request.container, decision)
 
-    def _joined(self, held: Allocations, after: Allocations, arrival: Arrival, devices: HeldDevices | None) -> Decision:
+    def _joined(
+        self, held: Allocations, after: Allocations, arrival: Arrival, devices: tuple[DeviceGrant, ...] | None
+    ) -> Decision:
         """Place a container on its pod's CPUs, as in ``after``, with devices of its own."""
         request, own = arrival.request, held.get(arrival.request.container)
         asked = request.preferences
-        has = devices or (own is not None and own.held) or request.given
+        has = devices or (own is not None and own.devices) or request.given
         if not (has or asked.devices or asked.allocation is not None):
             return self._placed(held, after, request.container)
         others = self._view(after.without(request.container)).owners
@@ -179,7 +179,7 @@ class PodSharing(Policy):
         view = self._view(held.with_grants(own))
         owner = _owner_in(view, own.container)
         previous = own.request.previous
-        if len(view.containers(own.container)) > 1 and owner.held:  # the devices of all of them stay
+        if len(view.containers(own.container)) > 1 and owner.devices:  # the devices of all of them stay
             previous = replace(previous or Previous("", CpuSet()), is_running=True)
         decision = decide(view.owners, replace(owner.request, previous=previous))
         if isinstance(decision, Rejected):
@@ -288,7 +288,7 @@ class PodSharing(Policy):
         requests = (*late, *requests)
         one_by_one = any(request.pod_totals is not None or request.claim is not None for request in requests)
         done = self._each_of(kept, () if one_by_one else requests)
-        devices = {grant.container: grant.held for grant in held.grants}
+        devices = {grant.container: grant.devices for grant in held.grants}
         return self._added(done, requests, devices) if one_by_one else done
 
     def at_live(
@@ -317,20 +317,20 @@ class PodSharing(Policy):
         )
 
     def _added(
-        self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, HeldDevices]
+        self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, tuple[DeviceGrant, ...]]
     ) -> Reinstated:
         """Place the requests one by one, with the devices that they have: which of them share shows with each."""
         held, replaced, unplaced = done.allocations, dict(done.replaced), dict(done.unplaced)
         for asked in claims_first(requests):
             request = paid_for(held, asked).request
-            had = devices.get(request.container, NOTHING_HELD) if request.previous is None else request.previous.held
+            had = devices.get(request.container, ()) if request.previous is None else request.previous.devices
             running = partial(self._inner.decide_running, devices=had)
             decision = self._decide(held, arrival_of(held, request), running, had)
             if isinstance(decision, Placed):
                 held = held.with_grants(*decision.moved, decision.grant)
                 replaced[request.container] = reasons.ADDED
             else:
-                previous = request.previous or Previous("", CpuSet(), devices=had.names, allocated=had.allocated)
+                previous = request.previous or Previous("", CpuSet(), devices=had)
                 shared = self._each_of(held, (replace(request, pod_totals=None, previous=previous),))
                 held = shared.allocations
                 unplaced.update(shared.unplaced)

@@ -20,8 +20,7 @@ from policies.base import (
     Update,
 )
 from policies.costs.catalog import DeviceCatalog
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.device_grants import HeldDevices
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import DeviceAllocator
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
@@ -60,15 +59,14 @@ class TopologyAware(Policy):
         self,
         machine: Machine,
         options: TopologyAwareOptions,
-        inventory: Inventory = NO_DEVICES,
         devices: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, inventory, devices)
+        super().__init__(machine, options, devices)
         self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
-        self._catalog = DeviceCatalog(machine, inventory)
-        self._allocator = DeviceAllocator(devices)
+        self._catalog = DeviceCatalog(machine, devices.costs)
+        self._allocator = DeviceAllocator(devices, self.known)
         empty = Allocations()
         self._last = (empty, empty_supply(self._tree, 0))
 
@@ -105,20 +103,24 @@ class TopologyAware(Policy):
             placement = with_rebalanced(context, held, placement)
         return self._complete(context, before, placement)
 
-    def decide_running(self, held: Allocations, request: Request, *, devices: HeldDevices) -> Decision:
+    def decide_running(self, held: Allocations, request: Request, *, devices: tuple[DeviceGrant, ...]) -> Decision:
         """Decide where a container goes that runs already: with these devices but those of others, and no more."""
         before = self._supply(held)
         context = self._running(self._context(held, before, request), devices)
         return self._complete(context, before, place(context))
 
-    def _running(self, context: PlacementContext, devices: HeldDevices) -> PlacementContext:
+    def _running(self, context: PlacementContext, devices: tuple[DeviceGrant, ...]) -> PlacementContext:
         """Return the context of a container that runs with these devices, also where others hold them too."""
-        claims, pod = claims_of(context.others), context.request.container.pod_uid
-        allocated, _ = with_claims_counted(self._allocator, devices.allocated, claims, pod)
-        return replace(context, devices=HeldDevices(devices.names, allocated))
+        claims, pod = claims_of(context.others, self._allocator), context.request.container.pod_uid
+        return replace(context, devices=with_claims_counted(self._allocator, devices, claims, pod)[0])
 
     def joined(
-        self, held: Allocations, request: Request, fellow: Grant, own: Grant | None, devices: HeldDevices | None
+        self,
+        held: Allocations,
+        request: Request,
+        fellow: Grant,
+        own: Grant | None,
+        devices: tuple[DeviceGrant, ...] | None,
     ) -> Decision:
         """Return the fellow's CPUs and memory for another container of its pod, with devices of its own near them.
 

@@ -9,7 +9,7 @@ from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.claims import CpuClaim
 from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import NOTHING_HELD, HeldDevices, with_given
+from policies.device_grants import DeviceGrant, by_cost, by_place, cost_names, with_given
 from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
@@ -18,7 +18,6 @@ from policies.topology_aware.claims.place import available_part
 from policies.topology_aware.device_choice import allocation_reasons
 from policies.topology_aware.device_choice import reasons as device_reasons
 from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
-from policies.topology_aware.device_choice.inventory import holders
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.home import LocalMemory, in_pool
 from policies.topology_aware.memory.reinstate import (
@@ -180,38 +179,37 @@ class _Reinstatement:
         others = reduce(or_, (g.owned.mask for g in self._saved.grants if g.container != container), 0)
         return CpuSet(available_part(self._tree, claim).mask & ~self._supply.owned & ~others)
 
-    def _context(self, options: TopologyAwareOptions, request: Request, devices: HeldDevices) -> PlacementContext:
+    def _context(
+        self, options: TopologyAwareOptions, request: Request, devices: tuple[DeviceGrant, ...]
+    ) -> PlacementContext:
         context = context_of(options, self._held, self._supply, request, self._catalog, self._allocator)
         return replace(context, devices=devices)
 
-    def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> HeldDevices:
+    def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> tuple[DeviceGrant, ...]:
         """Return the devices of a running container that is placed again, as another one leaves them."""
         own = old or self._held.get(keep.container)
         if own is None:
-            had = request.previous.held if request.previous is not None else NOTHING_HELD
-            own = Grant(keep, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
-        own = replace(own, allocated=with_given(own.allocated, keep.given))
-        return self._with_claims_counted(own).held
+            had = request.previous.devices if request.previous is not None else ()
+            own = Grant(keep, "", CpuKind.PRESERVE, devices=had)
+        return self._with_claims_counted(replace(own, devices=with_given(own.devices, keep.given))).devices
 
     def _with_claims_counted(self, grant: Grant) -> Grant:
         """Return a grant that has devices of which a kept one is the holder already, as both count, and record that.
 
         Both containers run and have the devices open: none of these is free while one of them lives.
         """
-        if not grant.held:
+        if not grant.devices:
             return grant
-        others = [g for g in self._held.grants if g.container != grant.container]
-        held = holders(others)
-        lost = [device for device in grant.devices if device in held]
-        if lost:
-            self._lost[grant.container] = device_reasons.claimed_twice(lost, held[lost[0]])
-        pod = grant.container.pod_uid
-        allocated, claims = with_claims_counted(self._allocator, grant.allocated, claims_of(others), pod)
-        if not claims:
-            return grant
-        twice = [was for was, now in zip(grant.allocated, allocated, strict=True) if was != now]
-        self._lost.setdefault(grant.container, allocation_reasons.claimed_twice(twice, claims))
-        return replace(grant, allocated=allocated)
+        others = [g for g in self._held.grants if g.devices and g.container != grant.container]
+        pod, claims = grant.container.pod_uid, claims_of(others, self._allocator)
+        devices, twice = with_claims_counted(self._allocator, grant.devices, claims, pod)
+        named, shares = by_cost(twice), by_place(twice)
+        if named:
+            self._lost[grant.container] = device_reasons.claimed_twice(cost_names(named), twice[named[0]][0].holder)
+        if shares:
+            found = [claim for device in shares for claim in twice[device]]
+            self._lost.setdefault(grant.container, allocation_reasons.claimed_twice(shares, found))
+        return replace(grant, devices=devices) if shares else grant
 
     def _moved(self, grants: Sequence[Grant]) -> None:
         """Record why others changed: they moved to a wider pool, or got more memory nodes."""
@@ -225,7 +223,7 @@ class _Reinstatement:
         if grant.container not in self._unplaced:
             self._replaced.setdefault(grant.container, reason)
 
-    def _share_root(self, request: Request, reason: Reason, devices: HeldDevices) -> None:
+    def _share_root(self, request: Request, reason: Reason, devices: tuple[DeviceGrant, ...]) -> None:
         if not self._supply.has_shared_cpus:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
@@ -234,7 +232,7 @@ class _Reinstatement:
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
         grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)
-        grant = replace(grant, devices=devices.names, allocated=devices.allocated)
+        grant = replace(grant, devices=devices)
         held_spill = NodeSet() if context.own is None else context.own.spill
         grant = spilling(context.supply.memory.nodes, grant, self._options, held_spill)
         self._moved(plan.widened)
@@ -245,7 +243,7 @@ class _Reinstatement:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
         bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        bare = replace(bare, spill=grant.spill, devices=grant.devices, allocated=grant.allocated)
+        bare = replace(bare, spill=grant.spill, devices=grant.devices)
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.DEMOTED

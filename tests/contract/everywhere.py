@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
-from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
@@ -21,10 +20,9 @@ class Everywhere(Policy):
         self,
         machine: Machine,
         options: PolicyOptions,
-        inventory: Inventory = NO_DEVICES,
         devices: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
-        super().__init__(machine, options, inventory, devices)
+        super().__init__(machine, options, devices)
         self._pinning = Pinning(self.available - options.reserved or self.available, machine.memory_nodes)
 
     def decide(self, held: Allocations, request: Request) -> Placed:

@@ -70,7 +70,7 @@ class OneNode(Site):
         return RunningPod(spec, sandbox_id, (("c", container_id),))
 
     def held(self, pod: RunningPod) -> list[str]:
-        return [str(device) for device in self.row(pod.container_id("c")).grant.allocated]
+        return [str(device) for device in self.row(pod.container_id("c")).grant.devices]
 
     def nodes(self, pod: RunningPod) -> list[int]:
         """The NUMA nodes of its own CPUs."""
@@ -79,7 +79,7 @@ class OneNode(Site):
 
     def holders(self) -> dict[str, list[str]]:
         """Which pods hold each device, as the status shows it."""
-        views = inventory_views(self.policy.devices, self.node.context.ledger.allocations)
+        views = inventory_views(self.policy.known, self.node.context.ledger.allocations)
         return {f"{v.type} {v.minor}": [holder.container.split("/")[1] for holder in v.holders] for v in views}
 
 

@@ -14,6 +14,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.runtime.embedded.state import Container
 from policies.alignment import DeviceAmount
 from policies.costs.model import type_of
+from policies.device_grants import cost_names
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
@@ -23,7 +24,7 @@ def told(container: Container) -> tuple[str, ...]:
     assert len(values) <= 1, f"{container.name} is told twice what it has: {values}"
     devices = tuple(values[0].split(",")) if values else ()
     text = container.config.annotations.get(GRANT_KEY, "")
-    granted = grant_parts_from_text(text).devices if text else ()
+    granted = cost_names(grant_parts_from_text(text).devices) if text else ()
     assert devices == granted, f"{container.name} is told {devices}, and its annotation says {granted}"
     return devices
 
@@ -53,13 +54,14 @@ class DeviceCheck:
             row = ledger.holder(container.id)
             if not container.running and (row is None or row.state not in ACTIVE):
                 continue
-            assert row is None or row.grant.devices == devices, f"{row.key} has {row.grant.devices}, not {devices}"
+            its = devices if row is None else cost_names(row.grant.devices)
+            assert its == devices, f"{container.name} has {its}, not {devices}"
             attempts = (container.sandbox_id, container.config.metadata.name)  # one has those of the one before it
             for device in devices:
                 assert holders.setdefault(device, attempts) == attempts, (
                     f"{device} is {holders[device]}'s, {attempts}'s"
                 )
-        granted = Counter(device for row in ledger.active() for device in row.grant.devices)
+        granted = Counter(device.key for row in ledger.active() for device in row.grant.devices)
         assert not [device for device, count in granted.items() if count > 1], f"granted twice: {granted}"
 
     def look_settled(self, ledger: Ledger) -> None:
@@ -67,7 +69,7 @@ class DeviceCheck:
         self.look(ledger)
         for row in ledger.active():
             if row.grant.devices:
-                assert amounts_of(row.grant.devices) == row.grant.request.preferences.devices, row.key
+                assert amounts_of(cost_names(row.grant.devices)) == row.grant.request.preferences.devices, row.key
         live = self._live()
         newest = {(c.sandbox_id, c.config.metadata.name): c.id for c in live}
         for container in live:

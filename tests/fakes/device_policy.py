@@ -1,9 +1,12 @@
 """The topology-aware policy with devices of cost files that say nothing of costs, or with an inventory of devices."""
 
+from dataclasses import replace
+
 from policies.builder import build_policy
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
+from policies.device_grants import DeviceGrant, listed_only
 from policies.devices.model import (
     EMPTY_INVENTORY,
     GPU_MEMORY,
@@ -23,11 +26,21 @@ def inventory(*names: str) -> Inventory:
     return Inventory(compile_costs(CostListing(present=names)))
 
 
+def listed(*names: str) -> tuple[DeviceGrant, ...]:
+    """Return what a container holds that has these devices, which cost files alone list."""
+    return tuple(map(listed_only, names))
+
+
+def with_costs(policy: Policy, costs: Inventory) -> Policy:
+    """Return the policy with the devices of these cost files."""
+    return policy.with_devices(DeviceInventory((), costs=costs))
+
+
 def policy_with_devices(*names: str, devices: DeviceInventory = EMPTY_INVENTORY) -> Policy:
     """Return the policy on 2 packages with 4 CPUs each, CPU 0 reserved, and these devices."""
     machine = describe({"packages": 2, "cores": 4})
     options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
-    return build_policy("topology-aware", machine, options, inventory(*names), devices)
+    return build_policy("topology-aware", machine, options, replace(devices, costs=inventory(*names)))
 
 
 def two_pairs() -> DeviceInventory:

@@ -14,6 +14,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, Po
 from cri_proxy.intercept.reader import HintsOf, Reader
 from policies.base import Allocations, CpuKind, Grant, Placed, Request
 from policies.builder import build_policy
+from policies.device_grants import by_cost, by_place
 from policies.policy import Policy
 from policies.preferences import Threads
 from policies.topology_aware.options import TopologyAwareOptions
@@ -45,7 +46,7 @@ def _policy() -> Policy:
     machine = full_machine()
     devices = inventory("example.com/gpu/0", "example.com/gpu/1", "example.com/nic/0")
     options = TopologyAwareOptions(machine.online, machine.cores[0].cpus)
-    return build_policy("topology-aware", machine, options, devices, two_pairs())
+    return build_policy("topology-aware", machine, options, replace(two_pairs(), costs=devices))
 
 
 POLICY = _policy()
@@ -93,7 +94,7 @@ class Wishes:
             message.config.envs.add(key=name, value=value.encode())
         reader = Reader(NODE.memory_capacity_bytes, DOMAINS, self.hints_of, restricted=self.restricted)
         read = await reader.read_create(message, message.sandbox_config)
-        return replace(read.request, given=given_devices(message.config, POLICY.devices)[0], origins=())
+        return replace(read.request, given=given_devices(message.config, POLICY.known)[0], origins=())
 
 
 @dataclass
@@ -110,7 +111,7 @@ class FullNode:
         each = (SHARED_MCPU - self.room_mcpu) // 2
         for spec in (owner, *(PodSpec(name, (ContainerSpec("c", each),)) for name in ("s1", "s2"))):
             assert [grant.is_overcommitted for grant in self.run(*await Wishes().of(spec))] == [False]
-        held = [(len(grant.held.names), len(grant.held.allocated)) for grant in self.held.grants if grant.held]
+        held = [(len(by_cost(g.devices)), len(by_place(g.devices))) for g in self.held.grants if g.devices]
         assert held == [(1, 2) if self.room_mcpu else (3, 4)]
 
     def run(self, *requests: Request) -> tuple[Grant, ...]:
@@ -138,7 +139,7 @@ class FullNode:
         """Nobody else has lost a CPU or device; of the shared CPUs are gone those that this pod pays for."""
         for was in before.grants:
             now = self.held.get(was.container)
-            assert now is not None and (now.owned, now.held) == (was.owned, was.held), was.container
+            assert now is not None and (now.owned, now.devices) == (was.owned, was.devices), was.container
         theirs = [grant for grant in self.held.grants if grant.container.pod_uid == spec.pod_uid]
         owned = CpuSet.of_masks(grant.owned.mask for grant in theirs)
         assert _shared(before) - _shared(self.held) <= owned
@@ -146,7 +147,7 @@ class FullNode:
         assert 1000 * len(owned) + _booked_mcpu(theirs) <= factor * spec.cpu_request_mcpu, spec.name
         self._check_pinnings(takes=takes)
         if not takes:
-            assert not any(grant.held or grant.kind is CpuKind.RESERVED for grant in theirs)
+            assert not any(grant.devices or grant.kind is CpuKind.RESERVED for grant in theirs)
 
     def _check_pinnings(self, *, takes: bool) -> None:
         """Nobody runs on CPUs that a container of another pod owns."""

@@ -16,9 +16,10 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.context import NodeRules
-from cri_proxy.node.reconfigure import reconfigure, use_inventory
+from cri_proxy.node.reconfigure import reconfigure, use_costs
 from policies.alignment import TopologyOptions
 from policies.builder import build_policy
+from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -287,7 +288,7 @@ class World(Site):
     async def change_costs(self) -> None:
         """Devices come and go, and cost something else. Those that are held stay with their holders."""
         self.inventory = random_inventory(self.random, self.whole)
-        use_inventory(self.node, self.inventory)
+        use_costs(self.node, self.inventory)
         self.policy = self.node.context.ledger.policy
 
     async def hotplug(self) -> None:
@@ -322,7 +323,7 @@ class World(Site):
         return asking(self.random, spec) if self.random.random() < ASKING else spec
 
     def _policy(self, machine: Machine, options: TopologyAwareOptions) -> Policy:
-        return build_policy("topology-aware", machine, options, self.inventory)
+        return build_policy("topology-aware", machine, options, DeviceInventory((), costs=self.inventory))
 
     def _pick(self) -> tuple[LivePod | None, str]:
         choices = [(pod, name) for _, pod in sorted(self.pods.items()) for name in sorted(pod.ids)]

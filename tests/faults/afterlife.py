@@ -23,6 +23,7 @@ from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
 from policies.base import Allocations, ContainerKey, Grant
+from policies.devices.model import DeviceInventory
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.histories import LivePod
@@ -102,8 +103,8 @@ class Afterlife(Living):
         self.chance = chance
         self.policy, self.options, self.rules = configuration.policy, configuration.options, configuration.rules
         if chance.has_other_costs:
-            self.policy = self.policy.with_inventory(self.inventory)
-        self.inventory = self.policy.inventory
+            self.policy = self.policy.with_devices(DeviceInventory((), costs=self.inventory))
+        self.inventory = self.policy.devices.costs
         self.clock._now = death.now_seconds
         self.runtime = _revived(death, configuration, self._now_ns)
         self.last_ns = max((c.created_at_ns for c in death.containers), default=0)

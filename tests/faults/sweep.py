@@ -12,6 +12,7 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Deletable, Saveable
 from policies.builder import build_policy
+from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -62,7 +63,8 @@ class Scene(Site):
     ) -> None:
         machine = small_machine()
         self.options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))
-        super().__init__(around(build_policy("topology-aware", machine, self.options, inventory(*GPUS))), rules=rules)
+        devices = DeviceInventory((), costs=inventory(*GPUS))
+        super().__init__(around(build_policy("topology-aware", machine, self.options, devices)), rules=rules)
         self.runtime = SlowRuntime(machine, now_ns=self._now_ns, image_names=(IMAGE,))
         self.store: SlowStore = SlowStore()
         self.devices = DeviceCheck(self.runtime)

@@ -15,8 +15,7 @@ import pytest
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass, Rejected, Request
 from policies.builder import build_policy
-from policies.costs.inventory import NO_DEVICES
-from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.device_grants import DeviceAsk, DeviceGrant, DeviceKey
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
 from policies.devices.model import DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
 from policies.pod_share import PodTotals
@@ -75,7 +74,7 @@ def random_ask(rng: random.Random) -> DeviceAsk:
 
 def devices_of_other_pods(grant: Grant, others: Iterable[Grant]) -> list[DeviceGrant]:
     pod = grant.container.pod_uid
-    return [device for other in others if other.container.pod_uid != pod for device in other.allocated]
+    return [device for other in others if other.container.pod_uid != pod for device in other.devices]
 
 
 class World:
@@ -94,7 +93,7 @@ class World:
 
     def policy_with(self, devices: DeviceInventory, name: str = "topology-aware") -> Policy:
         options = TopologyAwareOptions(self.machine.online, CpuSet.of([0]), topology=self.rules)
-        return build_policy(name, self.machine, options, NO_DEVICES, devices)
+        return build_policy(name, self.machine, options, devices)
 
     def step(self, number: int) -> None:
         grants = self.held.grants
@@ -138,8 +137,8 @@ class World:
 
     def check_new(self, grant: Grant, wanted: Request) -> None:
         """What a new grant has beside all others: its whole request, healthy devices, on its strict nodes."""
-        chosen = [device for device in grant.allocated if not device.is_given]
-        assert {d.key for d in grant.allocated if d.is_given} == {d.key for d in wanted.given}
+        chosen = [device for device in grant.devices if not device.is_given]
+        assert {d.key for d in grant.devices if d.is_given} == {d.key for d in wanted.given}
         assert bool(chosen) == (wanted.preferences.allocation is not None)
         by_key = {device.key: device for device in self.policy.devices.devices}
         assert all(by_key[device.key].is_healthy for device in chosen)
@@ -147,10 +146,10 @@ class World:
         for device in chosen if alignment is not None and alignment.is_strict else ():
             assert by_key[device.key].numa not in nodes - set(alignment.nodes if alignment else ()), grant
         others = [other for other in self.held.grants if other.container != grant.container]
-        held = [d for other in others for d in other.allocated]
+        held = [d for other in others for d in other.devices]
         of_others = devices_of_other_pods(grant, others)
         for device in chosen:
-            self.check_beside(device, [*held, *(d for d in grant.allocated if d.is_given)], of_others)
+            self.check_beside(device, [*held, *(d for d in grant.devices if d.is_given)], of_others)
 
     def check_beside(self, device: DeviceGrant, all_others: list[DeviceGrant], others: list[DeviceGrant]) -> None:
         """A device that was chosen fits beside all that is held, whoever chose that; ``others`` is of other pods."""
@@ -166,7 +165,7 @@ class World:
 
     def take(self, decision: Placed) -> None:
         self.held = self.held.with_grants(*decision.moved, decision.grant)
-        self.had[decision.grant.container] = decision.grant.allocated
+        self.had[decision.grant.container] = decision.grant.devices
 
     def release(self, grant: Grant) -> None:
         self.held = self.held.without(grant.container)
@@ -174,7 +173,7 @@ class World:
         # The kubelet creates some again: they have the same devices, which nobody took meanwhile.
         if self.rng.random() < 0.5 or grant.request.pod_totals is not None or grant.share is not None:
             return
-        was = tuple(device for device in grant.allocated if not device.is_given)
+        was = tuple(device for device in grant.devices if not device.is_given)
         wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None)
         decision = self.policy.decide(self.held, wanted)
         if isinstance(decision, Placed):
@@ -187,13 +186,13 @@ class World:
         wanted = replace(grant.request, previous=grant.as_previous, hints=(), alignment=None, pod_totals=totals)
         decision = self.policy.decide(self.held, wanted)
         if isinstance(decision, Placed):
-            assert self.sound(grant) is False or set(decision.grant.allocated) == set(grant.allocated), grant
+            assert self.sound(grant) is False or set(decision.grant.devices) == set(grant.devices), grant
             self.take(decision)
 
     def sound(self, grant: Grant) -> bool:
         """Whether its devices serve again for certain: healthy, and none given to anybody beside them."""
-        chosen = [device for device in grant.allocated if not device.is_given]
-        given = [(d.kind, self.pcie(d)) for other in self.held.grants for d in other.allocated if d.is_given]
+        chosen = [device for device in grant.devices if not device.is_given]
+        given = [(d.kind, self.pcie(d)) for other in self.held.grants for d in other.devices if d.is_given]
         by_key = {device.key: device for device in self.policy.devices.devices}
         is_free = all(by_key[d.key].is_healthy and (d.kind, self.pcie(d)) not in given for d in chosen)
         return is_free and self.rules.policy is TopologyPolicy.NONE
@@ -223,9 +222,9 @@ class World:
         self.held = self.held.with_grants(*self.policy.after_cold_start(self.held, grant.container))
 
     def check(self) -> None:
-        assert {grant.container: grant.allocated for grant in self.held.grants} == self.had
-        chosen = [d for grant in self.held.grants for d in grant.allocated if not d.is_given]
-        units: Counter[tuple[str, int]] = Counter()
+        assert {grant.container: grant.devices for grant in self.held.grants} == self.had
+        chosen = [d for grant in self.held.grants for d in grant.devices if not d.is_given]
+        units: Counter[DeviceKey] = Counter()
         for device in chosen:
             units[device.key] += device.amount
         assert all(amount <= 100 for amount in units.values()), units
@@ -233,9 +232,9 @@ class World:
         assert all(count == 1 for count in vfs.values()), vfs
         for grant in self.held.grants:
             others = [other for other in self.held.grants if other.container != grant.container]
-            chosen_too = [d for other in others for d in other.allocated if not d.is_given]
+            chosen_too = [d for other in others for d in other.devices if not d.is_given]
             of_pods = [d for d in devices_of_other_pods(grant, others) if not d.is_given]
-            for device in grant.allocated:
+            for device in grant.devices:
                 if not device.is_given:
                     self.check_beside(device, chosen_too, of_pods)
 
@@ -259,7 +258,7 @@ def test_devices_are_given_once_and_stay_where_they_are(seed: int) -> None:
         found = empty.decide(world.held, asked)
         count = len(world.devices.of(kind))
         assert isinstance(found, Placed) == bool(count)
-        assert isinstance(found, Rejected) or len(found.grant.allocated) == count
+        assert isinstance(found, Rejected) or len(found.grant.devices) == count
 
 
 def test_all_kinds_of_events_are_met_in_these_histories() -> None:

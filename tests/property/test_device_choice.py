@@ -19,6 +19,8 @@ from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing, type_of
 from policies.costs.table import compile_costs
+from policies.device_grants import DeviceGrant, cost_names
+from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.device_choice.choice import DeviceChoice, choose_devices
 from policies.topology_aware.options import TopologyAwareOptions
@@ -39,7 +41,7 @@ def random_machine(rng: random.Random) -> Machine:
 
 def policy_on(machine: Machine, found: Inventory, rules: TopologyOptions) -> Policy:
     options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=rules)
-    return build_policy("topology-aware", machine, options, found)
+    return build_policy("topology-aware", machine, options, DeviceInventory((), costs=found))
 
 
 class World:
@@ -52,7 +54,7 @@ class World:
         self.rules = random_topology(self.rng)
         self.policy = policy_on(self.machine, self.inventory, self.rules)
         self.held = Allocations()
-        self.given: dict[object, tuple[str, ...]] = {}
+        self.given: dict[object, tuple[DeviceGrant, ...]] = {}
         self.placed = 0
 
     def step(self, number: int) -> None:
@@ -78,8 +80,8 @@ class World:
         self.placed += 1
         grant = decision.grant
         counts = {amount.kind: amount.count for amount in wanted.preferences.devices}
-        assert Counter(map(type_of, grant.devices)) == Counter(counts)
-        assert set(grant.devices) <= {name for names in self.inventory.devices.values() for name in names}
+        assert Counter(map(type_of, cost_names(grant.devices))) == Counter(counts)
+        assert set(cost_names(grant.devices)) <= {name for names in self.inventory.devices.values() for name in names}
         self.check_nodes(grant)
         self.held = self.held.with_grants(*decision.moved, grant)
         self.given[grant.container] = grant.devices
@@ -89,22 +91,22 @@ class World:
         if alignment is None or not alignment.is_strict:
             return
         catalog = DeviceCatalog(self.machine, self.inventory)
-        nodes = [catalog.nodes(name) for name in grant.devices]
+        nodes = [catalog.nodes(name) for name in cost_names(grant.devices)]
         assert all(not mask or mask & alignment.nodes.mask for mask in nodes), grant
 
     def release(self, grant: Grant) -> None:
         self.held = self.held.without(grant.container)
         del self.given[grant.container]
-        freed = [name for name in grant.devices if name in self.inventory.devices.get(type_of(name), ())]
+        freed = [name for name in cost_names(grant.devices) if name in self.inventory.devices.get(type_of(name), ())]
         if not freed:
             return
         kind = type_of(freed[0])
-        taken = {name for other in self.held.grants for name in other.devices}
+        taken = {name for other in self.held.grants for name in cost_names(other.devices)}
         left = [name for name in self.inventory.devices[kind] if name not in taken]
         every = request("all/of", 0, devices=(DeviceAmount(kind, len(left)),), preserve_cpu=True)
         answer = self.policy.decide(self.held, every)
         assert isinstance(answer, Placed)
-        assert freed[0] in answer.grant.devices or freed[0] in taken
+        assert freed[0] in cost_names(answer.grant.devices) or freed[0] in taken
 
     def resize(self, grant: Grant) -> None:
         wanted = replace(

@@ -106,7 +106,7 @@ def check_companions(
     found: DeviceAllocation, gpus: Sequence[Place], nics: Sequence[Place], wanted: int, *, is_same: bool
 ) -> None:
     by_minor = {place.minor: place for place in nics}
-    given = [by_minor[grant.minor] for grant in found.of("rdma")]
+    given = [by_minor[grant.number] for grant in found.of("rdma")]
     pcie, nodes = {place.pcie for place in gpus}, {place.node for place in gpus}
     on_pcie = {place.pcie for place in given}
     assert wanted <= len(given) <= max(wanted, len(pcie))

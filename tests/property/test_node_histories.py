@@ -7,6 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cri_client.pods import ContainerSpec
+from policies.device_grants import cost_names
 from policies.hardware.reserve import choose_reserved
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.model import Machine
@@ -58,7 +59,7 @@ async def asks_for_all_devices(world: World) -> None:
     asked = ",".join(f"{kind}={count}" for kind, count in every.items())
     annotations = {"cri-proxy.io/device-request": asked, "cri-proxy.io/topology-policy": "none"}
     pod = await world.run("last", ContainerSpec("c"), **annotations)
-    assert {*world.row(pod.container_id("c")).grant.devices} == world.listed()
+    assert {*cost_names(world.row(pod.container_id("c")).grant.devices)} == world.listed()
 
 
 async def held_through(seed: int) -> set[str]:

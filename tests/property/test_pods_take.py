@@ -22,6 +22,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec, guaran
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.device_hints import DeviceHints
 from policies.base import ContainerKey, CpuKind, Grant, Request
+from policies.device_grants import by_cost, by_place
 from policies.devices.plugin_variables import VARIABLE_PREFIX as OF_PLUGIN
 from tests.fakes.device_tree import made_up_devices, write_devices
 from tests.fakes.full_node import DOMAINS, FullNode, Wishes, full_machine, shapes
@@ -155,4 +156,4 @@ async def test_the_plays_see_what_a_row_takes() -> None:
         played += node.play(spec, *await Wishes().of(spec), takes=True)
     assert {grant.kind for grant in played} >= {CpuKind.PRESERVE, CpuKind.RESERVED, CpuKind.EXCLUSIVE, CpuKind.MIXED}
     assert any(grant.request.claim is not None and grant.shares_cpus for grant in played)
-    assert any(grant.held.names for grant in played) and any(grant.held.allocated for grant in played)
+    assert any(by_cost(grant.devices) for grant in played) and any(by_place(grant.devices) for grant in played)

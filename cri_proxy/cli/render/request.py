@@ -7,6 +7,7 @@ from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, devices_tex
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Expression, Request
+from policies.device_grants import DeviceGrant, by_place, cost_names
 from policies.policy import Default
 from sysfs.quantity import bytes_text, page_size_text
 
@@ -82,8 +83,13 @@ def _parts(request: Request) -> Iterator[RequestLine]:
         yield RequestLine("device", text, ("hints", "hint_filter"))
     if request.previous is not None:
         owned = f", CPUs {request.previous.owned}" if request.previous.owned else ""
-        devices = f", {devices_text(request.previous.devices)}" if request.previous.devices else ""
+        devices = f", {_devices_text(request.previous.devices)}" if request.previous.devices else ""
         yield RequestLine("earlier place", f"{request.previous.pool}{owned}{devices}".removeprefix(", "))
+
+
+def _devices_text(devices: tuple[DeviceGrant, ...]) -> str:
+    parts = (devices_text(cost_names(devices)), ", ".join(map(str, by_place(devices))))
+    return ", ".join(filter(None, parts))
 
 
 def _memory(count: int) -> str:

@@ -1,11 +1,13 @@
 """The CDI names of the inventory's devices, and the devices behind CDI names. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant
 from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.plugin_variables import VF_UNITS
+from policies.devices.sources import JoinedDevices
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
@@ -26,19 +28,19 @@ def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
     if grant.vf:
         return (f"{VF_KIND}={grant.vf}",)
     device = next((device for device in inventory.devices if device.key == grant.key), None)
-    return _names(InventoryDevice(grant.kind, grant.minor) if device is None else device)
+    return _names(InventoryDevice(grant.kind, grant.number) if device is None else device)
 
 
-def devices_named(names: Iterable[str], inventory: DeviceInventory) -> tuple[DeviceGrant, ...]:
+def devices_named(names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
     """Return the devices that these CDI names are of, each once, as others chose them; other names are no matter.
 
     >>> gpus = DeviceInventory((InventoryDevice("gpu", 0), InventoryDevice("gpu", 1)))
-    >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], gpus)]
+    >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], JoinedDevices(gpus))]
     ['gpu 1']
     """
     asked = frozenset(name.lower() for name in names)
     found = []
-    for device in inventory.devices if asked else ():
+    for device in joined.inventory.devices if asked else ():
         own = (*_names(device), *((_ALL_GPUS,) if device.kind == GPU else ()))
         if not asked.isdisjoint(map(str.lower, own)):
             found.append(DeviceGrant(device.kind, device.minor, WHOLE, is_given=True))
@@ -48,7 +50,16 @@ def devices_named(names: Iterable[str], inventory: DeviceInventory) -> tuple[Dev
             for vf in group.vfs
             if f"{VF_KIND}={vf.bus}" in asked
         )
-    return tuple(found)
+    had = {(grant.key, grant.vf) for grant in found}
+    listed = (joined.granted(name) for name in _listed(asked, joined))
+    more = (replace(grant, listed_as="", is_given=True) for grant in listed if (grant.key, grant.vf) not in had)
+    return (*found, *{(grant.key, grant.vf): grant for grant in more}.values())
+
+
+def _listed(asked: frozenset[str], joined: JoinedDevices) -> Iterator[str]:
+    """Yield the names of cost files that are these CDI names."""
+    for kind, listed in joined.inventory.costs.devices.items() if asked else ():
+        yield from (name for name in listed if f"{kind}={name.rpartition('/')[2]}".lower() in asked)
 
 
 def _names(device: InventoryDevice) -> tuple[str, ...]:

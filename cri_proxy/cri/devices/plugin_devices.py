@@ -11,27 +11,26 @@ from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.names import devices_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DEVICE_TYPES, DeviceInventory
+from policies.devices.model import DEVICE_TYPES
 from policies.devices.plugin_variables import PluginVariableError, read_annotated
+from policies.devices.sources import JoinedDevices
 
 Problems = tuple[AnnotationProblem, ...]
 
 
-def given_devices(config: pb.ContainerConfig, inventory: DeviceInventory) -> tuple[tuple[DeviceGrant, ...], Problems]:
+def given_devices(config: pb.ContainerConfig, joined: JoinedDevices) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
     The annotations of the device plugin come first: they also name parts of devices.
     """
     annotated, problems = annotated_devices(config.annotations)
-    return with_named(annotated, cdi_names(config), inventory), problems
+    return with_named(annotated, cdi_names(config), joined), problems
 
 
-def with_named(
-    given: Iterable[DeviceGrant], names: Iterable[str], inventory: DeviceInventory
-) -> tuple[DeviceGrant, ...]:
+def with_named(given: Iterable[DeviceGrant], names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
     """Return devices that were given to a container with those that its CDI names are of, by type and minor."""
     found = {(grant.key, grant.vf): grant for grant in given}
-    for grant in devices_named(names, inventory):
+    for grant in devices_named(names, joined):
         found.setdefault((grant.key, grant.vf), grant)
     return tuple(sorted(found.values(), key=_order))
 
@@ -46,5 +45,6 @@ def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant
     return tuple(sorted(given, key=_order)), ()
 
 
-def _order(grant: DeviceGrant) -> tuple[int, int, str]:
-    return DEVICE_TYPES.index(grant.kind), grant.minor, grant.vf
+def _order(grant: DeviceGrant) -> tuple[bool, str | int, int | str, str]:
+    is_listed_only = bool(grant.cost_name)
+    return is_listed_only, grant.kind if is_listed_only else DEVICE_TYPES.index(grant.kind), grant.minor, grant.vf

@@ -45,12 +45,12 @@ def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -
         return DeviceTexts()
     devices = {device.key: device for device in inventory.devices}
     variables = allocated_variables(
-        PluginDevice(grant.kind, grant.minor, grant.vf, WHOLE if grant.vf else grant.amount)
+        PluginDevice(grant.kind, grant.number, grant.vf, WHOLE if grant.vf else grant.amount)
         for grant in allocated
         if grant.kind in kinds
     )
     if GPU in kinds:
-        gpus = (devices.get(grant.key, InventoryDevice(GPU, grant.minor)) for grant in allocated if grant.kind == GPU)
+        gpus = (devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU)
         variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in gpus)
     return DeviceTexts(tuple(sorted(variables.items())), allocated_text(allocated, inventory))
 
@@ -65,7 +65,7 @@ def allocated_text(allocated: Iterable[DeviceGrant], inventory: DeviceInventory)
     devices = {device.key: device for device in inventory.devices}
     found: dict[str, list[dict[str, object]]] = {}
     for grant in allocated:
-        device = devices.get(grant.key, InventoryDevice(grant.kind, grant.minor))
+        device = devices.get(grant.key, InventoryDevice(grant.kind, grant.number))
         entry: dict[str, object] = {"minor": grant.minor}
         if device.uuid:
             entry["id"] = device.uuid

@@ -23,6 +23,7 @@ from cri_proxy.node.decision_log.summary import (
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
+from policies.device_grants import cost_names
 from policies.topology_aware.reason_codes import ReasonCode
 
 # Names of displaced containers in one log line; their number stands beside them.
@@ -249,7 +250,7 @@ class Journal:
         """Keep how a container gets its devices; log and keep why it gets none by CDI, if that is so."""
         names, problem = gift.names, gift.problem
         if problem:
-            self.noted_of(row, events.DEVICES_MISSING, devices=",".join(row.grant.devices), reason=problem)
+            self.noted_of(row, events.DEVICES_MISSING, devices=",".join(cost_names(row.grant.devices)), reason=problem)
         others = gift.count - len(names)
         how = "resolved from CDI by cri-proxy" if gift.is_resolved else "added by CDI"
         parts = [f"{how}: {', '.join(names)}"] if names else []

@@ -138,7 +138,7 @@ def change_text(before: Grant, after: Grant) -> str:
         parts.append(memory_text(before.mems | before.spill, after.mems | after.spill))
     if before.shared_mcpu != after.shared_mcpu:
         parts.append(f"shared CPU from {before.shared_mcpu}m to {after.shared_mcpu}m")
-    if before.held != after.held:
+    if before.devices != after.devices:
         had, has = (", ".join(device_words(grant)) or "none" for grant in (before, after))
         parts.append(f"devices from {had} to {has}")
     if before.is_cold and not after.is_cold:

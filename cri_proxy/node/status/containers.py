@@ -1,7 +1,7 @@
 """Build the views of containers, memory and devices for ``status``; find others that may be on a container's CPUs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -9,14 +9,16 @@ from typing import Final, Self
 
 from cri_proxy.node.effects import CallUnderWay
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.status.inventory import LEFT_ALONE
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, CpuKind, Grant, Pinning, PoolView
-from policies.costs.inventory import Inventory
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
 from policies.costs.model import name_order, type_of
+from policies.device_grants import DeviceGrant
+from policies.devices.sources import JoinedDevices
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
@@ -269,17 +271,28 @@ def _promised(zones: Iterable[tuple[int, int]], node: int) -> tuple[int, int]:
     )
 
 
-def device_views(inventory: Inventory, grants: Iterable[Grant]) -> tuple[DeviceUseView, ...]:
-    """Return a view of each type that is listed or held, by its name; holders are in the order of their names."""
+def device_views(joined: JoinedDevices, allocations: Allocations) -> tuple[DeviceUseView, ...]:
+    """Return a view of each type that is listed or held, by its name; holders are in the order of their names.
+
+    A device that is held by another name, as of the inventory, is held here by each of its names.
+    """
     holders: dict[str, list[DeviceHolderView]] = {}
-    for grant in grants:
-        by_type: dict[str, list[str]] = {}
-        for device in grant.devices:
-            by_type.setdefault(type_of(device), []).append(device)
-        for kind, devices in by_type.items():
-            holders.setdefault(kind, []).append(DeviceHolderView(str(name_of(grant.request)), _in_order(devices)))
-    listed = inventory.devices
+    held = [(str(name_of(grant.request)), grant.devices) for grant in allocations.grants if grant.devices]
+    for holder, devices in (*held, (LEFT_ALONE, allocations.in_use)):
+        by_type: dict[str, set[str]] = {}
+        for name in (name for device in devices for name in _names_of(device, joined)):
+            by_type.setdefault(type_of(name), set()).add(name)
+        for kind, names in by_type.items():
+            holders.setdefault(kind, []).append(DeviceHolderView(holder, _in_order(names)))
+    listed = joined.inventory.costs.devices
     return tuple(_device_use(kind, listed.get(kind, ()), holders.get(kind, [])) for kind in sorted({*listed, *holders}))
+
+
+def _names_of(device: DeviceGrant, joined: JoinedDevices) -> Iterator[str]:
+    if device.cost_name:
+        yield device.cost_name
+    piece = joined.likely(device)
+    yield from piece.names if piece is not None else ()
 
 
 def _device_use(kind: str, listed: Sequence[str], holders: Sequence[DeviceHolderView]) -> DeviceUseView:

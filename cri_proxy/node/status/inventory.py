@@ -9,6 +9,7 @@ from cri_proxy.state.decisions import name_of
 from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.sources import JoinedDevices
 from policies.devices.usage import taken
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -84,16 +85,17 @@ class InventoryDeviceView:
     holders: tuple[HolderView, ...] = ()
 
 
-def inventory_views(inventory: DeviceInventory, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
+def inventory_views(joined: JoinedDevices, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
     """Return every device, by type and minor, with who holds it."""
     held: dict[DeviceKey, list[tuple[str, DeviceGrant]]] = {}
-    for grant in allocations.grants:
-        for device in grant.allocated:
-            held.setdefault(device.key, []).append((str(name_of(grant.request)), device))
-    for device in allocations.in_use:
-        held.setdefault(device.key, []).append((LEFT_ALONE, device))
-    known = {device.key: device for device in inventory.devices}
-    return tuple(_view(key, known.get(key), held.get(key, ())) for key in sorted({*known, *held}))
+    holders = [(str(name_of(grant.request)), grant.devices) for grant in allocations.grants if grant.devices]
+    for name, devices in (*holders, (LEFT_ALONE, allocations.in_use)):
+        for device in (joined.likely_here(held) or held for held in devices):
+            if not isinstance(device.minor, str):  # cost files alone list that one
+                held.setdefault(device.key, []).append((name, device))
+    known = {device.key: device for device in joined.inventory.devices}
+    every = sorted({(kind, minor) for kind, minor in (*known, *held) if isinstance(minor, int)})
+    return tuple(_view(key, known.get(key), held.get(key, ())) for key in every)
 
 
 def misplaced_warning(inventory: DeviceInventory, machine: Machine) -> tuple[str, ...]:
@@ -119,7 +121,7 @@ def state_of(device: InventoryDeviceView) -> str:
 
 
 def _view(
-    key: DeviceKey, device: InventoryDevice | None, held: Sequence[tuple[str, DeviceGrant]]
+    key: tuple[str, int], device: InventoryDevice | None, held: Sequence[tuple[str, DeviceGrant]]
 ) -> InventoryDeviceView:
     holders = tuple(HolderView(name, part.amount, part.vf, part.is_given) for name, part in held)
     if device is None:

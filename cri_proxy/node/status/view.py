@@ -136,7 +136,7 @@ class NodeView:
         yield from health_samples(self.health())
         yield from config_samples(self._daemon.configuration())
         yield from cost_samples(self._daemon.costs())
-        devices = inventory_views(self._ledger.policy.devices, self._ledger.allocations)
+        devices = inventory_views(self._ledger.policy.known, self._ledger.allocations)
         yield from inventory_samples(self._daemon.inventory(), devices)
         yield from self._journal.counters.samples()
         yield from node_samples(self._node)
@@ -171,8 +171,8 @@ class NodeView:
         yield
         memory = memory_views(policy.machine, ledger.allocations.grants)
         yield
-        devices = device_views(policy.inventory, ledger.allocations.grants)
-        inventory = inventory_views(policy.devices, ledger.allocations)
+        devices = device_views(policy.known, ledger.allocations)
+        inventory = inventory_views(policy.known, ledger.allocations)
         containers: list[ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
@@ -184,6 +184,7 @@ class NodeView:
         broken = violations(containers, escaped, kept_elsewhere)
         warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
         warnings += misplaced_warning(policy.devices, policy.machine)
+        warnings += tuple(f"devices: {each}" for each in policy.known.disagreements)
         shown = replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
         return replace(shown, devices=devices, inventory=inventory)
 

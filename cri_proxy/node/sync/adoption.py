@@ -179,7 +179,8 @@ class Adoption:
     def _leave(self, adopted: Adopted, reason: str = "") -> None:
         everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
         own = None if everywhere else adopted.pinning.cpus
-        name, devices = str(name_of(adopted.request)), _devices_of(adopted.request)
+        joined = self._context.ledger.policy.known
+        name, devices = str(name_of(adopted.request)), tuple(map(joined.identified, _devices_of(adopted.request)))
         self._left[adopted.container.id] = LeftAlone(name, own, devices, reason)
 
     def _withhold(self) -> None:
@@ -220,7 +221,7 @@ class Adoption:
         rebuilt = rebuild(found, machine)
         request, is_unclaimed = rebuilt.request, rebuilt.is_known or not self._rules().honours_claims
         if not rebuilt.is_known:  # else these names may be of what was allocated to it here
-            given = with_named(request.given, found.cdi_names, self._context.ledger.policy.devices)
+            given = with_named(request.given, found.cdi_names, self._context.ledger.policy.known)
             request = replace(request, given=given)
         if not is_unclaimed:
             try:
@@ -250,8 +251,8 @@ class Adoption:
 
 
 def _devices_of(request: Request) -> tuple[DeviceGrant, ...]:
-    """Return the devices of the inventory that a container without a grant is known to have."""
-    return with_given(request.previous.allocated if request.previous is not None else (), request.given)
+    """Return the devices that a container without a grant is known to have."""
+    return with_given(request.previous.devices if request.previous is not None else (), request.given)
 
 
 def _shown(container: LiveContainer) -> tuple[object, ...]:

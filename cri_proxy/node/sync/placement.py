@@ -20,7 +20,8 @@ from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
-from policies.device_grants import NOTHING_HELD
+from policies.device_grants import DeviceGrant
+from policies.devices.sources import JoinedDevices
 from policies.policy import Policy
 
 
@@ -95,8 +96,8 @@ class LatePlacement:
 
     async def _lost_devices(self, request: Request) -> tuple[str, ...]:
         """Return the devices of a container without a place if others have got some of them since."""
-        had = request.previous.held if request.previous is not None else NOTHING_HELD
-        own = Grant(request, "", CpuKind.PRESERVE, devices=had.names, allocated=had.allocated)
+        had = request.previous.devices if request.previous is not None else ()
+        own = Grant(request, "", CpuKind.PRESERVE, devices=had)
 
         def prepare() -> Callable[[], bool]:
             held, policy = self._ledger.allocations, self._ledger.policy
@@ -159,11 +160,20 @@ def _refused(request: Request, why: str) -> Refusal:
 
 def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
     """Return whether another container has devices of this one: the policy counts these as given to both."""
-    if any(not set(own.devices).isdisjoint(grant.devices) for grant in held.grants):
+    theirs = [device for grant in held.grants for device in grant.devices]
+    pairs = ((mine, other) for mine in own.devices for other in theirs if mine.cost_name or other.cost_name)
+    if any(_is_same(policy.known, mine, other) for mine, other in pairs):
         return True
     counted = policy.reinstate(held.with_grants(own)).allocations
-    others = {grant.container: grant.allocated for grant in counted.grants}
-    return any(others.get(grant.container) != grant.allocated for grant in (*held.grants, own))
+    after = {grant.container: grant.devices for grant in counted.grants}
+    return any(after.get(grant.container) != grant.devices for grant in (*held.grants, own))
+
+
+def _is_same(known: JoinedDevices, one: DeviceGrant, other: DeviceGrant) -> bool:
+    """Return whether a whole device is one that another grant has, or a part of it, under whatever names."""
+    if one.key == other.key and one.vf == other.vf:
+        return True
+    return any(here.overlaps(there) for here in known.held(one) for there in known.held(other))
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

@@ -15,7 +15,7 @@ from cri_proxy.cri.read_status import Existing
 from policies.alignment import DeviceAmount
 from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
 from policies.costs.model import type_of
-from policies.device_grants import NOTHING_HELD, HeldDevices
+from policies.device_grants import DeviceGrant, by_place, cost_names
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -40,8 +40,8 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     except GrantTextError:
         parts = None
     if parts is None:
-        return Rebuilt(_with_devices(found.request, NOTHING_HELD), is_known=False)
-    request = _with_devices(found.request, parts.held)
+        return Rebuilt(_with_devices(found.request, ()), is_known=False)
+    request = _with_devices(found.request, parts.devices)
     request = request if parts.claim is None else claimed(request, parts.claim)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
@@ -49,7 +49,7 @@ def rebuild(found: Existing, machine: Machine) -> Rebuilt:
 
 def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | None:
     """Return the grant where annotation, cpuset and request determine it."""
-    if parts.held and parts.kind is CpuKind.PRESERVE:
+    if parts.devices and parts.kind is CpuKind.PRESERVE:
         return _grant(found, parts, CpuSet(), machine)  # no cpuset tells more of it
     if found.cpus is None:
         return None
@@ -65,22 +65,23 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
 def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
     """Return what the container certainly had; whatever becomes of its CPUs, its processes have its devices open."""
     if cpus is None or parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
-        return Previous("", CpuSet(), devices=parts.devices, allocated=parts.allocated) if parts.held else None
+        return Previous("", CpuSet(), devices=parts.devices) if parts.devices else None
     had = (parts.exclusive | parts.isolated) & cpus
-    previous = Previous(parts.pool, had, _held(parts.added, had), alignment=parts.alignment)
-    return replace(previous, devices=parts.devices, allocated=parts.allocated)
+    added = _held(parts.added, had)
+    return Previous(parts.pool, had, added, alignment=parts.alignment, devices=parts.devices)
 
 
-def _with_devices(request: Request, held: HeldDevices) -> Request:
+def _with_devices(request: Request, held: tuple[DeviceGrant, ...]) -> Request:
     """Return the request with as many devices as the container has.
 
     What runs gets none any more, where it was created without them, and keeps its own, where its pod may not ask now.
     """
     asked = request.preferences
-    if not held.allocated and asked.allocation is not None:
+    if not by_place(held) and asked.allocation is not None:
         asked = replace(asked, allocation=None)
-    if held.names or asked.devices:
-        counts = Counter(map(type_of, held.names))
+    names = cost_names(held)
+    if names or asked.devices:
+        counts = Counter(map(type_of, names))
         asked = replace(asked, devices=tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts)))
     return request if asked is request.preferences else replace(request, preferences=asked)
 
@@ -190,7 +191,6 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
         share=_share_of(parts, owned),
         spill=spill,
         devices=parts.devices,
-        allocated=parts.allocated,
     )
 
 

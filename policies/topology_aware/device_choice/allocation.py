@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from policies.base import DeviceLocality, Reason, Rejected
-from policies.device_grants import DeviceAsk, DeviceGrant, sources_of, with_given
+from policies.device_grants import DeviceAsk, DeviceGrant, by_place, sources_of, with_given
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import read_annotations
 from policies.devices.demand import DemandError
@@ -18,7 +18,7 @@ from policies.topology_aware.device_choice import allocation_reasons as reasons
 from policies.topology_aware.device_choice.allocation_conflict import claims_of, held_by_others, held_by_pod, rivals
 from policies.topology_aware.device_choice.allocation_places import places_on
 from policies.topology_aware.device_choice.allocation_search import AllocationSearch, FoundAllocation
-from policies.topology_aware.device_choice.inventory import fixed_devices
+from policies.topology_aware.device_choice.inventory import earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext, localities_of, near
 
 
@@ -26,7 +26,7 @@ from policies.topology_aware.supply.context import PlacementContext, localities_
 class Allocation:
     """The devices of a container by type and minor, where they are, and why."""
 
-    allocated: tuple[DeviceGrant, ...] = ()
+    devices: tuple[DeviceGrant, ...] = ()
     near: tuple[DeviceLocality, ...] = ()
     reasons: tuple[Reason, ...] = ()
 
@@ -35,14 +35,6 @@ class Allocation:
 def question_of(asked: DeviceAsk) -> DeviceQuestion:
     """Return what a container asks for. Raises AnnotationError."""
     return DeviceQuestion(dict(asked.requests), read_annotations(dict(asked.annotations)))
-
-
-def earlier_allocated(context: PlacementContext) -> tuple[DeviceGrant, ...]:
-    """Return what an earlier attempt of the container held."""
-    if context.own is not None:
-        return context.own.allocated
-    previous = context.request.previous
-    return () if previous is None else previous.allocated
 
 
 def allocation_refused(context: PlacementContext) -> Rejected | None:
@@ -69,7 +61,7 @@ def allocate(context: PlacementContext) -> Allocation | Rejected:
     """Return the devices of the container, on the NUMA nodes that it is kept within, beside those that it was given."""
     fixed = fixed_devices(context)
     if fixed is not None:
-        return _unchanged(context, with_given(fixed.allocated, context.request.given))
+        return _unchanged(context, with_given(by_place(fixed), context.request.given))
     asked, allocator = context.request.preferences.allocation, context.allocator
     if asked is None or allocator is None:
         return _settled(context, (), ())
@@ -83,7 +75,7 @@ def allocate(context: PlacementContext) -> Allocation | Rejected:
 def _chosen(context: PlacementContext, allocator: DeviceAllocator, question: DeviceQuestion) -> Allocation | Rejected:
     """Return the devices on the container's nodes, else where its topology policy allows it anywhere. May raise."""
     search = AllocationSearch(context, allocator, question, held_by_others(context), held_by_pod(context))
-    earlier = tuple(grant for grant in earlier_allocated(context) if not grant.is_given)
+    earlier = tuple(grant for grant in by_place(earlier_devices(context)) if not grant.is_given)
     alignment = context.request.alignment
     found = search.find(alignment.nodes.mask if alignment is not None else None, earlier)
     why = [reasons.read(question.annotations.warnings)] if question.annotations.warnings else []
@@ -114,22 +106,33 @@ def _refused(context: PlacementContext, allocator: DeviceAllocator, question: De
             " where one is named, `cri-proxy status` says why nothing of it counts"
         )
     kinds = [demand.kind for demand in allocator.demands(question)]
-    return Rejected(reasons.refused(problem, kinds, claims_of(context.others)))
+    return Rejected(reasons.refused(problem, kinds, claims_of(context.others, context.allocator)))
 
 
 def _settled(context: PlacementContext, chosen: tuple[DeviceGrant, ...], why: tuple[Reason, ...]) -> Allocation:
     """Return chosen devices with those that others chose, which are granted whatever holds against them."""
-    given = context.request.given
-    allocated = (*chosen, *given)
+    given = _not_chosen(context)
     if given:
         why = (*why, reasons.given(given), *_overlaps(context, given))
-    return Allocation(allocated, _localities(context, allocated), why)
+    devices = (*chosen, *given)
+    if context.allocator is not None:
+        devices = tuple(map(context.allocator.joined.identified, devices))
+    return Allocation(devices, _localities(context, devices), why)
+
+
+def _not_chosen(context: PlacementContext) -> tuple[DeviceGrant, ...]:
+    """Return the devices that others chose for the container, without those that are chosen for it by cost as well."""
+    given, allocator = context.request.given, context.allocator
+    if not given or not context.chosen or allocator is None:
+        return given
+    chosen = {piece for device in context.chosen for piece in allocator.joined.held(device)}
+    return tuple(device for device in given if chosen.isdisjoint(allocator.joined.held(device)))
 
 
 def _overlaps(context: PlacementContext, given: Sequence[DeviceGrant]) -> list[Reason]:
     if context.allocator is None:
         return []
-    claims, pod = claims_of(context.others), context.request.container.pod_uid
+    claims, pod = claims_of(context.others, context.allocator), context.request.container.pod_uid
     found = [(device, tuple(rivals(context.allocator, device, claims, pod))) for device in given]
     return [reasons.overlap(device, others) for device, others in found if others]
 

@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from policies.alignment import Alignment
-from policies.base import Grant, Reason
+from policies.base import Reason
 from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices.allocate import DeviceAllocator, TogetherChoice
 from policies.devices.joint import Closeness
 from policies.devices.model import WHOLE
 from policies.topology_aware.device_choice.allocation_conflict import DeviceClaim
+from policies.topology_aware.device_choice.inventory import holder_name
 from policies.topology_aware.device_choice.reasons import nodes_of
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
@@ -127,12 +128,8 @@ def _holders_text(claims: Iterable[DeviceClaim]) -> str:
     """Return who holds what, those with most first: ``gpu 0, gpu 1 by default/pod/container``."""
     by_holder: dict[str, list[str]] = {}
     for claim in claims:
-        names = by_holder.setdefault(_name(claim.holder), [])
+        names = by_holder.setdefault(holder_name(claim.holder), [])
         if str(claim.device) not in names:
             names.append(str(claim.device))
     order = sorted(by_holder.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return some([f"{some(names, _SHOWN)} by {who}" for who, names in order], _SHOWN, "; ")
-
-
-def _name(grant: Grant) -> str:
-    return str(grant.request.full_name)

@@ -15,6 +15,7 @@ from policies.costs.graph import layered
 from policies.costs.model import CPU_TYPE, type_of
 from policies.costs.select import Selection, SelectOptions, select_in
 from policies.costs.table import Group
+from policies.device_grants import DeviceGrant, by_cost, cost_names, listed_only
 from policies.topology_aware.device_choice import reasons
 from policies.topology_aware.device_choice.cpu_supply import CpuRoom, cpu_room
 from policies.topology_aware.device_choice.inventory import (
@@ -37,7 +38,7 @@ SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 class DeviceChoice:
     """The devices of a container by type and name, where those are whose costs tell CPUs apart, and why."""
 
-    devices: tuple[str, ...]
+    devices: tuple[DeviceGrant, ...]
     near: tuple[DeviceLocality, ...] = ()
     reasons: tuple[Reason, ...] = ()
 
@@ -83,14 +84,14 @@ def choose_devices(context: PlacementContext) -> DeviceChoice | Rejected:
     """
     fixed = fixed_devices(context)
     if fixed is not None:
-        return _unchanged(context, fixed.names, runs=True)
+        return _unchanged(context, by_cost(fixed), runs=True)
     catalog = context.catalog
     if catalog is None or not context.request.preferences.devices:
         return DeviceChoice(())
-    stock, earlier = stock_of(context, catalog), earlier_devices(context)
-    places = _places(context, stock)
+    stock, had = stock_of(context, catalog), by_cost(earlier_devices(context))
+    places, earlier = _places(context, stock), cost_names(had)
     if earlier and still_serve(stock, earlier) and not _elsewhere(context, places, earlier):
-        return _unchanged(context, earlier, runs=False)
+        return _unchanged(context, tuple(_granted(context, name) for name in earlier), runs=False)
     candidates: dict[str, Candidates] = {}
     for amount in stock.wanted:
         found = _candidates(context, stock.free[amount.kind], places[amount.kind], amount.count)
@@ -129,7 +130,11 @@ def _taken(
     beyond = [name for each in taken for name in each.unaligned]
     if beyond:
         why.append(reasons.beyond(beyond, _nodes_text(context)))
-    return DeviceChoice(devices, _localities(context, devices), tuple(why))
+    return DeviceChoice(tuple(_granted(context, name) for name in devices), _localities(context, devices), tuple(why))
+
+
+def _granted(context: PlacementContext, name: str) -> DeviceGrant:
+    return listed_only(name) if context.allocator is None else context.allocator.joined.granted(name)
 
 
 def cheapest_anywhere(context: PlacementContext, stock: DeviceStock) -> Chooser:
@@ -259,14 +264,15 @@ def _elsewhere(
     return affinity is not None and any(mask is not None and not mask & affinity for mask in nodes)
 
 
-def _unchanged(context: PlacementContext, devices: tuple[str, ...], *, runs: bool) -> DeviceChoice:
+def _unchanged(context: PlacementContext, devices: tuple[DeviceGrant, ...], *, runs: bool) -> DeviceChoice:
     """Return the devices that it has or had, and where they were when they were chosen."""
     if not devices:
         return DeviceChoice(())
-    saved = localities_of(context.request, devices)
+    names = cost_names(devices)
+    saved = localities_of(context.request, names)
     if not saved and context.own is not None:
-        saved = localities_of(context.own.request, devices)
-    return DeviceChoice(devices, saved or _localities(context, devices), (reasons.kept(devices, runs=runs),))
+        saved = localities_of(context.own.request, names)
+    return DeviceChoice(devices, saved or _localities(context, names), (reasons.kept(names, runs=runs),))
 
 
 def _localities(context: PlacementContext, devices: Sequence[str]) -> tuple[DeviceLocality, ...]:

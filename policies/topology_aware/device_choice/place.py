@@ -7,9 +7,9 @@ from functools import partial
 from policies.alignment import Alignment
 from policies.base import CpuKind, Decision, Grant, Placed, Rejected
 from policies.device_grants import sources_of
-from policies.topology_aware.device_choice.allocation import allocate, earlier_allocated
+from policies.topology_aware.device_choice.allocation import allocate
 from policies.topology_aware.device_choice.choice import choose_devices
-from policies.topology_aware.device_choice.inventory import earlier_devices, fixed_devices
+from policies.topology_aware.device_choice.inventory import asks_for_devices, earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext, aligned, near
 from sysfs.cpuset import NodeSet
 
@@ -18,17 +18,15 @@ Place = Callable[[PlacementContext], Decision]
 
 def place_with_devices(context: PlacementContext, place: Place) -> Decision:
     """Return the place that ``place`` finds, near the devices that are chosen for the container, with these granted."""
-    asked = context.request.preferences
-    asks = asked.devices or asked.allocation is not None or context.request.given
-    if not asks and not fixed_devices(context):
+    if not asks_for_devices(context.request) and not fixed_devices(context):
         return place(_without_devices(context))
     choice = choose_devices(context)
     if isinstance(choice, Rejected):
         return choice
-    allocation = allocate(context)
+    allocation = allocate(replace(context, chosen=choice.devices) if choice.devices else context)
     if isinstance(allocation, Rejected):
         return allocation
-    earlier = frozenset((*earlier_devices(context), *sources_of(earlier_allocated(context))))
+    earlier = frozenset(sources_of(earlier_devices(context)))
     context = _without_devices(context)
     demand = context.demand
     elsewhere = tuple(hint for hint in context.request.hints if hint.source not in earlier)
@@ -39,7 +37,7 @@ def place_with_devices(context: PlacementContext, place: Place) -> Decision:
     decision = place(replace(context, request=request, demand=demand))
     if isinstance(decision, Rejected):
         return decision
-    grant = replace(decision.grant, devices=choice.devices, allocated=allocation.allocated)
+    grant = replace(decision.grant, devices=(*choice.devices, *allocation.devices))
     return replace(decision, grant=grant, reasons=(*choice.reasons, *allocation.reasons, *decision.reasons))
 
 
@@ -59,7 +57,7 @@ def join(context: PlacementContext, fellow: Grant) -> Decision:
 
 
 def _at_place_of(fellow: Grant, context: PlacementContext) -> Placed:
-    return Placed(replace(fellow, request=context.request, share=None, devices=(), allocated=()))
+    return Placed(replace(fellow, request=context.request, share=None, devices=()))
 
 
 def _without_devices(context: PlacementContext) -> PlacementContext:

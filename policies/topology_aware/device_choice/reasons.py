@@ -10,7 +10,7 @@ from policies.base import Grant, Reason
 from policies.costs.model import CPU_TYPE, CostValue, type_of
 from policies.costs.select import CostTerm, Selection
 from policies.known_words import similar
-from policies.topology_aware.device_choice.inventory import DeviceStock
+from policies.topology_aware.device_choice.inventory import UNHEALTHY, DeviceStock, holder_name
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.text import numbered, plural, some
 
@@ -103,8 +103,11 @@ def short(stock: DeviceStock, kind: str, count: int) -> Reason:
     """Too few devices of a type are free; who holds the others."""
     present, free = len(stock.catalog.devices[kind]), len(stock.free[kind])
     text = f"wanted {count} of {kind}, free {free} of {present}"
-    held = [f"{n} by {who}" for who, n in _by_holder(stock, kind).items()]
-    return Reason(ReasonCode.DEVICES_SHORT, f"{text}; held: {some(held, _SHOWN)}" if held else text)
+    counts = _by_holder(stock, kind)
+    unhealthy = counts.pop(UNHEALTHY, 0)
+    held = [f"{n} by {who}" for who, n in counts.items()]
+    text += f"; held: {some(held, _SHOWN)}" if held else ""
+    return Reason(ReasonCode.DEVICES_SHORT, f"{text}; unhealthy: {unhealthy}" if unhealthy else text)
 
 
 def outside(stock: DeviceStock, kind: str, count: int, inside: int, nodes: str) -> Reason:
@@ -116,7 +119,7 @@ def outside(stock: DeviceStock, kind: str, count: int, inside: int, nodes: str) 
 
 def claimed_twice(devices: Sequence[str], holder: Grant) -> Reason:
     """A saved grant has devices that another one has too: both stay counted, as both containers run."""
-    text = f"{devices_text(devices)} of its saved grant also held by {_name(holder)}: counted for both"
+    text = f"{devices_text(devices)} of its saved grant also held by {holder_name(holder)}: counted for both"
     return Reason(ReasonCode.DEVICES_LOST, f"{text}; create this container again so that it gets others")
 
 
@@ -126,16 +129,12 @@ def nodes_of(alignment: Alignment) -> str:
 
 
 def _by_holder(stock: DeviceStock, kind: str) -> dict[str, int]:
-    """Return how many devices of this type each other container holds, those with most first."""
+    """Return by holder how many devices of this type it has, those with most first."""
     counts: dict[str, int] = {}
     for device in stock.catalog.devices[kind]:
-        if (grant := stock.holders.get(device)) is not None:
-            counts[_name(grant)] = counts.get(_name(grant), 0) + 1
+        if (who := stock.holders.get(device)) is not None:
+            counts[who] = counts.get(who, 0) + 1
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
-def _name(grant: Grant) -> str:
-    return str(grant.request.full_name)
 
 
 def _types(types: tuple[str, str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from policies.alignment import Alignment
 from policies.base import Allocations, DeviceLocality, Grant, Request
 from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import DeviceGrant, HeldDevices
+from policies.device_grants import DeviceGrant
 from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -23,7 +23,8 @@ class PlacementContext:
 
     ``catalog`` has the devices to choose from by cost, ``allocator`` those to choose by place; None: none are chosen,
     and it keeps those that it holds. ``devices`` are those of a container that runs, whatever it asks for; None: as
-    the request has it. ``in_use`` are the allocator's devices that containers without a grant have.
+    the request has it. ``in_use`` are devices that containers without a grant have, ``chosen`` those that have been
+    chosen for it by cost.
     """
 
     tree: PoolTree
@@ -35,8 +36,9 @@ class PlacementContext:
     own: Grant | None = None
     catalog: DeviceCatalog | None = None
     allocator: DeviceAllocator | None = None
-    devices: HeldDevices | None = None
+    devices: tuple[DeviceGrant, ...] | None = None
     in_use: tuple[DeviceGrant, ...] = ()
+    chosen: tuple[DeviceGrant, ...] = ()
 
 
 def context_of(

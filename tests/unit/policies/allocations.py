@@ -44,7 +44,7 @@ def gpus_on(*nodes: int | None) -> DeviceInventory:
 
 
 def holding(name: str, *devices: DeviceGrant, **keys: object) -> Grant:
-    return Grant(request(name, **keys), "root", CpuKind.SHARED, allocated=devices)  # type: ignore[arg-type]  # by name
+    return Grant(request(name, **keys), "root", CpuKind.SHARED, devices=devices)  # type: ignore[arg-type]  # by name
 
 
 def whole(minor: int, kind: str = "gpu") -> DeviceGrant:
@@ -61,7 +61,7 @@ def choosing(
 
 
 def with_inventory(machine: Machine, devices: DeviceInventory, **keys: object) -> TopologyAware:
-    return TopologyAware(machine, options(machine, **keys), NO_DEVICES, devices)  # type: ignore[arg-type]  # by name
+    return TopologyAware(machine, options(machine, **keys), devices)  # type: ignore[arg-type]  # by name
 
 
 def names(devices: Sequence[DeviceGrant]) -> str:

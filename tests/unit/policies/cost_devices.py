@@ -8,6 +8,7 @@ from policies.costs.inventory import Inventory
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
 from policies.costs.text import names_of
+from policies.devices.model import DeviceInventory
 from policies.topology_aware.policy import TopologyAware
 from sysfs.model import Machine
 from tests.unit.policies.build import options
@@ -39,4 +40,4 @@ def on_nodes(machine: Machine, kind: str, nodes: Sequence[int], far: int = 50) -
 
 
 def with_devices(machine: Machine, found: Inventory, reserved: str = "", **keys: object) -> TopologyAware:
-    return TopologyAware(machine, options(machine, reserved, **keys), found)
+    return TopologyAware(machine, options(machine, reserved, **keys), DeviceInventory((), costs=found))

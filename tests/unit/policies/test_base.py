@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from policies.alignment import DeviceAmount
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Previous, QosClass, Reason, Reinstated
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import request
 
 NAMES = st.lists(st.sampled_from(["a/x", "a/y", "b/x", "c/z", "d/d"]), max_size=8)
@@ -74,7 +75,7 @@ def test_what_became_of_reinstated_containers_is_sorted_by_container() -> None:
 def test_a_container_without_a_place_of_its_own_has_its_devices_to_keep(kind: CpuKind) -> None:
     bare = Grant(request("c"), "root", kind)
     assert bare.as_previous is bare.as_running is None
-    held = replace(bare, devices=("x.io/gpu/gpu0",))
+    held = replace(bare, devices=listed("x.io/gpu/gpu0"))
     assert held.as_previous == Previous("", CpuSet(), devices=held.devices)
     assert held.as_running == replace(held.as_previous, is_running=True)
 
@@ -82,7 +83,7 @@ def test_a_container_without_a_place_of_its_own_has_its_devices_to_keep(kind: Cp
 def test_a_container_that_is_placed_elsewhere_keeps_its_devices_and_no_place() -> None:
     bare = Grant(request("c"), "root", CpuKind.SHARED)
     assert bare.as_elsewhere is None
-    held = replace(bare, devices=("x.io/gpu/gpu0",))
+    held = replace(bare, devices=listed("x.io/gpu/gpu0"))
     assert held.as_elsewhere == Previous("", CpuSet(), devices=held.devices, is_running=True)
     asking = replace(bare, request=request("c", devices=(DeviceAmount("x.io/gpu", 1),)))
     assert asking.as_elsewhere == Previous("", CpuSet(), is_running=True)
@@ -92,4 +93,6 @@ def test_what_a_previous_grant_says_of_devices_is_without_a_place() -> None:
     place = Previous("root", CpuSet.parse("2-3"))
     assert place.of_devices is None
     assert replace(place, is_running=True).of_devices == Previous("", CpuSet(), is_running=True)
-    assert replace(place, devices=("x.io/gpu/gpu0",)).of_devices == Previous("", CpuSet(), devices=("x.io/gpu/gpu0",))
+    assert replace(place, devices=listed("x.io/gpu/gpu0")).of_devices == Previous(
+        "", CpuSet(), devices=listed("x.io/gpu/gpu0")
+    )

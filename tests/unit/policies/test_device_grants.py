@@ -1,4 +1,4 @@
-from policies.device_grants import NOTHING_HELD, DeviceGrant, HeldDevices, sources_of, with_given
+from policies.device_grants import DeviceGrant, by_cost, by_place, cost_names, listed_only, sources_of, with_given
 
 
 def test_a_device_is_named_by_type_and_minor_and_its_vf() -> None:
@@ -7,10 +7,13 @@ def test_a_device_is_named_by_type_and_minor_and_its_vf() -> None:
     assert sources_of([nic]) == ("rdma/1",)
 
 
-def test_a_container_holds_something_if_it_has_a_device_of_either_kind() -> None:
-    assert not NOTHING_HELD
-    assert HeldDevices(("example.com/gpu/gpu0",))
-    assert HeldDevices(allocated=(DeviceGrant("gpu", 0, 100),))
+def test_a_device_is_by_cost_where_it_was_asked_for_by_the_type_of_a_cost_file() -> None:
+    gpu, nic = listed_only("example.com/gpu/gpu0"), listed_only("nic/eth0")
+    both, share = DeviceGrant("gpu", 1, 100, listed_as="nvidia.com/gpu/1"), DeviceGrant("gpu", 0, 50)
+    every = (gpu, nic, both, share)
+    assert (by_cost(every), by_place(every)) == ((gpu, nic, both), (share,))
+    assert cost_names(every) == ("example.com/gpu/gpu0", "nic/eth0", "nvidia.com/gpu/1")
+    assert sources_of(every) == (*cost_names(every), "gpu/0")
 
 
 def test_given_devices_stand_beside_those_that_a_container_has_and_none_twice() -> None:

@@ -4,6 +4,7 @@ from policies.base import Allocations, CpuKind, Grant, Pinning
 from policies.device_grants import DeviceGrant
 from policies.none import NonePolicy
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import listed
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import before, options, placed, request
 from tests.unit.policies.cost_devices import GPU, amounts
@@ -39,20 +40,20 @@ def test_the_only_pool_is_the_machine() -> None:
 
 
 def test_devices_are_not_chosen_and_stay_with_containers_that_have_them() -> None:
-    holder = Grant(request("h/c", devices=amounts(gpu=1)), "root", CpuKind.SHARED, devices=(f"{GPU}/0",))
-    had = replace(before("root"), devices=(f"{GPU}/1",))
+    holder = Grant(request("h/c", devices=amounts(gpu=1)), "root", CpuKind.SHARED, devices=listed(f"{GPU}/0"))
+    had = replace(before("root"), devices=listed(f"{GPU}/1"))
     assert placed(POLICY.decide(Allocations(), request("a/c", devices=amounts(gpu=1)))).grant.devices == ()
     found = POLICY.reinstate(Allocations().with_grants(holder, OWNER), [request("n/c", previous=had), request("x/c")])
-    assert [grant.devices for grant in found.allocations.grants] == [(f"{GPU}/0",), (f"{GPU}/1",), (), ()]
+    assert [grant.devices for grant in found.allocations.grants] == [listed(f"{GPU}/0"), listed(f"{GPU}/1"), (), ()]
     again = POLICY.reinstate(found.allocations, [request("h/c")])
-    assert again.allocations.grants[0].devices == (f"{GPU}/0",)
+    assert again.allocations.grants[0].devices == listed(f"{GPU}/0")
 
 
 def test_devices_that_others_chose_are_counted_and_a_new_size_changes_none() -> None:
     given = DeviceGrant("gpu", 0, 100, is_given=True)
     grant = placed(POLICY.decide(Allocations(), request("a/c", given=(given,)))).grant
-    assert grant.allocated == (given,)
-    holder = Grant(request("h/c"), "", CpuKind.PRESERVE, devices=(f"{GPU}/0",), allocated=(given,))
+    assert grant.devices == (given,)
+    holder = Grant(request("h/c"), "", CpuKind.PRESERVE, devices=(*listed(f"{GPU}/0"), given))
     held = Allocations((holder,))
-    assert placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_running))).grant.held == holder.held
-    assert not placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_previous))).grant.held
+    assert placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_running))).grant.devices == holder.devices
+    assert not placed(POLICY.decide(held, request("h/c", 1000, previous=holder.as_previous))).grant.devices

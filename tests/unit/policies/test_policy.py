@@ -2,7 +2,7 @@ from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice
+from policies.devices.model import DeviceInventory
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -49,9 +49,7 @@ def test_the_only_pool_is_the_machine() -> None:
 def test_with_other_devices_a_policy_is_otherwise_the_same() -> None:
     devices = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
     policy = Crowding(MACHINE, OPTIONS)
-    other = policy.with_inventory(devices)
+    other = policy.with_devices(DeviceInventory((), costs=devices))
     assert (type(other), other.machine, other.available) == (Crowding, MACHINE, policy.available)
-    assert (policy.inventory, other.inventory) == (NO_DEVICES, devices)
-    gpus = DeviceInventory((InventoryDevice("gpu", 0),))
-    with_gpus = other.with_devices(gpus)
-    assert (with_gpus.inventory, with_gpus.devices, other.devices) == (devices, gpus, EMPTY_INVENTORY)
+    assert (policy.devices.costs, other.devices.costs) == (NO_DEVICES, devices)
+    assert other.with_devices(other.devices) is other

@@ -9,7 +9,9 @@ from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_fro
 from policies.alignment import Alignment, TopologyScope
 from policies.base import ContainerKey, CpuKind, Grant, Pod, QosClass, Request
 from policies.claims import CpuClaim
+from policies.device_grants import DeviceGrant
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.device_policy import listed
 
 REQUEST = Request(ContainerKey("u", "c"), Pod("u", "p", "n", QosClass.GUARANTEED), 2500)
 GRANT = Grant(REQUEST, "NUMA node #1", CpuKind.MIXED, CpuSet.of([4, 5]), CpuSet(), 500, 0, NodeSet.of([1]))
@@ -47,7 +49,7 @@ def test_the_text_is_one_short_line_that_people_can_read() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"v": 2}, "v=1"),
+        ({"v": 3}, "v=2"),
         ({"kind": "stolen"}, "stolen"),
         ({"exclusive": "0-"}, "list"),
         ({"exclusive": 3}, "exclusive: expected CpuSet"),
@@ -55,6 +57,8 @@ def test_the_text_is_one_short_line_that_people_can_read() -> None:
         ({"shared_mcpu": True}, "expected int"),
         ({"added": "4-5"}, "added: expected a list"),
         ({"added": [4]}, r"added\[0\]: expected CpuSet"),
+        ({"devices": [4]}, "devices: expected names"),
+        ({"devices": ["a/b"], "allocated": 3}, "devices: expected a list"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_named(change: dict[str, object], problem: str) -> None:
@@ -69,8 +73,19 @@ def test_garbage_is_refused_in_our_words(text: str) -> None:
 
 
 def test_its_devices_read_back() -> None:
-    devices = ("example.com/gpu/gpu0", "example.com/nic/eth1")
+    devices = listed("example.com/gpu/gpu0", "example.com/nic/eth1")
     assert grant_parts_from_text(grant_to_text(replace(GRANT, devices=devices))).devices == devices
+
+
+def test_devices_of_version_1_stood_in_two_lists() -> None:
+    gpu = {"kind": "gpu", "minor": 0, "amount": 50}
+    text = json.dumps(json.loads(grant_to_text(GRANT)) | {"v": 1, "devices": ["a.com/nic/eth0"], "allocated": [gpu]})
+    assert grant_parts_from_text(text).devices == (*listed("a.com/nic/eth0"), DeviceGrant("gpu", 0, 50))
+
+
+def test_a_grant_without_devices_is_one_of_version_1_that_an_older_program_reads_too() -> None:
+    assert '"v":1,' in grant_to_text(GRANT)
+    assert '"v":2,' in grant_to_text(replace(GRANT, devices=listed("a.com/nic/eth0")))
 
 
 def test_the_claim_behind_it_reads_back() -> None:

@@ -269,7 +269,7 @@ async def test_changed_cost_files_give_the_policy_other_devices_and_no_container
     grants = ledger.allocations.grants
     await applier.take_costs(announced("a.com/x/x0-1:\n", options), False)
     policy = ledger.policy
-    assert policy.inventory.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
+    assert policy.devices.costs.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
     await applier.take_costs(announced("a.com/x/x0-1:\n# the same\n", options), False)
     assert ledger.policy is policy  # so that known refusals stay known
     assert ledger.allocations.grants == grants

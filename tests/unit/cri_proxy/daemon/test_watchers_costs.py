@@ -37,7 +37,7 @@ class CostScene(Scene):
         return costs.view()
 
     def devices(self) -> dict[str, int]:
-        return {kind: len(names) for kind, names in self.policy().inventory.devices.items()}
+        return {kind: len(names) for kind, names in self.policy().devices.costs.devices.items()}
 
     async def lists(self, devices: dict[str, int]) -> None:
         await holds(f"{devices} are listed", lambda: self.devices() == devices)
@@ -86,8 +86,8 @@ async def test_the_configuration_says_where_they_are_and_how_they_are_read(scene
     scene.announce("gpu.yaml", GPUS)
     await scene.lists({"a.com/gpu": 2})
     await scene.change(scene.config.replace("costs: {", "costs: {missing: mirror, normalize: none, "), "applied")
-    assert scene.policy().inventory.missing is Missing.MIRROR
-    assert {cost for row in scene.policy().inventory.table.costs for cost in row.values()} == {10}
+    assert scene.policy().devices.costs.missing is Missing.MIRROR
+    assert {cost for row in scene.policy().devices.costs.table.costs for cost in row.values()} == {10}
     scene.files = tmp_path / "others.d"
     scene.announce("nic.yaml", NICS)
     await scene.change(f"{CONFIG}costs: {{dir: {scene.files}}}\n", "applied")

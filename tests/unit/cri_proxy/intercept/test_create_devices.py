@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import guaranteed
@@ -14,7 +15,8 @@ from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
-from tests.fakes.device_policy import policy_with_devices
+from policies.device_grants import cost_names
+from tests.fakes.device_policy import listed, policy_with_devices
 from tests.fakes.site import Site, opened
 
 OWNS = guaranteed("c", 1000)
@@ -54,7 +56,7 @@ def cdi(site: Site, pod: RunningPod) -> list[str]:
 
 
 def devices(site: Site, pod: RunningPod) -> tuple[str, ...]:
-    return site.row(pod.container_id("c")).grant.devices
+    return cost_names(site.row(pod.container_id("c")).grant.devices)
 
 
 def history(site: Site, pod: RunningPod) -> list[str]:
@@ -105,14 +107,14 @@ async def test_devices_are_kept_through_a_restart_and_by_the_next_container() ->
         again = await site.kubelet.create(pod.spec, OWNS, pod.sandbox_id, attempt=1)
         await site.kubelet.start(again)
         await site.node.settle()
-        assert site.row(again).grant.devices == (GPU1, GPU2)
+        assert cost_names(site.row(again).grant.devices) == (GPU1, GPU2)
 
 
 async def test_devices_are_found_again_in_the_runtime_when_the_store_is_lost() -> None:
     async with opened(DeviceSite()) as site:
         await site.run("other", OWNS, **one())
         pod = await site.run("a", OWNS, **ASKS)
-        assert f'"devices":["{GPU1}","{GPU2}"]' in config(site, pod).annotations[GRANT_KEY]
+        assert grant_parts_from_text(config(site, pod).annotations[GRANT_KEY]).devices == listed(GPU1, GPU2)
         site.store = MemoryStore()
         await site.open()
         assert devices(site, pod) == (GPU1, GPU2)

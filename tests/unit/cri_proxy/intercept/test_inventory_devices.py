@@ -65,7 +65,7 @@ def variables(site: Site, pod: RunningPod) -> dict[str, str]:
 
 
 def held(site: Site, container_id: str) -> list[str]:
-    return [str(device) for device in site.row(container_id).grant.allocated]
+    return [str(device) for device in site.row(container_id).grant.devices]
 
 
 def said(site: Site, pod: RunningPod) -> list[str]:
@@ -253,4 +253,4 @@ async def test_a_name_of_what_was_allocated_here_is_nothing_that_others_chose() 
         site.store = MemoryStore()
         await site.open()
         grant = site.row(pod.container_id("c")).grant
-        assert (grant.request.given, [each.is_given for each in grant.allocated]) == ((), [False, False])
+        assert (grant.request.given, [each.is_given for each in grant.devices]) == ((), [False, False])

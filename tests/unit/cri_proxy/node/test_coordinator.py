@@ -7,10 +7,11 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.coordinator import Reservation
-from cri_proxy.node.reconfigure import use_inventory
+from cri_proxy.node.reconfigure import use_costs
 from cri_proxy.state.rows import Row
 from policies.base import Pinning, QosClass, Rejected, Request
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import listed, with_costs
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, owned
@@ -308,15 +309,15 @@ async def test_a_shortage_refuses_where_the_operator_says_so(site: Site) -> None
     assert refused.reason.code == "cpu-full"
 
 
-@pytest.mark.parametrize("listed", [[("example.com/gpu/gpu1", 0, "cpu/cpu0-7")], []], ids=["others", "none"])
-async def test_a_created_container_that_is_placed_elsewhere_keeps_its_devices(listed: Costs) -> None:
-    site = Site(small_policy().with_inventory(inventory([("example.com/gpu/gpu0", 1, "cpu/cpu0-7")])))
+@pytest.mark.parametrize("costs", [[("example.com/gpu/gpu1", 0, "cpu/cpu0-7")], []], ids=["others", "none"])
+async def test_a_created_container_that_is_placed_elsewhere_keeps_its_devices(costs: Costs) -> None:
+    site = Site(with_costs(small_policy(), inventory([("example.com/gpu/gpu0", 1, "cpu/cpu0-7")])))
     await site.open()
     spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/device-request", "example.com/gpu=1"),))
     created = await site.kubelet.create(spec, OWNS_2, await site.kubelet.run_sandbox(spec))
     row = site.row(created)
-    assert row.grant.devices == ("example.com/gpu/gpu0",)
-    use_inventory(site.node, inventory(listed))
+    assert row.grant.devices == listed("example.com/gpu/gpu0")
+    use_costs(site.node, inventory(costs))
     moved = site.node.coordinator.place_elsewhere(row, row.grant.owned)
     assert isinstance(moved, Reservation)
     assert row.grant.owned.isdisjoint(moved.row.grant.owned)

@@ -5,11 +5,12 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.metrics import catalog
 from cri_proxy.node.rebalance import BETTER, SMALLER
-from cri_proxy.node.reconfigure import use_inventory
+from cri_proxy.node.reconfigure import use_costs
 from policies.base import Allocations, ContainerKey, CpuKind, Grant
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.counters import count_of
+from tests.fakes.device_policy import listed, with_costs
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import FragilePolicy, owned
@@ -246,14 +247,14 @@ async def test_what_counts_on_a_move_that_cannot_be_made_waits_too() -> None:
 async def test_a_container_that_gets_its_room_keeps_the_devices_that_it_was_created_with() -> None:
     """It is placed anew: by costs that cost files tell by now, others would be chosen."""
     gpu0, gpu1 = "example.com/gpu/gpu0", "example.com/gpu/gpu1"
-    site = on(small_policy().with_inventory(inventory([(gpu0, 1, "cpu/cpu0-7"), (gpu1, 9, "cpu/cpu0-7")])))
+    site = on(with_costs(small_policy(), inventory([(gpu0, 1, "cpu/cpu0-7"), (gpu1, 9, "cpu/cpu0-7")])))
     await site.open()
     asking = {"cri-proxy.io/device-request": "example.com/gpu=1"}
     container = (await site.run("a", ContainerSpec("c", cpu_request_mcpu=500), **asking)).container_id("c")
     row = site.row(container)
-    for listed in (inventory([(gpu0, 9, "cpu/cpu0-7"), (gpu1, 1, "cpu/cpu0-7")]), inventory([(gpu1, 1, "cpu/cpu0-7")])):
-        use_inventory(site.node, listed)
+    for others in (inventory([(gpu0, 9, "cpu/cpu0-7"), (gpu1, 1, "cpu/cpu0-7")]), inventory([(gpu1, 1, "cpu/cpu0-7")])):
+        use_costs(site.node, others)
         site.node.context.ledger.put(replace(row, grant=replace(row.grant, shared_mcpu=0)))
         assert site.row(container).grant.is_overcommitted
         await site.node.rebalance.improve_all()
-        assert (site.row(container).grant.shared_mcpu, site.row(container).grant.devices) == (500, (gpu0,))
+        assert (site.row(container).grant.shared_mcpu, site.row(container).grant.devices) == (500, listed(gpu0))

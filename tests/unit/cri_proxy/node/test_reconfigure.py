@@ -11,7 +11,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import plan, reconfigure, use_inventory
+from cri_proxy.node.reconfigure import plan, reconfigure, use_costs
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.state.rows import Row
@@ -344,8 +344,8 @@ async def test_other_devices_change_no_grant(monkeypatch: pytest.MonkeyPatch) ->
         devices = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
         # Placing again is what another configuration does; not even that may be tried.
         monkeypatch.setattr(type(ledger.policy), "reinstate", None)
-        use_inventory(site.node, devices)
-        assert ledger.policy.inventory is devices
+        use_costs(site.node, devices)
+        assert ledger.policy.devices.costs is devices
         assert ledger.allocations.grants == before.grants
         assert ledger.version > version  # what was worked out with the former devices does not count
         assert container.container_id("c") in {row.container_id for row in ledger.active()}

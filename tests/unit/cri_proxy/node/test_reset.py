@@ -12,6 +12,7 @@ from cri_proxy.node.reset import NodeReset, everything
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from policies.base import Pinning
 from policies.builder import build_policy
+from policies.device_grants import cost_names
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -237,7 +238,7 @@ async def test_devices_stay_with_their_containers_and_are_theirs_at_the_next_sta
         await site.run("other", OWNS_2, **{"cri-proxy.io/device-request": "example.com/gpu=1"})
         pod = await site.run("a", OWNS_2, **{"cri-proxy.io/device-request": "example.com/gpu=1"})
         held = site.row(pod.container_id("c")).grant.devices
-        assert variables(site, pod)["DEVICES"] == ",".join(held) == gpus[1]
+        assert variables(site, pod)["DEVICES"] == ",".join(cost_names(held)) == gpus[1]
         await reset(site)
         assert variables(site, pod)["DEVICES"] == gpus[1]
         await site.open()

@@ -14,10 +14,10 @@ from cri_proxy.state.decisions import Outcome, pack, unpack
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_record, make_row
-from tests.golden.stores import version_5
+from tests.golden.stores import version_5, version_7
 
 STORES = Path(__file__).parents[3] / "golden" / "stores"
-VERSION_1, VERSION_5 = STORES / "version-1.db", STORES / "version-5.db"
+VERSION_1, VERSION_5, VERSION_7 = (STORES / f"version-{number}.db" for number in (1, 5, 7))
 
 
 def fill(path: Path) -> None:
@@ -101,6 +101,16 @@ def test_a_store_of_version_5_keeps_every_field_of_every_request(tmp_path: Path)
     assert opened.saved.rows == version_5.ROWS
     assert opened.saved.sandboxes == (version_5.SANDBOX,)
     assert [unpack(decision) for decision in opened.saved.decisions] == [version_5.DECISION]
+
+
+def test_a_store_of_version_7_keeps_all_devices_of_both_lists_in_one(tmp_path: Path) -> None:
+    """The file was written by the program whose newest version that was, from values as those of ``version_7``."""
+    shutil.copy(VERSION_7, tmp_path / "state.db")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.recovered is None
+    assert opened.saved.rows == version_7.ROWS
+    assert [unpack(decision) for decision in opened.saved.decisions] == list(version_7.DECISIONS)
 
 
 def test_a_damaged_row_of_version_5_is_damage_still(tmp_path: Path) -> None:

@@ -80,4 +80,4 @@ def refused(
 
 
 def minors(answer: DeviceAllocation, kind: str) -> list[int]:
-    return [grant.minor for grant in answer.of(kind)]
+    return [grant.number for grant in answer.of(kind)]

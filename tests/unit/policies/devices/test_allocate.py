@@ -1,6 +1,6 @@
 import pytest
 
-from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.allocate import (
     CannotAllocate,
     DeviceAllocation,
@@ -140,7 +140,7 @@ def test_nothing_asked_for_is_nothing_given() -> None:
 def test_only_the_named_devices_and_vfs_may_be_taken() -> None:
     asked = question({NICS: 1}, hints={"rdma": {"vfSelector": {}}})
     allocator = DeviceAllocator(pairs(4, vfs=3))
-    only = {("rdma", 2): "0000:02:00.3"}
+    only: dict[DeviceKey, str] = {("rdma", 2): "0000:02:00.3"}
     answer = DeviceAttempt(allocator, asked, allocator.usage(()), None, only).run()
     assert isinstance(answer, DeviceAllocation)
     assert [(grant.minor, grant.vf) for grant in answer.grants] == [(2, "0000:02:00.3")]

@@ -29,7 +29,7 @@ POD = policy_of("single-numa-node", "pod")
 
 
 def devices(grant: Grant) -> str:
-    return names(grant.allocated)
+    return names(grant.devices)
 
 
 def wanting(name: str, mcpu: int = 2000, previous: object = None, **counts: int) -> Request:
@@ -111,7 +111,7 @@ def test_a_running_container_keeps_its_devices_through_sizes() -> None:
     own = held.grants[0]
     for policy in (PLAIN, LENIENT, policy_of(devices=EMPTY_INVENTORY)):
         grant = placed(policy.decide(held, wanting("a/c", 3000, own.as_running, gpu=2))).grant
-        assert grant.allocated == own.allocated
+        assert grant.devices == own.devices
         assert own.owned <= grant.owned
 
 
@@ -121,7 +121,7 @@ def test_a_container_that_is_created_again_gets_its_devices_again() -> None:
     assert devices(own) == "gpu 2, gpu 3"
     held = held.without(held.grants[1].container)
     again = placed(PLAIN.decide(held, wanting("a/c", previous=own.as_previous, gpu=2))).grant
-    assert again.allocated == own.allocated
+    assert again.devices == own.devices
 
 
 def test_a_restart_changes_nothing_whatever_the_inventory_has() -> None:
@@ -135,8 +135,8 @@ def test_devices_of_two_saved_grants_stay_counted_for_both() -> None:
     claims = (holding("a/c", whole(0)), holding("b/c", whole(0)))
     found = PLAIN.reinstate(Allocations(claims))
     first, second = found.allocations.grants
-    assert first.allocated == (whole(0),)
-    assert second.allocated == (replace(whole(0), is_given=True),)
+    assert first.devices == (whole(0),)
+    assert second.devices == (replace(whole(0), is_given=True),)
     assert [(key.pod_uid, reason.code) for key, reason in found.replaced] == [("b", "devices-lost")]
     left = found.allocations.without(first.container)
     assert devices(placed(PLAIN.decide(left, wanting("n/c", gpu=1))).grant) == "gpu 1"
@@ -147,7 +147,7 @@ def test_devices_of_two_saved_grants_stay_counted_for_both() -> None:
 def test_a_running_container_that_comes_without_a_saved_grant_has_what_it_was_given() -> None:
     given = replace(whole(5), is_given=True)
     found = PLAIN.reinstate(NOTHING, [replace(request("a/c", 1000), given=(given,))])
-    assert found.allocations.grants[0].allocated == (given,)
+    assert found.allocations.grants[0].devices == (given,)
 
 
 def test_others_see_devices_that_were_given() -> None:

@@ -7,8 +7,10 @@ import pytest
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, CpuKind, Grant, Request
 from policies.costs.inventory import NO_DEVICES
+from policies.device_grants import cost_names
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import (
     BEST_EFFORT,
     BURSTABLE,
@@ -43,7 +45,7 @@ def wanting(name: str, mcpu: int = 2000, previous: object = None, **counts: int)
 
 
 def devices(grant: Grant) -> str:
-    return " ".join(name.removeprefix("example.com/") for name in grant.devices)
+    return " ".join(name.removeprefix("example.com/") for name in cost_names(grant.devices))
 
 
 def test_own_cpus_are_on_the_node_of_the_devices() -> None:
@@ -64,7 +66,7 @@ def test_a_container_without_a_request_of_cpus_is_near_its_devices() -> None:
 
 def test_no_device_is_given_twice_and_a_released_one_is_free_again() -> None:
     held = fill(PLAIN, *(wanting(f"{i}/c", 1000, nic=1) for i in range(2)))
-    assert sorted(name for grant in held.grants for name in grant.devices) == [f"{NIC}/0", f"{NIC}/1"]
+    assert sorted(name for grant in held.grants for name in cost_names(grant.devices)) == [f"{NIC}/0", f"{NIC}/1"]
     refused = rejected(PLAIN.decide(held, wanting("new/c", nic=1)))
     assert refused.reason.text == f"wanted 1 of {NIC}, free 0 of 2; held: 1 by default/0/c, 1 by default/1/c"
     after = held.without(held.grants[0].container)
@@ -171,7 +173,7 @@ def test_a_container_that_runs_without_devices_gets_none_by_a_new_size() -> None
 
 
 def test_a_new_attempt_gets_the_devices_of_the_last_one() -> None:
-    had = replace(before("NUMA node #2", "8-9"), devices=(f"{GPU}/5",))
+    had = replace(before("NUMA node #2", "8-9"), devices=listed(f"{GPU}/5"))
     decision = placed(PLAIN.decide(NOTHING, wanting("a/c", previous=had, gpu=1)))
     assert (devices(decision.grant), str(decision.grant.owned)) == ("gpu/5", "8-9")
     assert "devices-kept" in [reason.code for reason in decision.reasons]
@@ -205,7 +207,7 @@ def test_one_that_shares_the_root_for_want_of_room_keeps_its_devices() -> None:
 def test_a_device_of_two_saved_grants_is_free_when_both_have_ended() -> None:
     """Both containers run and have it open. The less urgent one is told, and gets another when it is created again."""
     held = fill(PLAIN, wanting("a/c", gpu=1))
-    both = (*held.grants[0].devices, "x/y/z")
+    both = (*held.grants[0].devices, *listed("x/y/z"))
     rival = Grant(request("b/c", 500, BURSTABLE), "root", CpuKind.SHARED, shared_mcpu=500, devices=both)
     found = PLAIN.reinstate(held.with_grants(rival))
     first, second = found.allocations.grants
@@ -223,17 +225,17 @@ def test_a_device_of_two_saved_grants_is_free_when_both_have_ended() -> None:
 
 
 def test_a_container_found_running_has_the_devices_of_its_record_and_no_others() -> None:
-    had = replace(before("root"), devices=(f"{GPU}/5",))
+    had = replace(before("root"), devices=listed(f"{GPU}/5"))
     found = PLAIN.reinstate(NOTHING, [wanting("a/c", 500, previous=had, gpu=1), wanting("b/c", 500, gpu=1)])
-    assert [grant.devices for grant in found.allocations.grants] == [(f"{GPU}/5",), ()]
+    assert [grant.devices for grant in found.allocations.grants] == [listed(f"{GPU}/5"), ()]
 
 
 def test_devices_that_the_policy_none_left_with_a_container_are_not_given_to_others() -> None:
-    preserved = Grant(wanting("a/c", 500, gpu=1), "", CpuKind.PRESERVE, devices=(f"{GPU}/0",))
+    preserved = Grant(wanting("a/c", 500, gpu=1), "", CpuKind.PRESERVE, devices=listed(f"{GPU}/0"))
     found = PLAIN.reinstate(NOTHING.with_grants(preserved))
-    assert found.allocations.grants[0].devices == (f"{GPU}/0",)
+    assert found.allocations.grants[0].devices == listed(f"{GPU}/0")
     decision = placed(PLAIN.decide(found.allocations, wanting("b/c", 1000, gpu=7)))
-    assert f"{GPU}/0" not in decision.grant.devices
+    assert f"{GPU}/0" not in cost_names(decision.grant.devices)
 
 
 def test_a_shared_pool_follows_the_devices_when_it_is_looked_for_again() -> None:
@@ -263,4 +265,4 @@ def test_a_container_that_is_let_in_without_room_keeps_the_devices_that_it_had(r
     again = replace(was.request, cpu_request_mcpu=9000, previous=was.as_running if runs else was.as_previous)
     refusal = rejected(policy.decide(held, again))
     grant = placed(policy.overcommitted(held, again, refusal)).grant
-    assert (grant.is_overcommitted, grant.devices) == (True, was.devices) == (True, (f"{GPU}/0",))
+    assert (grant.is_overcommitted, grant.devices) == (True, was.devices) == (True, listed(f"{GPU}/0"))

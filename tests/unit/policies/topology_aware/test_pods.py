@@ -49,7 +49,6 @@ def test_every_method_of_a_policy_is_answered_for_pods_too() -> None:
     """What a default of ``Policy`` would answer knows nothing of containers that share."""
     public = {name for name in vars(Policy) if not name.startswith("_")}
     assert public - vars(PodSharing).keys() == {
-        "with_inventory",
         "with_devices",
     }  # of the same class
 
@@ -210,7 +209,8 @@ def test_containers_that_share_their_pods_own_cpus_do_not_move() -> None:
     assert POLICY.better_places(fill(*(member(f"p/c{i}", 3000) for i in range(3)))).grants == ()
 
 
-SITE = PodSharing(MACHINE, options(MACHINE, "0"), inventory(on_nodes(MACHINE, GPU, [0, 1])), gpus_on(0, 0, 1))
+DEVICES = replace(gpus_on(0, 0, 1), costs=inventory(on_nodes(MACHINE, GPU, [0, 1])))
+SITE = PodSharing(MACHINE, options(MACHINE, "0"), DEVICES)
 
 
 def with_gpu(name: str, *, costs: bool = False) -> Request:
@@ -231,7 +231,7 @@ def shared(*requests: Request) -> Allocations:
 
 def test_containers_that_share_cpus_have_devices_of_their_own() -> None:
     held = shared(with_gpu("p/a"), with_gpu("p/b"), member("p/c", 3000))
-    assert [names(grant.allocated) for grant in held.grants] == ["gpu 0", "gpu 1", ""]
+    assert [names(grant.devices) for grant in held.grants] == ["gpu 0", "gpu 1", ""]
     assert [hint.source for hint in held.grants[2].request.hints] == []
     costly = shared(with_gpu("p/a", costs=True), with_gpu("p/b", costs=True), member("p/c", 3000))
     assert [len(set(grant.devices)) for grant in costly.grants] == [1, 1, 0]
@@ -243,7 +243,7 @@ def test_devices_of_every_container_that_shares_count_for_others() -> None:
     wanted = request("o/c", 1000, allocation=ask(gpu=1))
     decision = SITE.decide(held, wanted)
     assert isinstance(decision, Placed)
-    assert names(decision.grant.allocated) == "gpu 2"
+    assert names(decision.grant.devices) == "gpu 2"
     assert isinstance(SITE.decide(held.with_grants(decision.grant), with_gpu("p/d")), Rejected)
 
 
@@ -254,7 +254,7 @@ def test_a_container_that_shares_keeps_its_devices_through_sizes_and_restarts() 
         decision = SITE.decide(held, bigger)
         assert isinstance(decision, Placed)
         after = held.with_grants(*decision.moved, decision.grant)
-        assert [names(grant.allocated) for grant in after.grants] == ["gpu 0", "gpu 1"]
+        assert [names(grant.devices) for grant in after.grants] == ["gpu 0", "gpu 1"]
     assert SITE.reinstate(held).allocations == held
 
 
@@ -263,11 +263,11 @@ def test_a_container_is_resized_though_a_device_of_its_fellow_is_no_longer_healt
     site = SITE.with_devices(DeviceInventory(tuple(replace(gpu, is_healthy=False) for gpu in SITE.devices.devices)))
     decision = site.decide(held, replace(held.grants[1].request, cpu_request_mcpu=4000))
     assert isinstance(decision, Placed)
-    assert [names(grant.allocated) for grant in held.with_grants(*decision.moved).grants] == ["gpu 0", "gpu 1"]
+    assert [names(grant.devices) for grant in held.with_grants(*decision.moved).grants] == ["gpu 0", "gpu 1"]
 
 
 def test_a_container_that_shares_and_is_created_again_gets_its_devices_again() -> None:
     held = shared(with_gpu("p/a"), with_gpu("p/b"))
     again = SITE.decide(held, replace(with_gpu("p/b"), previous=held.grants[1].as_previous))
     assert isinstance(again, Placed)
-    assert names(again.grant.allocated) == "gpu 1"
+    assert names(again.grant.devices) == "gpu 1"

@@ -11,6 +11,7 @@ from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Prefere
 from policies.thread_counts import ThreadCounts
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
+from tests.fakes.device_policy import listed
 from tests.fakes.grants import request
 
 ALL = Preferences(
@@ -119,7 +120,7 @@ def test_devices_that_are_asked_for_and_those_it_had_are_shown() -> None:
         request("c0", 1000),
         preferences=Preferences(devices=(DeviceAmount("example.com/gpu", 2),)),
         origins=(("devices", "cri-proxy.io/device-request"),),
-        previous=Previous("", CpuSet(), devices=("example.com/gpu/gpu0", "example.com/gpu/gpu1")),
+        previous=Previous("", CpuSet(), devices=listed("example.com/gpu/gpu0", "example.com/gpu/gpu1")),
     )
     text = "\n".join(render_request(asked, (), width=80))
     assert "  devices asked  example.com/gpu=2     from cri-proxy.io/device-request" in text

@@ -1,6 +1,7 @@
 from cri_proxy.cri.devices.names import devices_named, names_of
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices.sources import JoinedDevices
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()
@@ -30,19 +31,19 @@ def test_every_name_leads_back_to_its_device() -> None:
         DeviceGrant("rdma", 1, 1, vf="0000:20:00.2"),
     ):
         for name in names_of(grant, NODE):
-            (found,) = devices_named([name, "vendor.com/class=other"], NODE)
+            (found,) = devices_named([name, "vendor.com/class=other"], JoinedDevices(NODE))
             assert (found.key, found.vf, found.amount, found.is_given) == (grant.key, grant.vf, grant.amount, True)
 
 
 def test_two_names_of_one_device_are_one() -> None:
     names = ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-0"]
-    assert [str(grant) for grant in devices_named(names, NODE)] == ["gpu 0"]
+    assert [str(grant) for grant in devices_named(names, JoinedDevices(NODE))] == ["gpu 0"]
 
 
 def test_all_gpus_of_nvidia_are_every_gpu() -> None:
-    assert [str(grant) for grant in devices_named(["nvidia.com/gpu=all"], NODE)] == ["gpu 0", "gpu 1"]
+    assert [str(grant) for grant in devices_named(["nvidia.com/gpu=all"], JoinedDevices(NODE))] == ["gpu 0", "gpu 1"]
 
 
 def test_names_are_of_no_device_without_an_inventory_or_names() -> None:
-    assert devices_named(["nvidia.com/gpu=0"], DeviceInventory(())) == ()
-    assert devices_named([], DeviceInventory((InventoryDevice("gpu", 0),))) == ()
+    assert devices_named(["nvidia.com/gpu=0"], JoinedDevices()) == ()
+    assert devices_named([], JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0),)))) == ()

@@ -1,6 +1,7 @@
 from cri_proxy.cri.devices.plugin_devices import annotated_devices, given_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
+from policies.devices.sources import JoinedDevices
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()
@@ -12,12 +13,12 @@ def test_the_annotations_of_the_plugin_tell_of_parts_and_names_of_the_rest() -> 
     config.CDI_devices.add(name="cri-proxy.io/vf=0000:20:00.1")
     gpu = DeviceGrant("gpu", 1, 100, is_given=True)
     vf = DeviceGrant("rdma", 1, 1, vf="0000:20:00.1", is_given=True)
-    assert given_devices(config, NODE) == ((gpu, vf), ())
+    assert given_devices(config, JoinedDevices(NODE)) == ((gpu, vf), ())
 
 
 def test_a_variable_alone_gives_nothing_since_a_pod_can_write_it() -> None:
     config = pb.ContainerConfig(envs=[pb.KeyValue(key="CRI_PROXY_ALLOCATED_GPU", value=b"0,1")])
-    assert given_devices(config, NODE) == ((), ())
+    assert given_devices(config, JoinedDevices(NODE)) == ((), ())
 
 
 def test_devices_stand_by_type_minor_and_vf_in_whatever_order_they_are_named() -> None:

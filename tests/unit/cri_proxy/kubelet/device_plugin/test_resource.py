@@ -14,6 +14,7 @@ from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.devices.plugin_offer import DeviceOffer, OfferForm
+from policies.devices.sources import JoinedDevices
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.links.machines import kep_690
 
@@ -168,7 +169,7 @@ def test_what_the_container_carries_are_the_devices_that_the_kubelet_allocated(
     names = [cri.CDIDevice(name=device.name) for device in answer.cdi_devices]
     config = cri.ContainerConfig(annotations=answer.annotations, CDI_devices=names)
     devices = DeviceInventory(tuple(device for group in resource.offered.groups for device in group.devices))
-    grants, problems = given_devices(config, devices)
+    grants, problems = given_devices(config, JoinedDevices(devices))
     assert {(grant.kind, grant.minor, grant.vf): grant.amount for grant in grants} == units
     assert problems == ()
 

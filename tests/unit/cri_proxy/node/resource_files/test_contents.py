@@ -16,6 +16,7 @@ from cri_proxy.node.resource_files.contents import (
 from policies.base import CpuKind, Grant, Pinning
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.device_policy import listed
 from tests.fakes.grants import request
 
 # Two nodes of four CPUs and one of slow memory.
@@ -163,7 +164,7 @@ def test_a_text_that_is_not_ours_has_no_generation(text: str) -> None:
 
 
 def test_its_devices_are_listed() -> None:
-    grant = Grant(request("c", 1000), "root", CpuKind.SHARED, devices=("example.com/gpu/gpu0", "nic/eth1"))
+    grant = Grant(request("c", 1000), "root", CpuKind.SHARED, devices=listed("example.com/gpu/gpu0", "nic/eth1"))
     facts = resources_of(grant, pinned("1"), None, GROUND)
     assert 'DEVICES="example.com/gpu/gpu0,nic/eth1"' in as_shell(facts).splitlines()
     assert json.loads(as_json(facts, 1))["devices"] == ["example.com/gpu/gpu0", "nic/eth1"]

@@ -14,12 +14,13 @@ from cri_proxy.node.status.containers import (
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, CpuKind, Grant, HugePageLimit
-from policies.costs.inventory import NO_DEVICES
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, HugePageLimit
+from policies.devices.model import DeviceInventory
+from policies.devices.sources import JoinedDevices
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.device_policy import inventory
+from tests.fakes.device_policy import inventory, listed
 from tests.fakes.grants import ledger_with, request, row
 from tests.fakes.views import container, pool
 
@@ -121,8 +122,14 @@ def test_containers_that_share_their_pods_cpus_ask_for_reserved_ones_together() 
 
 
 GPUS = tuple(f"example.com/gpu/gpu{i}" for i in range(12))
-ONE = Grant(request("b", 1000), "root", CpuKind.SHARED, devices=(GPUS[10], GPUS[9]))
-OTHER = Grant(request("a", 1000), "root", CpuKind.SHARED, devices=(GPUS[2], "nic/eth0"))
+
+
+def known(*names: str) -> JoinedDevices:
+    return JoinedDevices(DeviceInventory((), costs=inventory(*names)))
+
+
+ONE = Grant(request("b", 1000), "root", CpuKind.SHARED, devices=listed(GPUS[10], GPUS[9]))
+OTHER = Grant(request("a", 1000), "root", CpuKind.SHARED, devices=listed(GPUS[2], "nic/eth0"))
 
 
 def holder(grant: Grant, *devices: str) -> DeviceHolderView:
@@ -131,7 +138,7 @@ def holder(grant: Grant, *devices: str) -> DeviceHolderView:
 
 
 def test_each_type_has_those_that_are_free_and_those_that_are_held_by_whom() -> None:
-    gpus, nics = device_views(inventory(*GPUS, "nic/eth0"), (ONE, OTHER))
+    gpus, nics = device_views(known(*GPUS, "nic/eth0"), Allocations((ONE, OTHER)))
     assert (gpus.kind, gpus.present, gpus.held, gpus.unlisted) == ("example.com/gpu", 12, 3, ())
     assert gpus.free == (*GPUS[:2], *GPUS[3:9], GPUS[11])
     assert gpus.holders == (holder(OTHER, GPUS[2]), holder(ONE, GPUS[9], GPUS[10]))
@@ -139,15 +146,15 @@ def test_each_type_has_those_that_are_free_and_those_that_are_held_by_whom() -> 
 
 
 def test_what_no_file_lists_any_more_is_held_all_the_same() -> None:
-    (gpus,) = device_views(inventory(GPUS[9]), (ONE,))
+    (gpus,) = device_views(known(GPUS[9]), Allocations((ONE,)))
     assert (gpus.present, gpus.held, gpus.free, gpus.unlisted) == (1, 2, (), (GPUS[10],))
 
 
 def test_devices_that_containers_of_a_pod_share_are_held_once() -> None:
     shared = [replace(ONE, request=request(name, 1000), share=PodShare(1000)) for name in ("a", "b")]
-    (gpus,) = device_views(inventory(*GPUS), shared)
+    (gpus,) = device_views(known(*GPUS), Allocations(tuple(shared)))
     assert (gpus.held, len(gpus.free), len(gpus.holders)) == (2, 10, 2)
 
 
 def test_without_cost_files_and_devices_there_is_nothing_to_see() -> None:
-    assert device_views(NO_DEVICES, (Grant(request("a", 1000), "root", CpuKind.SHARED),)) == ()
+    assert device_views(known(), Allocations((Grant(request("a", 1000), "root", CpuKind.SHARED),))) == ()

@@ -8,18 +8,21 @@ from cri_proxy.node.status.inventory import (
 from policies.base import Allocations, CpuKind, Grant
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices.sources import JoinedDevices
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import two_pairs
 from tests.unit.policies.build import request
 
 
 def grant(name: str, *devices: DeviceGrant) -> Grant:
-    return Grant(request(name, 1000), "root", CpuKind.SHARED, allocated=devices)
+    return Grant(request(name, 1000), "root", CpuKind.SHARED, devices=devices)
 
 
 def test_every_device_is_shown_with_what_is_left_and_who_holds_the_rest() -> None:
     held = grant("a/c", DeviceGrant("gpu", 0, 50), DeviceGrant("rdma", 0, 1, vf="0000:10:00.1"))
-    views = inventory_views(two_pairs(), Allocations((held, grant("b/c", DeviceGrant("gpu", 0, 25, is_given=True)))))
+    views = inventory_views(
+        JoinedDevices(two_pairs()), Allocations((held, grant("b/c", DeviceGrant("gpu", 0, 25, is_given=True))))
+    )
     assert [(f"{view.type} {view.minor}", view.free, view.free_vfs) for view in views] == [
         ("gpu 0", 25, 0),
         ("gpu 1", 100, 0),
@@ -31,13 +34,15 @@ def test_every_device_is_shown_with_what_is_left_and_who_holds_the_rest() -> Non
 
 def test_what_is_held_and_no_longer_listed_is_missing() -> None:
     held = grant("a/c", DeviceGrant("gpu", 7, 100))
-    (view,) = (view for view in inventory_views(two_pairs(), Allocations((held,))) if view.is_missing)
+    (view,) = (view for view in inventory_views(JoinedDevices(two_pairs()), Allocations((held,))) if view.is_missing)
     assert (view.type, view.minor, view.free, state_of(view)) == ("gpu", 7, 0, "missing")
-    assert {state_of(view) for view in inventory_views(two_pairs(), Allocations())} == {"free"}
+    assert {state_of(view) for view in inventory_views(JoinedDevices(two_pairs()), Allocations())} == {"free"}
 
 
 def test_what_a_container_has_that_is_left_alone_is_held() -> None:
-    views = inventory_views(two_pairs(), Allocations(in_use=(DeviceGrant("gpu", 1, 100, is_given=True),)))
+    views = inventory_views(
+        JoinedDevices(two_pairs()), Allocations(in_use=(DeviceGrant("gpu", 1, 100, is_given=True),))
+    )
     assert [(state_of(view), view.free) for view in views[:2]] == [("free", 100), ("held", 0)]
     assert [holder.container for holder in views[1].holders] == [LEFT_ALONE]
 

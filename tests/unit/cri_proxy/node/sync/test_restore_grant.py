@@ -12,6 +12,7 @@ from policies.claims import CpuClaim
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.device_policy import listed
 from tests.fakes.grants import request
 from tests.unit.policies import build
 from tests.unit.policies.pods import fill
@@ -166,7 +167,7 @@ ASKED = (DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1))
 
 def with_devices(created: Grant) -> Grant:
     asks = replace(created.request, preferences=Preferences(devices=ASKED))
-    return replace(created, request=asks, devices=GPUS)
+    return replace(created, request=asks, devices=listed(*GPUS))
 
 
 @pytest.mark.parametrize(("created", "cpus"), [(OWNER, "2-3"), (MIXED, "0-5"), (SHARER, "0-5")])
@@ -180,7 +181,7 @@ def test_a_container_that_is_placed_again_asks_for_the_devices_that_it_has(kind:
     rebuilt = live(with_devices(replace(OWNER, kind=kind)), cpus, 3000)
     assert rebuilt.grant is None
     assert rebuilt.request.previous is not None
-    assert rebuilt.request.previous.devices == GPUS
+    assert rebuilt.request.previous.devices == listed(*GPUS)
     assert rebuilt.request.preferences.devices == ASKED
 
 
@@ -190,11 +191,11 @@ def test_a_container_whose_cpus_are_left_alone_keeps_its_devices() -> None:
 
 
 def test_what_runs_has_its_devices_although_its_pod_may_not_ask_any_more() -> None:
-    created = replace(OWNER, devices=GPUS)  # as its annotations are read now, it asks for none
+    created = replace(OWNER, devices=listed(*GPUS))  # as its annotations are read now, it asks for none
     assert created.request.preferences.devices == ()
     grant = live(created, "2-3").grant
     assert grant is not None
-    assert (grant.devices, grant.request.preferences.devices) == (GPUS, ASKED)
+    assert (grant.devices, grant.request.preferences.devices) == (listed(*GPUS), ASKED)
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

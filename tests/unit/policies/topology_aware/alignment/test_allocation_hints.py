@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.alignment import PodSums
 from policies.base import Grant
-from policies.device_grants import DeviceAsk, HeldDevices
+from policies.device_grants import DeviceAsk
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.alignment.allocation_hints import allocation_hints
 from policies.topology_aware.alignment.offers import ResourceHints, asked_of
@@ -70,7 +70,7 @@ def test_devices_of_unknown_nodes_say_nothing() -> None:
 
 def test_what_runs_has_nothing_to_choose_and_what_cannot_be_read_no_hints() -> None:
     wanted = context(gpus_on(0), ask(gpu=1))
-    assert offered(replace(wanted, devices=HeldDevices(allocated=(whole(0),)))) == []
+    assert offered(replace(wanted, devices=(whole(0),))) == []
     assert offered(context(gpus_on(0), ask(core=150))) == []
     assert offered(replace(wanted, allocator=None)) == []
 

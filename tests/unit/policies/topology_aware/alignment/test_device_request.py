@@ -6,12 +6,12 @@ from policies.alignment import TopologyOptions
 from policies.base import CpuKind, Grant
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import Inventory
-from policies.device_grants import HeldDevices
 from policies.topology_aware.alignment.device_request import requested_hints
 from policies.topology_aware.alignment.offers import Asked, ResourceHints
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
 
@@ -21,7 +21,7 @@ ALL = inventory(GPUS, f"{NIC}/0-1")
 
 
 def holding(name: str, *devices: str) -> Grant:
-    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+    return Grant(request(name), "root", CpuKind.SHARED, devices=listed(*devices))
 
 
 def context(*grants: Grant, found: Inventory = ALL, machine: Machine = MACHINE, **keys: object) -> PlacementContext:
@@ -68,7 +68,7 @@ def test_preferred_sets_decide_the_flags_where_the_option_says_so() -> None:
 
 
 def test_a_container_that_runs_has_nothing_to_choose() -> None:
-    assert offered(replace(context(), devices=HeldDevices((f"{GPU}/0",))), gpu=1) == []
+    assert offered(replace(context(), devices=listed(f"{GPU}/0")), gpu=1) == []
     assert offered(replace(context(), catalog=None), gpu=1) == []
 
 

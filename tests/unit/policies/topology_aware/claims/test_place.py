@@ -10,6 +10,7 @@ from policies.preferences import Threads
 from policies.topology_aware.claims.place import available_part, narrowest_pool
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import (
     BURSTABLE,
     GUARANTEED,
@@ -148,7 +149,7 @@ def test_cpus_that_foreign_cpusets_use_too_are_granted_with_a_word() -> None:
     assert texts["claim-contested"].startswith("CPUs 4-5: containers with a cpuset of their own")
 
 
-@pytest.mark.parametrize("previous", [None, Previous("", CpuSet(), devices=("gpu0",))])
+@pytest.mark.parametrize("previous", [None, Previous("", CpuSet(), devices=listed("x/gpu0"))])
 def test_it_has_no_other_cpus_to_go_to_when_others_cannot_leave_its_own(previous: Previous | None) -> None:
     held = replace(fill(POLICY, claimed("a/c", "4-5")), withheld=CpuSet.parse("3,5"))
     reason = rejected(POLICY.decide(held, claimed("a/c", "4-5", previous=previous))).reason

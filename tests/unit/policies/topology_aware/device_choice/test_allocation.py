@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.alignment import Alignment
 from policies.base import Previous, Rejected
-from policies.device_grants import DeviceGrant, HeldDevices
+from policies.device_grants import DeviceGrant
 from policies.devices.model import EMPTY_INVENTORY
 from policies.topology_aware.device_choice.allocation import Allocation, allocate, allocation_refused, near_given
 from policies.topology_aware.supply.context import PlacementContext
@@ -44,19 +44,19 @@ def codes(of: Allocation) -> list[str]:
 
 
 def had(*devices: DeviceGrant) -> Previous:
-    return Previous("", CpuSet(), allocated=devices)
+    return Previous("", CpuSet(), devices=devices)
 
 
 def test_devices_come_with_their_numa_node() -> None:
     answer = found(context(1))
-    assert names(answer.allocated) == "gpu 0"
+    assert names(answer.devices) == "gpu 0"
     assert [(place.source, place.cpus, place.nodes) for place in answer.near] == [
         ("gpu/0", CpuSet.parse("0-3"), NodeSet.of([0]))
     ]
 
 
 def test_strict_nodes_bound_the_choice() -> None:
-    assert names(found(within(context(1), 2, strict=True)).allocated) == "gpu 2"
+    assert names(found(within(context(1), 2, strict=True)).devices) == "gpu 2"
     assert refused(within(context(2), 2, strict=True)) == (
         "strict-topology: gpu: 2 asked for, 1 can be given (gpu 0-1,3: on another NUMA node);"
         " its topology policy keeps it on NUMA node 2"
@@ -64,9 +64,9 @@ def test_strict_nodes_bound_the_choice() -> None:
 
 
 def test_other_nodes_are_preferred_and_said_to_be_missed() -> None:
-    assert names(found(within(context(1), 2, strict=False)).allocated) == "gpu 2"
+    assert names(found(within(context(1), 2, strict=False)).devices) == "gpu 2"
     beyond = found(within(context(2), 2, strict=False))
-    assert len(beyond.allocated) == 2
+    assert len(beyond.devices) == 2
     assert codes(beyond) == ["allocated", "devices-beyond"]
 
 
@@ -95,29 +95,29 @@ def test_what_is_read_otherwise_than_written_is_said() -> None:
 
 def test_an_earlier_attempt_has_its_devices_again_where_they_serve() -> None:
     again = found(context(1, previous=had(whole(3))))
-    assert (names(again.allocated), codes(again)) == ("gpu 3", ["devices-kept"])
+    assert (names(again.devices), codes(again)) == ("gpu 3", ["devices-kept"])
     assert again.reasons[0].text == "its earlier gpu 3 is free and kept"
     taken = found(context(1, holding("a/c", whole(3)), previous=had(whole(3))))
-    assert (names(taken.allocated), codes(taken)) == ("gpu 0", ["devices-lost", "allocated"])
+    assert (names(taken.devices), codes(taken)) == ("gpu 0", ["devices-lost", "allocated"])
 
 
 def test_another_request_is_a_new_choice() -> None:
-    assert names(found(context(2, previous=had(whole(3)))).allocated) == "gpu 0, gpu 1"
+    assert names(found(context(2, previous=had(whole(3)))).devices) == "gpu 0, gpu 1"
     share = DeviceGrant("gpu", 3, 50, resources=(("koordinator.sh/gpu", 50),))
-    assert names(found(context(1, previous=had(share))).allocated) == "gpu 0"
+    assert names(found(context(1, previous=had(share))).devices) == "gpu 0"
 
 
 def test_what_runs_keeps_what_it_has_and_what_it_was_given() -> None:
-    runs = replace(context(1, given=(BY_OTHERS,)), devices=HeldDevices(allocated=(whole(3),)))
+    runs = replace(context(1, given=(BY_OTHERS,)), devices=(whole(3),))
     answer = found(runs)
-    assert answer.allocated == (whole(3), BY_OTHERS)
+    assert answer.devices == (whole(3), BY_OTHERS)
     assert [place.source for place in answer.near] == ["gpu/3", "gpu/1"]
 
 
 def test_devices_that_others_chose_are_granted_whoever_holds_them() -> None:
     others = holding("a/c", replace(whole(1), exclusive=PCIE))
     answer = found(choosing(MACHINE, GPUS, request("new/c", 1000, given=(BY_OTHERS,)), others))
-    assert answer.allocated == (BY_OTHERS,)
+    assert answer.devices == (BY_OTHERS,)
     assert codes(answer) == ["allocated", "devices-overlap"]
 
 
@@ -133,7 +133,7 @@ def test_of_devices_that_others_chose_only_those_are_told_that_somebody_has() ->
 
 def test_a_device_that_it_was_given_is_not_chosen_for_it_again() -> None:
     answer = found(context(1, given=(replace(whole(0), is_given=True),)))
-    assert names(answer.allocated) == "gpu 1, gpu 0"
+    assert names(answer.devices) == "gpu 1, gpu 0"
 
 
 def test_the_place_of_given_devices_counts_as_a_hint() -> None:

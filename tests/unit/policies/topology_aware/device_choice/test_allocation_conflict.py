@@ -12,7 +12,7 @@ HALF = DeviceGrant("gpu", 0, 50)
 
 
 def holders(device: DeviceGrant, *others: Grant, pod: str = "mine", groups: bool = True) -> list[str]:
-    found = rivals(ALLOCATOR, device, claims_of(others), pod, groups=groups)
+    found = rivals(ALLOCATOR, device, claims_of(others, ALLOCATOR), pod, groups=groups)
     return [claim.holder.container.pod_uid for claim in found]
 
 
@@ -54,10 +54,10 @@ def test_a_device_that_the_inventory_lacks_has_no_rivals() -> None:
 
 
 def test_a_second_claim_stays_counted_as_one_that_others_chose() -> None:
-    claims = claims_of([holding("a/c", whole(0))])
+    claims = claims_of([holding("a/c", whole(0))], ALLOCATOR)
     kept, lost = with_claims_counted(ALLOCATOR, (whole(0), whole(1)), claims, "mine")
     assert kept == (replace(whole(0), is_given=True), whole(1))
-    assert lost == claims
-    assert with_claims_counted(ALLOCATOR, kept, claims, "mine") == (kept, ())
-    given = claims_of([holding("a/c", replace(whole(0), is_given=True))])
-    assert with_claims_counted(ALLOCATOR, (whole(0),), given, "mine") == ((whole(0),), ())
+    assert lost == {whole(0): claims}
+    assert with_claims_counted(ALLOCATOR, kept, claims, "mine") == (kept, {})
+    given = claims_of([holding("a/c", replace(whole(0), is_given=True))], ALLOCATOR)
+    assert with_claims_counted(ALLOCATOR, (whole(0),), given, "mine") == ((whole(0),), {})

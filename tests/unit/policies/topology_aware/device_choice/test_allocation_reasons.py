@@ -52,7 +52,7 @@ def test_kept_and_lost_devices_are_named() -> None:
 
 
 def test_a_refusal_names_the_holders_of_these_types() -> None:
-    claims = claims_of([holding("a/c", whole(0)), holding("b/c", whole(1), whole(2)), holding("n/c", NIC)])
+    claims = claims_of([holding("a/c", whole(0)), holding("b/c", whole(1), whole(2)), holding("n/c", NIC)], None)
     assert reasons.refused("gpu: 2 asked for", ["gpu"], claims).text == (
         "gpu: 2 asked for; held: gpu 1, gpu 2 by default/b/c; gpu 0 by default/a/c"
     )
@@ -61,7 +61,7 @@ def test_a_refusal_names_the_holders_of_these_types() -> None:
 
 def test_of_many_holders_the_first_are_named() -> None:
     many: list[Grant] = [holding(f"{i:02}/c", whole(i)) for i in range(12)]
-    text = reasons.refused("gpu: 1 asked for", ["gpu"], claims_of(many)).text
+    text = reasons.refused("gpu: 1 asked for", ["gpu"], claims_of(many, None)).text
     assert text.endswith("gpu 7 by default/07/c and 4 more")
 
 
@@ -71,7 +71,7 @@ def test_nodes_that_could_not_be_kept_are_named() -> None:
 
 
 def test_claims_on_the_same_device_are_told() -> None:
-    claims = claims_of([holding("a/c", whole(0))])
+    claims = claims_of([holding("a/c", whole(0))], None)
     assert reasons.overlap(whole(0), claims).text == (
         "others chose gpu 0 for it, which it should not have beside gpu 0 by default/a/c"
     )

@@ -6,17 +6,16 @@ import pytest
 
 from policies.base import CpuKind, Grant, Previous
 from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import NOTHING_HELD, HeldDevices
 from policies.topology_aware.device_choice.inventory import (
     earlier_devices,
     fixed_devices,
-    holders,
     nodes_of,
     still_serve,
     stock_of,
 )
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
 
@@ -26,7 +25,7 @@ CATALOG = DeviceCatalog(MACHINE, inventory(on_nodes(MACHINE, GPU, [0, 1]), f"{GP
 
 
 def holding(name: str, *devices: str) -> Grant:
-    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+    return Grant(request(name), "root", CpuKind.SHARED, devices=listed(*devices))
 
 
 def context(*grants: Grant, previous: Previous | None = None, **counts: int) -> PlacementContext:
@@ -37,7 +36,7 @@ def context(*grants: Grant, previous: Previous | None = None, **counts: int) -> 
 def test_what_others_hold_is_not_free() -> None:
     stock = stock_of(context(holding("a/c", f"{GPU}/1", f"{NIC}/0"), gpu=1, nic=1), CATALOG)
     assert stock.free == {GPU: (f"{GPU}/0", f"{GPU}/2"), NIC: (f"{NIC}/1",)}
-    assert stock.holders[f"{GPU}/1"].container.pod_uid == "a"
+    assert stock.holders[f"{GPU}/1"] == "default/a/c"
 
 
 def test_a_pod_may_ask_for_more_than_the_container() -> None:
@@ -46,10 +45,6 @@ def test_a_pod_may_ask_for_more_than_the_container() -> None:
 
 def test_an_unknown_type_has_no_device() -> None:
     assert stock_of(context(fpga=1), CATALOG).free == {"example.com/fpga": ()}
-
-
-def test_devices_that_left_the_inventory_stay_with_their_holders() -> None:
-    assert set(holders([holding("a/c", f"{GPU}/99"), holding("b/c")])) == {f"{GPU}/99"}
 
 
 @pytest.mark.parametrize(
@@ -65,18 +60,18 @@ def test_earlier_devices_serve_if_they_are_as_many_as_wanted_and_free(devices: s
 
 def test_a_container_that_runs_has_what_it_has() -> None:
     own = holding("new/c", f"{GPU}/0")
-    runs = Previous("root", CpuSet(), devices=(f"{GPU}/0",), is_running=True)
-    assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == HeldDevices((f"{GPU}/0",))
+    runs = Previous("root", CpuSet(), devices=listed(f"{GPU}/0"), is_running=True)
+    assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == listed(f"{GPU}/0")
     assert fixed_devices(replace(context(gpu=2), own=own)) is None
-    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == HeldDevices((f"{GPU}/0",))
-    assert fixed_devices(replace(context(gpu=2), devices=HeldDevices((f"{GPU}/1",)))) == HeldDevices((f"{GPU}/1",))
-    assert fixed_devices(replace(context(gpu=2), catalog=None)) == NOTHING_HELD
+    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == listed(f"{GPU}/0")
+    assert fixed_devices(replace(context(gpu=2), devices=listed(f"{GPU}/1"))) == listed(f"{GPU}/1")
+    assert fixed_devices(replace(context(gpu=2), catalog=None)) == ()
 
 
 def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
-    had = Previous("root", CpuSet(), devices=(f"{GPU}/0",))
-    assert earlier_devices(context(previous=had)) == (f"{GPU}/0",)
-    assert earlier_devices(replace(context(previous=had), own=holding("new/c", f"{GPU}/1"))) == (f"{GPU}/1",)
+    had = Previous("root", CpuSet(), devices=listed(f"{GPU}/0"))
+    assert earlier_devices(context(previous=had)) == listed(f"{GPU}/0")
+    assert earlier_devices(replace(context(previous=had), own=holding("new/c", f"{GPU}/1"))) == listed(f"{GPU}/1")
     assert earlier_devices(context()) == ()
 
 

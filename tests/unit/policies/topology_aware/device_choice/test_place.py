@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
 from policies.costs.catalog import DeviceCatalog
+from policies.device_grants import cost_names
 from policies.topology_aware.device_choice.place import place_with_devices
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, placed, rejected, request, tree_of
 from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_nodes
 
@@ -33,7 +35,7 @@ def context(**keys: object) -> PlacementContext:
 
 def test_the_place_of_the_devices_is_a_hint_and_stays_with_the_grant() -> None:
     decision = placed(place_with_devices(context(hints=(DISK,)), found))
-    assert decision.grant.devices == (f"{GPU}/0",)
+    assert decision.grant.devices == listed(f"{GPU}/0")
     assert decision.grant.request.hints == (DISK, DeviceLocality(f"{GPU}/0", CpuSet.parse("4-7"), NodeSet()))
     assert [reason.code for reason in decision.reasons] == ["devices", "device-costs", "pool"]
 
@@ -55,6 +57,6 @@ def test_a_container_without_devices_is_placed_as_ever() -> None:
 
 def test_the_place_of_devices_that_it_no_longer_has_goes() -> None:
     had = DeviceLocality(f"{GPU}/1", CpuSet.parse("8-11"), NodeSet())
-    own = Grant(request("new/c"), "root", CpuKind.SHARED, devices=(f"{GPU}/1", f"{GPU}/9"))
+    own = Grant(request("new/c"), "root", CpuKind.SHARED, devices=listed(f"{GPU}/1", f"{GPU}/9"))
     decision = placed(place_with_devices(replace(context(hints=(DISK, had)), own=own), found))
-    assert [hint.source for hint in decision.grant.request.hints] == ["/dev/sda", *decision.grant.devices]
+    assert [hint.source for hint in decision.grant.request.hints] == ["/dev/sda", *cost_names(decision.grant.devices)]

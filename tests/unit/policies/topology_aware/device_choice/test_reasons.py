@@ -4,10 +4,12 @@ from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.select import CostTerm, Selection, SelectMethod
+from policies.device_grants import cost_names
 from policies.topology_aware.device_choice import reasons
-from policies.topology_aware.device_choice.inventory import DeviceStock, holders
+from policies.topology_aware.device_choice.inventory import DeviceStock, holder_name
 from policies.topology_aware.device_choice.reasons import Scope
 from sysfs.cpuset import NodeSet
+from tests.fakes.device_policy import listed
 from tests.unit.policies.build import four_nodes, request
 from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory
 
@@ -19,12 +21,12 @@ def solution(*, is_optimal: bool = True) -> Selection:
 
 
 def holding(name: str, *devices: str) -> Grant:
-    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+    return Grant(request(name), "root", CpuKind.SHARED, devices=listed(*devices))
 
 
 def stock(*grants: Grant) -> DeviceStock:
     catalog = DeviceCatalog(four_nodes(), inventory((), f"{GPU}/0-19"))
-    held = holders(grants)
+    held = {name: holder_name(grant) for grant in grants for name in cost_names(grant.devices)}
     free = {GPU: tuple(name for name in catalog.devices[GPU] if name not in held)}
     return DeviceStock(catalog, amounts(gpu=3), free, held)
 

@@ -1,0 +1,119 @@
+"""Name the identities of hardware: those that a source tells of a device, and those that a grant was known under. Pure.
+
+An identity is a PCI address, an identifier of a driver, a type with a number, or a name of a cost file. Two of one
+device are told apart by no letter case, and cost files drop the dash before a number: ``GPU-5a-1`` is ``GPU-5a1``.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from policies.device_grants import DeviceGrant
+from policies.devices.model import DEVICE_TYPES, GPU, InventoryDevice
+from policies.devices.resources import GPU_UNITS, OTHERS, WHOLE_GPUS
+
+_OWN_VENDOR: Final = "cri-proxy.io"
+_KINDS: Final = (
+    dict.fromkeys((*WHOLE_GPUS, GPU_UNITS), GPU)
+    | dict(OTHERS)
+    | {f"{_OWN_VENDOR}/{kind}": kind for kind in DEVICE_TYPES}
+)
+"""The types of cost files whose instances are named by the numbers of an inventory, and its type."""
+
+_ADDRESS: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
+_UUID: Final = re.compile(r"(?:(?:gpu|mig)-?)?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}", re.IGNORECASE)
+_SHORT_UUID: Final = re.compile(r"(?:GPU|MIG)-?[0-9a-fA-F-]+")
+
+
+def identities_of(device: InventoryDevice) -> tuple[str, ...]:
+    """Return the identities that an inventory tells of a device, the strongest first.
+
+    >>> identities_of(InventoryDevice("gpu", 0, uuid="GPU-5A"))
+    ('gpu5a', 'gpu 0')
+    """
+    return tuple(_told(device))
+
+
+def _told(device: InventoryDevice) -> Iterator[str]:
+    address = address_in(device.path.bus)
+    if address:
+        yield address
+    if device.uuid:
+        yield address_in(device.uuid) or _uuid_in(device.uuid) or _id_of(device.kind, device.uuid)
+    yield f"{device.kind} {device.minor}"
+
+
+@lru_cache(maxsize=4096)
+def identities_named(name: str) -> tuple[str, ...]:
+    """Return the identities that a name of a cost file tells, the strongest first; the last one is the name.
+
+    >>> identities_named("nvidia.com/gpu/gpu0")
+    ('gpu=gpu0', 'gpu 0', 'nvidia.com/gpu/gpu0')
+    >>> identities_named("example.com/nic/0000:51:00.1")
+    ('0000:51:00.1', 'example.com/nic/0000:51:00.1')
+    """
+    return (*_named(*_split(name)), name)
+
+
+def _named(kind: str, instance: str) -> Iterator[str]:
+    found = address_in(instance) or _uuid_in(instance)
+    if found:
+        yield found
+    of = _KINDS.get(kind)
+    if of is not None:
+        yield _id_of(of, instance)
+        number = re.fullmatch(rf"(?:{of}-?)?(0|[1-9][0-9]{{0,8}})", instance, re.ASCII)
+        if number:
+            yield f"{of} {number[1]}"
+
+
+def identities_held(grant: DeviceGrant) -> tuple[str, ...]:
+    """Return the identities under which a container holds a device, or a virtual function of one.
+
+    >>> identities_held(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")), identities_held(DeviceGrant("gpu", 0, 50))
+    (('0000:51:00.1',), ('gpu 0',))
+    """
+    if grant.vf:
+        own: tuple[str, ...] = (address_in(grant.vf) or grant.vf,)
+    elif isinstance(grant.minor, str):
+        own = identities_named(grant.cost_name)
+    else:
+        own = (f"{grant.kind} {grant.minor}",)
+    return (*own, *grant.known_as, *(identities_named(grant.listed_as) if grant.listed_as else ()))
+
+
+def strength(identity: str) -> int:
+    """Return a key that sorts identities by what they prove: addresses and identifiers, then names, then numbers.
+
+    >>> sorted(["gpu 0", "nvidia.com/gpu/gpu0", "0000:51:00.0"], key=strength)
+    ['0000:51:00.0', 'nvidia.com/gpu/gpu0', 'gpu 0']
+    """
+    return 2 if " " in identity else 1 if "/" in identity else 0
+
+
+def address_in(text: str) -> str:
+    """Return the PCI address that this text is, as sysfs writes it; '' for another text.
+
+    >>> address_in("00000000:3B:00.0"), address_in("3b:00.0"), address_in("gpu0")
+    ('0000:3b:00.0', '0000:3b:00.0', '')
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return ""
+    domain = (found[1] or "").lstrip("0")
+    return f"{domain:0>4}:{found[2]}".lower()
+
+
+def _uuid_in(text: str) -> str:
+    is_uuid = _UUID.fullmatch(text) or _SHORT_UUID.fullmatch(text)
+    return text.lower().replace("-", "") if is_uuid else ""
+
+
+def _id_of(kind: str, text: str) -> str:
+    return f"{kind}={text.lower().replace('-', '')}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    kind, _, instance = name.rpartition("/")
+    return kind, instance

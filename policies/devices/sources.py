@@ -1,0 +1,211 @@
+"""Join what the sources of a node list: which names of cost files are devices, or virtual functions, of the inventory.
+
+Sources are joined by the identities that they tell (``policies.devices.identity``), the strongest first. One piece of
+hardware is one piece here, under however many names it is listed. Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from policies.device_grants import DeviceGrant, listed_only
+from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength
+from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.plugin_variables import VF_UNITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A piece of hardware: a device of the inventory or, with ``vf``, a virtual function of it; None: of neither.
+
+    ``names`` are those of cost files, in their order, ``identities`` all that it is known by.
+    """
+
+    device: InventoryDevice | None
+    vf: str = ""
+    names: tuple[str, ...] = ()
+    identities: frozenset[str] = frozenset()
+
+    def overlaps(self, other: "Piece") -> bool:
+        """Return whether no container can have both: they are the same, or one is a virtual function of the other."""
+        if self is other or self.device is None or other.device is None:
+            return self is other
+        return self.device.key == other.device.key and (self.vf == other.vf or not self.vf or not other.vf)
+
+    def __str__(self) -> str:
+        if self.device is None:
+            return self.names[0]
+        return f"VF {self.vf}" if self.vf else f"{self.device.kind} {self.device.minor}"
+
+
+class JoinedDevices:
+    """The pieces of hardware behind an inventory and its cost files; worked out when they are first asked for."""
+
+    def __init__(self, inventory: DeviceInventory = EMPTY_INVENTORY) -> None:
+        """Join what this inventory lists, with its cost files."""
+        self.inventory: Final = inventory
+
+    def named(self, name: str) -> Piece:
+        """Return the piece with this name of a cost file."""
+        return self._by_identity.get(name) or Piece(None, "", (name,), frozenset(identities_named(name)))
+
+    def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
+        """Return the pieces that are here by which the device of this grant is or was known.
+
+        They are several where sources have changed names or numbers since: each may be the one that is held.
+        """
+        found = (self._by_identity.get(identity) for identity in identities_held(grant))
+        return tuple(dict.fromkeys(piece for piece in found if piece is not None))
+
+    def likely(self, grant: DeviceGrant) -> Piece | None:
+        """Return the piece that is meant most likely, by address or identifier where these are known of both."""
+        told = sorted(identities_held(grant), key=strength)
+        pieces = [(identity, piece) for identity in told if (piece := self._by_identity.get(identity)) is not None]
+        is_proved = bool(told) and not strength(told[0])
+        for identity, piece in pieces:
+            if not strength(identity) or not is_proved or all(map(strength, piece.identities)):
+                return piece
+        return None
+
+    def likely_here(self, grant: DeviceGrant) -> DeviceGrant | None:
+        """Return the grant as one of the device that is meant most likely; None where an inventory's is gone."""
+        piece = self.likely(grant)
+        if piece is None:
+            # A virtual function that its device does not list (any more) is one of it still.
+            is_part = bool(grant.vf) and f"{grant.kind} {grant.minor}" in self._by_identity
+            return grant if is_part or isinstance(grant.minor, str) else None
+        if piece.device is None:
+            amount = WHOLE if grant.vf else grant.amount
+            return replace(listed_only(piece.names[0]), amount=amount, is_given=grant.is_given)
+        return self._as(grant, piece)
+
+    def of_inventory(self, grants: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
+        """Return these grants as grants of every device of the inventory that may be meant.
+
+        One of another device stays as it is.
+
+        >>> from policies.devices.model import PciePath
+        >>> nic = InventoryDevice("rdma", 1, path=PciePath(bus="0000:51:00.0"))
+        >>> found = JoinedDevices(DeviceInventory((nic,))).of_inventory([listed_only("a.com/nic/0000:51:00.0")])
+        >>> [str(grant) for grant in found]
+        ['rdma 1']
+        """
+        return tuple(here for grant in grants for here in self._here(grant))
+
+    def _here(self, grant: DeviceGrant) -> Iterator[DeviceGrant]:
+        if not grant.known_as and not grant.cost_name:  # known by its number, or its VF's address, alone
+            owner = self._owners.get(address_in(grant.vf) or grant.vf) if grant.vf else None
+            yield grant if owner is None else replace(grant, kind=owner.kind, minor=owner.minor)
+            return
+        found = [piece for piece in self.held(grant) if piece.device is not None]
+        yield from (self._as(grant, piece) for piece in found)
+        if not found:
+            yield grant
+
+    def _as(self, grant: DeviceGrant, piece: Piece) -> DeviceGrant:
+        device, vf = piece.device, piece.vf
+        if device is None or (device.key, vf) == (grant.key, grant.vf):
+            return grant
+        amount = VF_UNITS if vf else WHOLE if grant.vf or grant.cost_name else grant.amount
+        resources = grant.resources if grant.kind == device.kind else ()
+        return replace(grant, kind=device.kind, minor=device.minor, amount=amount, vf=vf, resources=resources)
+
+    def granted(self, name: str) -> DeviceGrant:
+        """Return what a container holds that gets the device of this name as a whole."""
+        piece = self.named(name)
+        if piece.device is None:
+            found = listed_only(name)
+        else:
+            amount = VF_UNITS if piece.vf else WHOLE
+            found = DeviceGrant(piece.device.kind, piece.device.minor, amount, vf=piece.vf, listed_as=name)
+        return self._identified(found, piece)
+
+    def identified(self, grant: DeviceGrant) -> DeviceGrant:
+        """Return a grant of the inventory with the other identities by which its device is known now."""
+        own = self._by_identity.get(identities_held(grant)[0])
+        return grant if own is None else self._identified(grant, own)
+
+    def _identified(self, grant: DeviceGrant, piece: Piece) -> DeviceGrant:
+        others = piece.identities.difference(identities_held(replace(grant, known_as=())))
+        return replace(grant, known_as=tuple(sorted(others))) if others else grant
+
+    @cached_property
+    def _owners(self) -> Mapping[str, InventoryDevice]:
+        """The devices by the addresses of their virtual functions."""
+        vfs = ((vf.bus, device) for device in self.inventory.devices for group in device.vf_groups for vf in group.vfs)
+        return {address_in(bus) or bus: device for bus, device in vfs}
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """All pieces: those of the inventory, then those that cost files alone list."""
+        return tuple(dict.fromkeys(self._by_identity.values()))
+
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether no two names of cost files are of one device."""
+        named = [piece for piece in self.pieces if piece.names]
+        keys = [piece.device.key for piece in named if piece.device is not None]
+        return all(len(piece.names) == 1 for piece in named) and len(set(keys)) == len(keys)
+
+    @cached_property
+    def disagreements(self) -> tuple[str, ...]:
+        """What names and numbers of one device are also those of another one, a sentence each."""
+        return tuple(self._joined.problems)
+
+    @cached_property
+    def _by_identity(self) -> Mapping[str, Piece]:
+        return self._joined.by_identity()
+
+    @cached_property
+    def _joined(self) -> "_Joining":
+        found = _Joining()
+        for device in self.inventory.devices:
+            found.add(device, "", identities_of(device))
+            for vf in (vf for group in device.vf_groups for vf in group.vfs):
+                found.add(device, vf.bus, (address_in(vf.bus) or vf.bus,))
+        for name in (name for names in self.inventory.costs.devices.values() for name in names):
+            found.add_name(name)
+        return found
+
+
+@dataclass(slots=True)
+class _Joining:
+    """The pieces while they are joined, each as [device, VF, names, identities]; never leaves this module."""
+
+    pieces: list[tuple[InventoryDevice | None, str, list[str], list[str]]] = field(default_factory=list)
+    number_of: dict[str, int] = field(default_factory=dict)  # by identity
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, device: InventoryDevice | None, vf: str, told: Iterable[str]) -> int:
+        """Add a piece that is known by these identities; one that is another's already stays that one's."""
+        number = len(self.pieces)
+        self.pieces.append((device, vf, [], []))
+        for identity in told:
+            first = self.number_of.setdefault(identity, number)
+            self.pieces[number][3].append(identity)
+            if first != number:
+                one, other = self._text(first), self._text(number)
+                self.problems.append(f"{one} and {other} are both listed as {identity}: it counts as {one}")
+        return number
+
+    def add_name(self, name: str) -> None:
+        """Add a name of the cost files to the piece that it names, the strongest identity first, or as a piece."""
+        told = identities_named(name)
+        known = list(dict.fromkeys(self.number_of[each] for each in told if each in self.number_of))
+        number = known[0] if known else self.add(None, "", ())
+        if len(known) > 1:
+            one, other = map(self._text, known[:2])
+            self.problems.append(f"{name} of the cost files names {one} and {other}: it counts as {one}")
+        _, _, names, identities = self.pieces[number]
+        names.append(name)
+        identities += (each for each in told if self.number_of.setdefault(each, number) == number)
+
+    def by_identity(self) -> dict[str, Piece]:
+        """Return the pieces by each of their identities."""
+        pieces = [Piece(device, vf, tuple(names), frozenset(told)) for device, vf, names, told in self.pieces]
+        return {identity: pieces[number] for identity, number in self.number_of.items()}
+
+    def _text(self, number: int) -> str:
+        device, vf, names, _ = self.pieces[number]
+        return str(Piece(device, vf, tuple(names)))

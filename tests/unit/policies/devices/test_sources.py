@@ -1,0 +1,81 @@
+from policies.device_grants import DeviceGrant, listed_only
+from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices.sources import JoinedDevices
+from tests.fakes.device_policy import inventory
+
+BUS, VF, UUID = "0000:51:00.0", "0000:61:00.1", "GPU-5a"
+GPU = InventoryDevice("gpu", 0, path=PciePath(bus=BUS), uuid=UUID)
+NIC = InventoryDevice("rdma", 0, vf_groups=(VfGroup((VirtualFunction(0, VF),)),))
+
+
+def joined(*names: str, devices: tuple[InventoryDevice, ...] = (GPU, NIC)) -> JoinedDevices:
+    return JoinedDevices(DeviceInventory(devices, costs=inventory(*names)))
+
+
+def test_a_name_is_the_device_that_it_names_by_any_identity() -> None:
+    names = (f"a.com/x/{BUS}", f"a.com/x/{UUID}", "nvidia.com/gpu/gpu0", f"a.com/x/{VF}", "a.com/x/other")
+    found = joined(*names)
+    assert [str(found.named(name)) for name in names] == ["gpu 0", "gpu 0", "gpu 0", f"VF {VF}", "a.com/x/other"]
+
+
+def test_the_strongest_identity_counts_and_the_other_one_is_a_finding() -> None:
+    """The name is the identifier of one GPU and, without its dash, the number of another one."""
+    other = InventoryDevice("gpu", 1, uuid="gpu-0")
+    found = joined("nvidia.com/gpu/gpu0", devices=(GPU, other))
+    assert str(found.named("nvidia.com/gpu/gpu0")) == "gpu 1"
+    assert found.disagreements == ("nvidia.com/gpu/gpu0 of the cost files names gpu 1 and gpu 0: it counts as gpu 1",)
+
+
+def test_two_devices_with_one_identifier_are_a_finding() -> None:
+    (problem,) = joined(devices=(GPU, InventoryDevice("gpu", 1, uuid=UUID))).disagreements
+    assert problem == "gpu 0 and gpu 1 are both listed as gpu5a: it counts as gpu 0"
+
+
+def test_a_grant_keeps_the_identities_of_its_device() -> None:
+    found = joined("nvidia.com/gpu/gpu0", "a.com/x/other")
+    grant = found.granted("nvidia.com/gpu/gpu0")
+    assert (grant.key, grant.cost_name, grant.amount) == (("gpu", 0), "nvidia.com/gpu/gpu0", 100)
+    assert {BUS, "gpu5a"} <= set(grant.known_as)
+    assert {BUS, "gpu5a", "nvidia.com/gpu/gpu0"} <= set(found.identified(DeviceGrant("gpu", 0, 50)).known_as)
+    assert found.granted("a.com/x/other") == listed_only("a.com/x/other")
+
+
+def test_what_was_known_under_another_number_is_held_under_both_and_likely_by_its_address() -> None:
+    held = DeviceGrant("gpu", 1, 50, known_as=(BUS,))
+    found = joined(devices=(GPU, InventoryDevice("gpu", 1, path=PciePath(bus="0000:52:00.0"))))
+    assert [str(grant) for grant in found.of_inventory([held])] == ["gpu 1", "gpu 0"]
+    assert str(found.likely_here(held)) == "gpu 0"
+
+
+def test_a_number_is_not_likely_that_of_a_device_at_another_address() -> None:
+    held = DeviceGrant("gpu", 0, 50, known_as=("0000:99:00.0",))
+    assert joined().likely_here(held) is None
+    assert str(joined(devices=(InventoryDevice("gpu", 0),)).likely_here(held)) == "gpu 0"
+
+
+def test_a_virtual_function_by_cost_takes_what_one_takes_of_its_device() -> None:
+    (grant,) = joined(f"a.com/x/{VF}").of_inventory([listed_only(f"a.com/x/{VF}")])
+    assert (grant.key, grant.vf, grant.amount) == (("rdma", 0), VF, 1)
+
+
+def test_a_virtual_function_that_its_device_does_not_list_is_one_of_it() -> None:
+    unlisted = DeviceGrant("rdma", 0, 1, vf="0000:61:00.7")
+    assert joined().likely_here(unlisted) == unlisted
+    assert joined(devices=(GPU,)).likely_here(unlisted) is None
+
+
+def test_a_virtual_function_is_found_by_its_address_whatever_the_number_of_its_device() -> None:
+    (grant,) = joined().of_inventory([DeviceGrant("rdma", 7, 1, vf=VF)])
+    assert (grant.key, grant.vf) == (("rdma", 0), VF)
+
+
+def test_names_are_one_to_one_where_each_has_a_device_of_its_own() -> None:
+    assert joined("nvidia.com/gpu/gpu0", f"a.com/x/{VF}", "a.com/x/other").is_one_to_one
+    assert not joined("nvidia.com/gpu/gpu0", "nvidia.com/gpu/0").is_one_to_one
+    assert not joined("koordinator.sh/rdma/0", f"a.com/x/{VF}").is_one_to_one
+
+
+def test_only_a_device_and_its_functions_overlap() -> None:
+    names = (f"a.com/x/{VF}", "koordinator.sh/rdma/0", "nvidia.com/gpu/0")
+    vf, nic, gpu = map(joined(*names).named, names)
+    assert (vf.overlaps(nic), nic.overlaps(vf), nic.overlaps(gpu), vf.overlaps(vf)) == (True, True, False, True)
