@@ -13,6 +13,7 @@ from policies.base import Allocations, CpuKind, Grant, Request
 from policies.claims import CpuClaim
 from policies.preferences import Preferences, Threads
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import random_machine
@@ -26,20 +27,21 @@ SEEDS = (*range(16), 1018, 1041, 1081)  # the last ones have shown faults
 
 
 def random_claim(machine: Machine, rng: random.Random, pod: str) -> CpuClaim:
-    """One of three sets of CPUs per pod: most often neighbours, which one pool has."""
+    """One of three sets of CPUs per pod: most often neighbours, which one pool has. One is in the pod's own words."""
     number = rng.randrange(3)
     fixed = random.Random(f"{pod}/{number}")
     cpus = list(machine.online | machine.offline)
     first, count = fixed.randrange(len(cpus)), fixed.choice((1, 1, 2, 2, 4))
     chosen = cpus[first : first + count] if fixed.random() < 0.7 else fixed.sample(cpus, min(count, len(cpus)))
-    return CpuClaim(CpuSet.of(chosen), f"DRA_CPUSET_{pod}_{number}")
+    return CpuClaim(CpuSet.of(chosen), f"DRA_CPUSET_{pod}_{number}", by_pod=number == 0)
 
 
 def claimed(machine: Machine, rng: random.Random, number: int) -> Request:
     plain = random_request(machine, rng, number)
     claim = random_claim(machine, rng, plain.pod.uid)
     pod = replace(plain.pod, namespace="default")
-    return replace(plain, pod=pod, preferences=Preferences(threads=Threads.ANY), claim=claim)
+    preferences, pod_mcpu = Preferences(threads=Threads.ANY), rng.choice((0, 1000, 1000, 2000))
+    return replace(plain, pod=pod, preferences=preferences, claim=claim, pod_request_mcpu=pod_mcpu)
 
 
 def random_step(world: World, rng: random.Random, number: int) -> Event:
@@ -87,7 +89,7 @@ def test_claims_keep_their_rules_in_every_history(seed: int) -> None:
         check_restart(step)
         check_moved(step)
         check_claims(step)
-        if step.subject is not None and step.subject.claim is None:
+        if step.placed is not None and step.placed.grant.request.claim is None:
             check_size(step)
         if isinstance(step.event, Reconfigure):
             assert not lost(step.before.held, step.after.held)
@@ -103,11 +105,13 @@ def test_releasing_all_returns_to_the_start() -> None:
 
 
 def test_claims_are_granted_and_refused_often_enough_to_mean_something() -> None:
-    placed = refused = together = 0
+    placed = refused = together = unpaid = 0
     for seed in SEEDS:
         for step in history(seed):
             of_claim = step.subject is not None and step.subject.claim is not None
             placed += of_claim and step.placed is not None
             refused += of_claim and step.refused is not None
             together += any(grant.shares_cpus and grant.request.claim is not None for grant in step.after.held.grants)
-    assert min(placed, refused, together) > 20, (placed, refused, together)
+            codes = [reason.code for reason in step.placed.reasons] if step.placed is not None else []
+            unpaid += ReasonCode.CLAIM_UNPAID in codes
+    assert min(placed, refused, together, unpaid) > 20, (placed, refused, together, unpaid)
