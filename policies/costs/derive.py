@@ -1,6 +1,6 @@
 """Derive costs from a machine: between its CPUs, memory nodes and PCI devices, and from a plugin's devices to these."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policies.costs.derive_pci import SAME_DEVICE, device_cost, pci_devices, places
@@ -129,15 +129,14 @@ def _cpu_lines(machine: Machine) -> Iterator[CostLine]:
                 yield CostLine(cpu_names(part), cost, cpu_names(others))
 
 
-def _paths(machine: Machine) -> Mapping[int, tuple[int, int, int, int]]:
+def _paths(machine: Machine) -> Mapping[int, tuple[Hashable, ...]]:
     """Return the node, last-level cache, L2 and core of each CPU by number."""
     l2, l3 = ({cpu: c.index for c in machine.caches if c.level == level for cpu in c.cpus} for level in (2, 3))
-    found = {}
+    found: dict[int, tuple[Hashable, ...]] = {}
     for cpu in machine.cpus:
         # A CPU without a cache of a level shares that level with those alone with which it shares the next.
-        own_l2 = l2.get(cpu.id, -1 - cpu.core)
-        own_l3 = l3.get(cpu.id, -1 - own_l2 if own_l2 >= 0 else own_l2 - len(machine.caches))
-        found[cpu.id] = (cpu.node, own_l3, own_l2, cpu.core)
+        own_l2: Hashable = l2.get(cpu.id, ("core", cpu.core))
+        found[cpu.id] = (cpu.node, l3.get(cpu.id, ("L2", own_l2)), own_l2, cpu.core)
     return found
 
 

@@ -49,6 +49,12 @@ def test_every_pair_of_the_machine_is_said_once() -> None:
     compile_costs(listing)
 
 
+def test_a_listing_names_no_instance_alone_and_ascends_by_cost() -> None:
+    lines = MachineCosts(machine(threads=1, l3=["0-3", "4-7"])).listing().lines
+    assert [line for line in lines if line.sources == line.targets and len(line.sources) == 1] == []
+    assert [line.cost for line in lines] == sorted(line.cost for line in lines)
+
+
 def test_cpus_of_one_l2_are_nearer_than_those_of_one_l3() -> None:
     """Four cores with one L2, as efficiency cores have it."""
     known = machine()
@@ -88,7 +94,13 @@ def test_devices_go_by_the_names_of_their_plugin() -> None:
     assert {source for source, _ in costs} == {*names}
     assert costs["example.com/gpu/gpu0", "example.com/nic/nic0"] == 5
     assert costs["example.com/gpu/gpu0", "pci/0000:af:00.0"] == 67
+    assert [costs["example.com/gpu/gpu0", f"memory/node{node}"] for node in range(3)] == [15, 67, 49]
     assert not {target for _, target in costs} & {GPU, NIC}
+
+
+def test_the_costs_of_a_device_ascend() -> None:
+    lines = MachineCosts(machine()).of_devices({"example.com/nic/nic0": "0000:af:00.0"}).lines
+    assert [line.cost for line in lines] == [15, 67, 100]
 
 
 def test_an_unknown_device_is_named() -> None:
