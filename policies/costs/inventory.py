@@ -34,7 +34,7 @@ class Inventory:
     def _of_devices(self, groups: frozenset[int]) -> dict[str, tuple[str, ...]]:
         """Return the members of these groups by type of devices."""
         found: dict[str, list[str]] = {}
-        for i in sorted(groups):
+        for i in groups:
             group = self.table.groups[i]
             if group.kind not in SYSTEM_TYPES:
                 found.setdefault(group.kind, []).extend(group.members)

@@ -40,9 +40,15 @@ def test_more_nvlinks_never_cost_more_and_one_less_than_a_switch_between_gpus() 
     costs = [link_cost(links) for links in range(1, 40)]
     assert (costs[0], costs[17], costs[-1]) == (10, 2, 2)
     assert all(more <= fewer for fewer, more in pairwise(costs))
-    assert link_cost(2) < link_cost(1)
+    assert costs[:19] == [10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 2, 2]
     switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), MachineCosts(machine()).scale))
     assert link_cost(1) < switch["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1"]
+
+
+def test_a_nic_without_a_name_in_the_legend_goes_by_that_of_its_column() -> None:
+    matrix = read_links("GPU0 NIC0\nGPU0 X PIX\nNIC0 PIX X\n")
+    assert costs_of_links(matrix, MachineCosts(machine()).scale).present == ("nvidia.com/gpu/gpu0", "nic/NIC0")
+    assert nodes_of_gpus(matrix) == {}
 
 
 def test_a_gpu_without_links_is_present() -> None:

@@ -11,6 +11,13 @@ def test_devices_are_listed_by_type_and_the_kernels_own_instances_are_none() -> 
     assert inventory.devices == {"a.com/fpga": ("a.com/fpga/f0",), "a.com/gpu": ("a.com/gpu/gpu9", "a.com/gpu/gpu10")}
 
 
+def test_devices_stand_in_the_order_of_types_and_names_whatever_their_lines_join() -> None:
+    lines = (CostLine(("b/10", "b/1"), 5, ("cpu/cpu0",)), CostLine(("b/2", "b/0"), 6, ("cpu/cpu0",)))
+    inventory = Inventory(compile_costs(CostListing(lines, ("a/0", "c/0"))))
+    assert list(inventory.devices) == ["a", "b", "c"]
+    assert inventory.devices["b"] == ("b/0", "b/1", "b/2", "b/10")
+
+
 def test_without_cost_files_there_is_no_device() -> None:
     assert NO_DEVICES.devices == {}
 
