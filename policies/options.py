@@ -14,7 +14,8 @@ class Option:
     ``key`` is its YAML key inside its group, ``was`` are former keys, which are still read; ``flag`` is its
     command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``choices`` all of
     its values where the type does not list them, ``read`` turns text into the value (ValueError when it cannot),
-    ``remedy`` is added to the error about a wrong value. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
+    ``remedy`` is added to the error about a wrong value. A number is from ``least`` to ``most`` (None: any from there),
+    or 0 where ``is_zero_off``. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
     ``KEY=VALUE``. ``item_fields``: an item of the list is a mapping of these keys to lists, read as ``KEY=A,B KEY=C``.
     """
 
@@ -26,6 +27,9 @@ class Option:
     is_reloadable: bool = True
     read: Callable[[str], object] | None = None
     remedy: str = ""
+    least: int = 0
+    most: int | None = None
+    is_zero_off: bool = False
     takes_mapping: bool = False
     was: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
 from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
-from cri_proxy.config.option import Known, optional_period_seconds, options_of
+from cri_proxy.config.option import Known, options_of
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import Restriction
@@ -138,9 +138,10 @@ class Config:
         Option(
             "driftCheckSeconds",
             "How often the cgroups are compared with what was granted; 0: never",
-            values="`0`, or from `1` to `86400`",
             unit="seconds",
-            read=optional_period_seconds,
+            least=1,
+            most=86_400,
+            is_zero_off=True,
         ),
     ] = 60.0
     on_shortage: Annotated[

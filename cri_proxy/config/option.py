@@ -1,25 +1,26 @@
 """``Known``: one option in its place; list those of a dataclass, choose parsers by type, read and check values."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
-from policies.hints.model import KUBELET_NODES
 from policies.options import Option
 
 Raw = str | tuple[str, ...]
 """A scalar's text, or those of a list."""
 
-LONGEST_PERIOD_SECONDS = 86_400.0
-SHORTEST_PERIOD_SECONDS = 1.0
-
 _TRUE = ("true", "yes", "on")
 _FALSE = ("false", "no", "off")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_NUMBERS: Mapping[type[int | float], re.Pattern[str]] = MappingProxyType(
+    {
+        int: re.compile(r"[+-]?[0-9]{1,18}", re.ASCII),
+        float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ def parser_for(kind: object, option: Option) -> Callable[[str], object]:
     if choices := choices_of(kind, option):
         read = partial(_read_choice, choices)
         return (lambda text: kind(read(text))) if isinstance(kind, type) else read
+    if kind is int or kind is float:
+        return partial(_read_number, kind, option)
     if kind not in _PLAIN:
         known = "bool, int, float, str, a StrEnum, a Literal of strings or read="
         raise TypeError(f"option {option.key}: {kind} cannot be read: use {known}")
@@ -118,6 +121,8 @@ def values_text(known: Known) -> str:
         return " or ".join(f"`{value}`" for value in known.choices)
     if known.is_list:
         return "a list of strings" if known.type == tuple[str, ...] else "a list"
+    if known.type is int or known.type is float:
+        return numbers_text(known.type, known.option)
     return _PLAIN[known.type][1]
 
 
@@ -135,32 +140,6 @@ def read_value(known: Known, raw: Raw) -> object:
         raise ValueError(f"{error}{remedy}") from None
 
 
-def optional_period_seconds(text: str) -> float:
-    """Return a period in seconds, 0 for never. Raises ValueError.
-
-    >>> optional_period_seconds("0"), optional_period_seconds("2.5")
-    (0.0, 2.5)
-    """
-    seconds = float(text) if _NUMBER.fullmatch(text.strip()) else -1.0
-    if seconds and not SHORTEST_PERIOD_SECONDS <= seconds <= LONGEST_PERIOD_SECONDS:
-        raise ValueError(f"expected 0 (never), or seconds from 1 to {LONGEST_PERIOD_SECONDS:.0f}, got {text!r}")
-    return seconds
-
-
-def most_numa_nodes(text: str) -> int:
-    """Return the most NUMA nodes of a machine whose hints are merged, 0 for no limit. Raises ValueError.
-
-    The kubelet takes no number below 8 either (max-allowable-numa-nodes of its topology-manager-policy-options).
-
-    >>> most_numa_nodes("0"), most_numa_nodes("16")
-    (0, 16)
-    """
-    most = int(text) if _INTEGER.fullmatch(text) else -1
-    if most == 0 or most >= KUBELET_NODES:
-        return most
-    raise ValueError(f"expected 0 (no limit), or a number from {KUBELET_NODES}, got {text!r}")
-
-
 def _read_bool(text: str) -> bool:
     lower = text.strip().lower()
     if lower not in _TRUE + _FALSE:
@@ -168,16 +147,24 @@ def _read_bool(text: str) -> bool:
     return lower in _TRUE
 
 
-def _read_int(text: str) -> int:
-    if not _INTEGER.fullmatch(text.strip()):
-        raise ValueError(f"expected a whole number, got {text!r}")
-    return int(text)
+def _read_number(kind: type[int | float], option: Option, text: str) -> int | float:
+    if _NUMBERS[kind].fullmatch(text.strip()):
+        number = kind(text)
+        is_in = option.least <= number and (option.most is None or number <= option.most)
+        if is_in or (option.is_zero_off and not number):
+            return number
+    raise ValueError(f"expected {numbers_text(kind, option)}, got {text!r}")
 
 
-def _read_float(text: str) -> float:
-    if not _NUMBER.fullmatch(text.strip()):
-        raise ValueError(f"expected a number like 60 or 2.5, got {text!r}")
-    return float(text)
+def numbers_text(kind: type[int | float], option: Option) -> str:
+    """Return which numbers an option takes, for people.
+
+    >>> numbers_text(int, Option("nodes", "", least=8, is_zero_off=True)), numbers_text(float, Option("s", "", most=9))
+    ('0, or a whole number from 8', 'a number from 0 to 9')
+    """
+    off = "0, or " if option.is_zero_off else ""
+    most = "" if option.most is None else f" to {option.most}"
+    return f"{off}a {'whole ' if kind is int else ''}number from {option.least}{most}"
 
 
 def _read_choice(choices: tuple[str, ...], text: str) -> str:
@@ -190,7 +177,5 @@ def _read_choice(choices: tuple[str, ...], text: str) -> str:
 # What reads an option of a plain type, and what the type is called.
 _PLAIN: dict[object, tuple[Callable[[str], object], str]] = {
     bool: (_read_bool, "`true` or `false`"),
-    int: (_read_int, "a whole number"),
-    float: (_read_float, "a number"),
     str: (str, "a string"),
 }

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cri_proxy.config import addresses
-from cri_proxy.config.option import most_numa_nodes
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
 from policies.alignment import TopologyPolicy, TopologyScope
 from policies.costs.graph import Missing
 from policies.costs.table import Normalize
+from policies.hints.model import KUBELET_NODES
 from policies.options import Option
 from policies.thread_counts import ThreadCounts
 
@@ -83,9 +83,9 @@ class TopologyManager:
             "max-allowable-numa-nodes",
             "On a machine of more NUMA nodes a configuration with a topology policy is not valid, as in the kubelet. "
             "0: no limit",
-            values="`0`, or a number from `8`",
             unit="NUMA nodes",
-            read=most_numa_nodes,
+            least=KUBELET_NODES,  # the kubelet's option takes no number below either
+            is_zero_off=True,
         ),
     ] = 0
     prefers_chosen_sets: Annotated[

@@ -12,18 +12,6 @@ SYSTEM_NAMESPACE = "kube-system"
 # A move is a call to the runtime, and its memory is copied to other nodes: more of them at once are a disturbance.
 MOST_MOVES = 64
 
-
-def read_moves(text: str) -> int:
-    """Return a number of moves. Raises ValueError.
-
-    >>> read_moves("2")
-    2
-    """
-    if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_MOVES)) and int(text) <= MOST_MOVES:
-        return int(text)
-    raise ValueError(f"expected a whole number from 0 to {MOST_MOVES}, got {text!r}")
-
-
 SPILL = "spill"
 
 # Far above what tells two resources apart; bounds what a score is multiplied with.
@@ -150,8 +138,7 @@ class TopologyAwareOptions(PolicyOptions):
             "MovesPerCheck",
             "How many containers that share CPUs may move at each slow check (every 30 seconds), and with each "
             "placement that takes CPUs from them, to a place that a fresh decision would choose; 0: none",
-            values="a whole number from 0 to 64",
-            read=read_moves,
+            most=MOST_MOVES,
         ),
     ] = 2
     unlimited_memory: Annotated[

@@ -20,7 +20,7 @@ from cri_proxy.errors import ConfigError, StoreError
 PATH = Path("/etc/cri-proxy")
 KEPT = KnownGood(parse_config("adopt: leave"), PATH, PATH / "default.yaml", "rt", "ab" * 32, 1_700_000_000.25)
 
-# What the options that read their text themselves may hold; the others are told by their type.
+# What numbers and the options that read their text themselves may hold; the others are told by their type.
 TEXTS: dict[str, tuple[str, ...]] = {
     "availableResources.cpu": ("cpuset:0-3,8", "exclude-cpuset:0", "/kubepods", "kubepods/x"),
     "reservedResources.cpu": ("750m", "2", "cpuset:0", "exclude-cpuset:4-5"),
@@ -48,7 +48,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
 
 
 def texts(known: Known) -> st.SearchStrategy[str]:
-    if known.option.read is not None:
+    if known.option.read is not None or known.type in (int, float):
         return st.sampled_from(TEXTS[known.key])
     if known.type is bool:
         return st.sampled_from(("true", "false"))

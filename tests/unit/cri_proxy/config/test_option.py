@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 import pytest
 
 from cri_proxy.config.model import known_options
-from cri_proxy.config.option import Known, most_numa_nodes, optional_period_seconds, options_of, read_value, values_text
+from cri_proxy.config.option import Known, options_of, read_value, values_text
 from policies.options import Option
 from policies.registry import POLICIES
 
@@ -22,6 +22,7 @@ class Model:
     inner: Annotated[Inner, Option("inner", "")] = Inner()
     ids: Annotated[tuple[int, ...], Option("ids", "Which")] = ()
     kind: Annotated[Literal["a", "b"], Option("kind", "What")] = "a"
+    shift: Annotated[int, Option("shift", "How far", least=-20, most=19)] = 0
 
 
 def option(key: str) -> Known:
@@ -46,6 +47,7 @@ def test_a_model_gives_its_options_in_order_with_their_places() -> None:
         ("inner.rate", ("inner", "rate"), 1.5),
         ("ids", ("ids",), ()),
         ("kind", ("kind",), "a"),
+        ("shift", ("shift",), 0),
     ]
     assert option("count").paths == (("count",), ("number",))
 
@@ -67,7 +69,8 @@ def test_a_type_that_nothing_reads_fails_when_the_table_is_built(kind: object) -
         ("topologyAware.ReservedPoolNamespaces", "monitoring", ("monitoring",)),
         ("topologyAware.ReservedPoolNamespaces", ("a", "b-*"), ("a", "b-*")),
         ("http", "OFF", "off"),
-        ("count", " -12 ", -12),
+        ("count", " 12 ", 12),
+        ("shift", "-12", -12),
         ("inner.rate", "60", 60.0),
         ("ids", ("3", "4"), (3, 4)),
     ],
@@ -87,12 +90,17 @@ def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...
             "strict",
             "expected none or best-effort or restricted or single-numa-node, got 'strict'",
         ),
-        ("count", "banana", "expected a whole number, got 'banana'"),
+        ("count", "banana", "expected a whole number from 0, got 'banana'"),
         ("count", "2.5", "expected a whole number"),
         ("count", "1_000", "expected a whole number"),
         ("count", "9" * 19, "expected a whole number"),
-        ("ids", ("3", "x"), "expected a whole number, got 'x'"),
-        ("inner.rate", "nan", "expected a number like 60 or 2.5, got 'nan'"),
+        ("count", "-5", "expected a whole number from 0, got '-5'"),
+        ("ids", ("3", "x"), "expected a whole number from 0, got 'x'"),
+        ("ids", ("3", "-1"), "expected a whole number from 0, got '-1'"),
+        ("shift", "-21", "expected a whole number from -20 to 19, got '-21'"),
+        ("inner.rate", "nan", "expected a number from 0, got 'nan'"),
+        ("inner.rate", "-1", "expected a number from 0, got '-1'"),
+        ("topologyAware.MovesPerCheck", "65", "expected a whole number from 0 to 64, got '65'"),
         ("annotationDomains", ("ok.io", "NOT ok"), "expected a DNS name"),
     ],
 )
@@ -105,8 +113,9 @@ def test_a_wrong_value_is_named_with_what_was_expected(key: str, raw: str | tupl
     ("key", "text"),
     [
         ("policy", " or ".join(f"`{policy.name}`" for policy in POLICIES)),
-        ("count", "a whole number"),
-        ("inner.rate", "a number"),
+        ("count", "a whole number from 0"),
+        ("inner.rate", "a number from 0"),
+        ("topologyManager.max-allowable-numa-nodes", "0, or a whole number from 8"),
         ("ids", "a list"),
         ("topologyAware.ReservedPoolNamespaces", "a list of strings"),
     ],
@@ -122,16 +131,16 @@ def test_an_option_knows_whether_it_takes_a_list() -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("1", 1), ("2.5", 2.5), (" 60 ", 60), ("86400", 86400)])
 def test_a_period_is_seconds_and_nothing_is_never(text: str, seconds: float) -> None:
-    assert optional_period_seconds(text) == seconds
+    assert read_value(option("driftCheckSeconds"), text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0.5", "86401", "-1", "1e3", "nan", "inf", "60s", "9" * 400, "٣"])
 def test_a_period_of_another_form_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected 0 \(never\), or seconds from 1 to 86400"):
-        optional_period_seconds(text)
+    with pytest.raises(ValueError, match="expected 0, or a number from 1 to 86400"):
+        read_value(option("driftCheckSeconds"), text)
 
 
 @pytest.mark.parametrize("text", ["7", "-1", "", "eight", "1.5", "\u0668"])
 def test_fewer_nodes_than_the_kubelet_manages_by_itself_cannot_be_allowed(text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected 0 \(no limit\), or a number from 8"):
-        most_numa_nodes(text)
+    with pytest.raises(ValueError, match="expected 0, or a whole number from 8"):
+        read_value(option("topologyManager.max-allowable-numa-nodes"), text)
