@@ -13,7 +13,7 @@ from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
 from cri_proxy.config.option import Known, options_of
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
-from cri_proxy.cri.annotations.rules import Restriction
+from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
 
@@ -276,6 +276,11 @@ class Config:
             flag="--node-group",
         ),
     ] = ""
+
+    @property
+    def annotation_rules(self) -> AnnotationRules:
+        """How annotations are read."""
+        return AnnotationRules(self.annotation_domains, self.restricted_annotations)
 
     def of_policy(self, model: type[OptionsT]) -> OptionsT:
         """Return the options of the policy that has this model. The CPUs in them are empty: a machine decides them."""

@@ -17,6 +17,7 @@ from cri_proxy.cri.devices.texts import DeviceTexts, set_variables, write_texts
 from cri_proxy.cri.kubelet_numbers import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
+from policies.topology_aware.options import TopologyAwareOptions
 
 RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
 DEVICES_VARIABLE: Final = "CRI_PROXY_DEVICES"
@@ -54,18 +55,18 @@ class Created:
     resolved: Given = Given()  # noqa: RUF009 - frozen
 
 
-def cpu_time_of(grant: Grant, *, lift_quota: bool, fraction_shares: bool) -> CpuTime:
-    """Return the CPU time to write for a container with this grant, under the options of these names.
+def cpu_time_of(grant: Grant, options: TopologyAwareOptions) -> CpuTime:
+    """Return the CPU time to write for a container with this grant.
 
     Exclusive or isolated: no quota, since all its CPUs are its own, and a whole weight for each CPU. Mixed: the weight
     of its shared fraction. All others keep the kubelet's values.
     """
     if grant.kind in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         return CpuTime(
-            UNLIMITED_QUOTA if lift_quota else None,
-            shares_of(1000 * len(grant.owned)) if fraction_shares else None,
+            UNLIMITED_QUOTA if options.lift_quota else None,
+            shares_of(1000 * len(grant.owned)) if options.fraction_shares else None,
         )
-    if grant.kind is CpuKind.MIXED and fraction_shares:
+    if grant.kind is CpuKind.MIXED and options.fraction_shares:
         return CpuTime(shares=shares_of(grant.shared_mcpu))
     return CpuTime()
 

@@ -21,7 +21,6 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.logs import Log
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_costs, use_devices
 from cri_proxy.node.status.view import ConfigInForce
@@ -196,7 +195,7 @@ class Applier:
 
         ``said`` are the configuration's own warnings.
         """
-        problem = await reconfigure(self.node, built.policy, NodeRules.of(built.config), must_fit=must_fit)
+        problem = await reconfigure(self.node, built.policy, built.config, must_fit=must_fit)
         if problem:
             return problem
         self._note_numbers(built.config.devices, built.policy.devices)
@@ -272,7 +271,7 @@ class Applier:
             built = await self._build(host, config, self._found(read.said.inventory, listed.said.inventory))
             if isinstance(built, str):
                 return Planned(built, ())
-            return await plan(self.node, built.policy, NodeRules.of(built.config))
+            return await plan(self.node, built.policy, built.config)
 
     def _found(self, costs: Inventory, listed: DeviceInventory) -> NodeDevices:
         return NodeDevices(costs, listed, self.numbers.beside(self.node.context.ledger.policy.devices))

@@ -15,7 +15,6 @@ from pathlib import Path
 from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
-from cri_proxy.config.topology import topology_options
 from cri_proxy.cri.annotations.cache import AnnotationCache
 from cri_proxy.daemon.apply import Applier, Built, Host, NodeDevices, build_start, inventory_in_force
 from cri_proxy.daemon.cost_files import CostFiles
@@ -40,7 +39,6 @@ from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics.counters import Counters
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.writes import InotifyWrites
@@ -123,7 +121,7 @@ class Engine:
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
         policy = await self._with_devices(costs, listed, numbers)
-        node = build_node(policy, NodeRules.of(config), environment)
+        node = build_node(policy, config, environment)
         closing.push_async_callback(node.close)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
@@ -203,7 +201,6 @@ class Engine:
             store,
             self._clock,
             self.journal,
-            settings.config.annotation_domains,
             files_root=settings.state_dir / DIRECTORY,
             kubelet_root=Path(settings.config.kubelet_root),
             cpusets=Cgroups(self._host.cgroup_root),
@@ -307,20 +304,14 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
     """Return the reader of CRI messages for this machine, with the locality of its devices."""
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
-    config = built.config
-    topology = topology_options(config.topology_manager)
-    restricted = config.restricted_annotations
     return Reader(
         memory_bytes,
-        config.annotation_domains,
+        built.config,
         hints.of,
         asked,
-        restricted,
         cache,
-        topology,
         declared_of=hints.declared,
         unreadable_of=hints.unreadable,
         resolved_of=hints.resolved,
         variables_of=hints.claim_variables,
-        honours_claims=config.claims == "honour",
     )

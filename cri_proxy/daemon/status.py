@@ -117,7 +117,7 @@ class LiveDaemonStatus(DaemonStatus):
     def cdi(self) -> CdiView:
         """Return how containers get CDI devices."""
         known = self.node.runtime_cdi
-        return CdiView(known.way.value, self.node.coordinator.rules.cdi, known.text(), known.problems())
+        return CdiView(known.way.value, self.node.coordinator.config.cdi, known.text(), known.problems())
 
     def inventory(self) -> InventoryFileView:
         """Return the state of the inventory file."""

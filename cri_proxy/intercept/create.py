@@ -21,6 +21,7 @@ from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
 from policies.device_grants import cost_names
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 
@@ -63,13 +64,13 @@ class CreateCalls:
     async def _rewritten(
         self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, gift: CdiGift
     ) -> bytes:
-        grant, pinning, rules = reservation.decision.grant, reservation.decision.pinning, self._coordinator.rules
+        grant, pinning, config = reservation.decision.grant, reservation.decision.pinning, self._coordinator.config
         directory = ""
         if brings_own_mount(request.config.mounts):
             self._context.journal.noted_of(reservation.row, events.RESOURCE_FILES_FAILED, reason="mounts its own")
         else:
-            directory = await self._node.resource_files.directory_for(grant, pinning, rules.resource_files)
-        cpu_time = cpu_time_of(grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
+            directory = await self._node.resource_files.directory_for(grant, pinning, config.resource_files)
+        cpu_time = cpu_time_of(grant, config.of_policy(TopologyAwareOptions))
         variables = self._variables(request, reservation)
         created = Created(
             grant_to_text(grant),
@@ -86,7 +87,7 @@ class CreateCalls:
 
     def _variables(self, request: pb.CreateContainerRequest, reservation: Reservation) -> tuple[tuple[str, str], ...]:
         """Return the thread counts that the container gets, and note them."""
-        grant, chosen = reservation.decision.grant, self._coordinator.rules.thread_counts
+        grant, chosen = reservation.decision.grant, self._coordinator.config.thread_counts
         source = grant.request.preferences.thread_counts or chosen.source
         count = thread_count(grant, reservation.decision.pinning, source)
         variables = variables_to_set(request.config.envs, chosen.variables, count)

@@ -31,6 +31,7 @@ from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Ref
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
+from policies.topology_aware.options import TopologyAwareOptions
 
 # How long a call waits until the saved state is checked against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0
@@ -104,7 +105,7 @@ class CriInterceptor:
 
     @property
     def _rejects_faults(self) -> bool:
-        return self._coordinator.rules.on_policy_error == "reject"
+        return self._coordinator.config.on_policy_error == "reject"
 
     def _fallback(self, call: Call, error: BaseException) -> Answer:
         """Answer a call that could not be decided: with the last known sets or, where that fails too, as it came."""
@@ -129,10 +130,8 @@ class CriInterceptor:
 
     def _cpu_time(self, row: Row | None) -> CpuTime:
         """Return our shares and quota if an option asks for them: the kubelet's update would undo them."""
-        rules = self._coordinator.rules
-        if row is None:
-            return CpuTime()
-        return cpu_time_of(row.grant, lift_quota=rules.lift_quota, fraction_shares=rules.fraction_shares)
+        options = self._coordinator.config.of_policy(TopologyAwareOptions)
+        return CpuTime() if row is None else cpu_time_of(row.grant, options)
 
     async def _ready(self) -> Refusal | None:
         try:
@@ -167,7 +166,7 @@ class CriInterceptor:
                     reason=f"created, {'with the id of another sandbox' if sandbox_id else 'without a usable id'}",
                 )
                 return
-            kept = stored_config(config, self._reader.domains)
+            kept = stored_config(config, self._reader.config.annotation_domains)
             self._node.save_sandbox(
                 SandboxRow(
                     sandbox_id=sandbox_id,

@@ -6,9 +6,10 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from cri_proxy.config.model import Config
+from cri_proxy.config.topology import topology_options
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
@@ -21,7 +22,6 @@ from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.device_hints import Found, MissingHints
 from cri_proxy.kubelet.pod_resources import PodResources
-from policies.alignment import TopologyOptions
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
@@ -79,25 +79,21 @@ class Reader:
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
-    ``restricted``, ``domains`` and ``topology`` are the operator's, ``cache`` what the node has read of annotations.
+    ``config`` are the operator's options, ``cache`` what the node has read of annotations.
     ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
     them gets, ``variables_of`` what these say of CPUs that were chosen for it, ``unreadable_of`` the specification
     files that are none; all raise FilesFailed.
-    ``honours_claims``: such CPUs are its own.
     """
 
     memory_bytes: int
-    domains: Sequence[str]
+    config: Config
     hints_of: HintsOf
     pod_resources: PodResources | None = None
-    restricted: tuple[Restriction, ...] = ()
     cache: AnnotationCache = field(default_factory=AnnotationCache)
-    topology: TopologyOptions = TopologyOptions()  # noqa: RUF009 - frozen
     declared_of: DeclaredOf = none_declared
     unreadable_of: UnreadableOf = none_unreadable
     resolved_of: ResolvedOf = none_resolved
     variables_of: VariablesOf = no_variables
-    honours_claims: bool = True
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
@@ -120,7 +116,7 @@ class Reader:
             annotations=self._annotations,
             hints=hints,
             node_memory_bytes=self.memory_bytes,
-            topology=self.topology,
+            topology=topology_options(self.config.topology_manager),
         )
         missing = tuple(each.problem for each in found if isinstance(each, MissingHints))
         return await self._with_claim(replace(read, missing=missing), message.config, sandbox)
@@ -129,7 +125,7 @@ class Reader:
         self, read: read_request.ReadRequest, config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig
     ) -> read_request.ReadRequest:
         """Return the request with the CPUs that were chosen for the container, if any were and are to count."""
-        if not self.honours_claims:
+        if self.config.claims == "ignore":
             return read
         names = cdi_names(config)
         try:
@@ -144,15 +140,16 @@ class Reader:
 
         They are not where others chose its CPUs, as the pod says: these are granted whatever hints say.
         """
-        request = read_request.read_pod(sandbox, annotations=self._annotations, topology=self.topology)
-        if request is None or not self.honours_claims:
+        topology = topology_options(self.config.topology_manager)
+        request = read_request.read_pod(sandbox, annotations=self._annotations, topology=topology)
+        if request is None or self.config.claims == "ignore":
             return request
         read = with_claim(read_request.ReadRequest(request), (), sandbox.annotations, self._annotations.rules)
         return request if read.request.claim is None else None
 
     @property
     def _annotations(self) -> AnnotationReader:
-        return AnnotationReader(AnnotationRules(tuple(self.domains), self.restricted), self.cache)
+        return AnnotationReader(self.config.annotation_rules, self.cache)
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""

@@ -117,7 +117,7 @@ class UpdateCalls:
         except BaseException:
             self._abandon(planned)
             raise
-        if planned.reservation is not None and not saved and self._coordinator.rules.on_store_error == "reject":
+        if planned.reservation is not None and not saved and self._coordinator.config.on_store_error == "reject":
             self._abandon(planned)
             return Refusal("store", f"the new size cannot be saved: {self._context.persistence.problem}")
         row = self._ledger.get(planned.ticket.key)

@@ -219,7 +219,7 @@ class Barrier:
         if row is None:
             return None
         text, waits = self._problem_of(row), self._calls_text(self._ledger.occupants(row))
-        if waits or self._coordinator.rules.on_policy_error == "reject":
+        if waits or self._coordinator.config.on_policy_error == "reject":
             return Refusal("update", f"{text}; {waits}" if waits else text)
         self._context.journal.noted_of(row, events.VIOLATION, reason=text)
         self._context.journal.records.happened(row, "violation", f"started all the same: {text}")

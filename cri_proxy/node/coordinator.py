@@ -9,9 +9,10 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import without_refused
 from cri_proxy.errors import CriProxyError
-from cri_proxy.node.context import Context, NodeRules
+from cri_proxy.node.context import Context
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
@@ -60,7 +61,7 @@ class NotRecovered(CriProxyError):
 class Coordinator:
     """Changes the ledger."""
 
-    def __init__(self, context: Context, effects: Effects, rules: NodeRules) -> None:
+    def __init__(self, context: Context, effects: Effects, config: Config) -> None:
         """Not ready until ``open`` is called, after the saved state was compared with the runtime."""
         self._context = context
         self._ledger = context.ledger
@@ -69,12 +70,12 @@ class Coordinator:
         self._fallback = Pinning()
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
-        self.rules = rules  # the operator's choices in force
+        self.config = config  # in force
         context.signals.container_vanished.connect(lambda row: self.release(row, "gone"))
 
-    def use_rules(self, rules: NodeRules) -> None:
-        """Follow these rules from now on."""
-        self.rules = rules
+    def use(self, config: Config) -> None:
+        """Follow these options from now on."""
+        self.config = config
 
     def open(self) -> None:
         """Start to decide."""
@@ -118,7 +119,7 @@ class Coordinator:
         """
         # No await between the decision and the ledger's change: nothing else can be decided in between. The request may
         # have been read before a reload that restricts its wishes.
-        request, _ = without_refused(request, self.rules.annotations)
+        request, _ = without_refused(request, self.config.annotation_rules)
         earlier = self._ledger.get(request.container)
         if earlier is not None:
             request = replace(request, previous=earlier.grant.as_previous)
@@ -333,7 +334,7 @@ class Coordinator:
     def _decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
         """Return the policy's decision; at the last try ``onShortage`` may let in what has no room."""
         decision = self._ledger.policy.decide(held, request)
-        if isinstance(decision, Rejected) and is_last_try and self.rules.on_shortage == "admit":
+        if isinstance(decision, Rejected) and is_last_try and self.config.on_shortage == "admit":
             return self._ledger.policy.overcommitted(held, request, decision)
         return decision
 

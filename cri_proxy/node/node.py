@@ -1,17 +1,18 @@
 """Build the node from its parts; recover, place a container (reserve and save, or refuse), run slow checks, close."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.config.model import Config
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit
 from cri_proxy.node.barrier import Barrier
-from cri_proxy.node.context import Context, NodeRules, Signals
+from cri_proxy.node.context import Context, Signals
 from cri_proxy.node.coordinator import Coordinator, Refusal, Reservation
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
@@ -50,7 +51,6 @@ class Environment:
     store: GrantStore
     clock: Clock
     journal: Journal
-    domains: Sequence[str]
     files_root: Path | None = None  # holds the directories behind /.cri-proxy; None = no container gets one
     kubelet_root: Path = NO_DIRECTORY  # the kubelet's own directory, with its managers' state files
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
@@ -150,7 +150,7 @@ class Node:
         self, request: Request, sandbox_id: str, *, problems: tuple[str, ...] = ()
     ) -> Reservation | Refusal:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
-        if problems and self.coordinator.rules.strict_annotations:
+        if problems and self.coordinator.config.strict_annotations:
             return self._refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
         if (known := self.refusals.get(request)) is not None:
             self.coordinator.report(request, known, problems=problems)
@@ -180,7 +180,7 @@ class Node:
         except BaseException as error:
             self.coordinator.roll_back_unsent(decided, error)
             raise
-        if not saved and self.coordinator.rules.on_store_error == "reject":
+        if not saved and self.coordinator.config.on_store_error == "reject":
             problem = f"the placement cannot be saved: {self.context.persistence.problem}"
             self.coordinator.roll_back(decided, problem, code="store")
             return self._refuse(request, Refusal("store", problem))
@@ -232,7 +232,7 @@ class Node:
         await self.context.tasks.cancel()
 
 
-def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> Node:
+def build_node(policy: Policy, config: Config, environment: Environment) -> Node:
     """Wire a node for this policy."""
     signals = Signals()
     ledger = Ledger(policy, signals.ledger_changed)
@@ -253,17 +253,16 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         signals=signals,
     )
     effects = Effects(context)
-    read = replace(rules.annotations, domains=tuple(environment.domains))
-    coordinator = Coordinator(context, effects, replace(rules, annotations=read))
+    coordinator = Coordinator(context, effects, config)
     barrier = Barrier(context, effects, coordinator)
-    adoption = Adoption(context, lambda: coordinator.rules)
+    adoption = Adoption(context, lambda: coordinator.config)
     managers = ManagerWatch(
         environment.kubelet_root,
         lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning),
         environment.files,
     )
     probes = DriftProbes(
-        environment.cpusets, managers.read, lambda: coordinator.rules.drift_check_seconds, environment.writes
+        environment.cpusets, managers.read, lambda: coordinator.config.drift_check_seconds, environment.writes
     )
     return Node(
         context=context,
@@ -277,7 +276,7 @@ def build_node(policy: Policy, rules: NodeRules, environment: Environment) -> No
         cold_starts=ColdStarts(context, effects, coordinator),
         drift=Drift(context, effects, adoption, probes),
         managers=managers,
-        runtime_cdi=RuntimeCdi(context, lambda: coordinator.rules),
+        runtime_cdi=RuntimeCdi(context, lambda: coordinator.config),
         refusals=Refusals(ledger),
         store=environment.store,
         background=Tasks(lambda error: environment.journal.failed_open("background", error)),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cri_proxy.node.context import NodeRules
+from cri_proxy.config.model import Config
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.ledger.start_calls import StartCalls
@@ -36,13 +36,13 @@ class Planned:
     moves: tuple[tuple[Row, Pinning, Pinning], ...]
 
 
-async def plan(node: Node, policy: Policy, rules: NodeRules | None = None) -> Planned:
+async def plan(node: Node, policy: Policy, config: Config | None = None) -> Planned:
     """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes.
 
-    ``rules`` None: those in force.
+    ``config`` None: the options in force.
     """
     ledger = node.context.ledger
-    result, _, problem = await _try(ledger, policy, rules or node.coordinator.rules, must_fit=True)
+    result, _, problem = await _try(ledger, policy, config or node.coordinator.config, must_fit=True)
     trial = ledger.copy()
     trial.starts = StartCalls()  # a start that is under way delays updates, and ends
     trial.use_policy(policy, result.allocations)
@@ -52,26 +52,26 @@ async def plan(node: Node, policy: Policy, rules: NodeRules | None = None) -> Pl
     return Planned(problem, tuple((row, old, new) for row, old, new in pairs if old != new))
 
 
-async def reconfigure(node: Node, policy: Policy, rules: NodeRules, *, must_fit: bool = True) -> str:
-    """Put this policy and these rules in force; the updates that follow go out in the background.
+async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: bool = True) -> str:
+    """Put this policy and these options in force; the updates that follow go out in the background.
 
     Return '' or why nothing was changed. ``must_fit``: refuse the whole change when a container would lose its grant
     for lack of room, or when containers would have to swap places while every CPU is owned. False is for changes that
     cannot be refused, as CPUs that went away.
     """
     ledger = node.context.ledger
-    result, refused, problem = await _try(ledger, policy, rules, must_fit=must_fit)
+    result, refused, problem = await _try(ledger, policy, config, must_fit=must_fit)
     if problem:
         return f"{problem}; nothing was changed"
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
-    node.coordinator.use_rules(rules)
+    node.coordinator.use(config)
     node.coordinator.update_fallback()
     await node.context.persistence.save(changed)
     await _report(node, before, result, refused)
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
-    if rules.adopt == "pin" and node.adoption.forget_left():
+    if config.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return ""
 
@@ -105,8 +105,8 @@ async def _report(node: Node, before: Allocations, result: Reinstated, refused: 
 _Tried = tuple[Reinstated, Mapping[ContainerKey, str], str]
 
 
-async def _try(ledger: Ledger, policy: Policy, rules: NodeRules, *, must_fit: bool) -> _Tried:
-    """Return what policy and rules do to the present containers, the wishes that these lose, and the problem.
+async def _try(ledger: Ledger, policy: Policy, config: Config, *, must_fit: bool) -> _Tried:
+    """Return what policy and options do to the present containers, the wishes that these lose, and the problem.
 
     The problem is why it is refused ('' = it is not).
 
@@ -115,13 +115,13 @@ async def _try(ledger: Ledger, policy: Policy, rules: NodeRules, *, must_fit: bo
     # The version counts grants; where containers are, as far as the runtime has said, is in the rows.
     return await off_loop(
         lambda: (ledger.version, ledger.active()),
-        lambda: partial(_try_at_once, ledger.copy(), policy, rules, must_fit=must_fit),
+        lambda: partial(_try_at_once, ledger.copy(), policy, config, must_fit=must_fit),
     )
 
 
-def _try_at_once(trial: Ledger, policy: Policy, rules: NodeRules, *, must_fit: bool) -> _Tried:
+def _try_at_once(trial: Ledger, policy: Policy, config: Config, *, must_fit: bool) -> _Tried:
     """Try the policy on this copy of the ledger, which changes."""
-    admitted = admit(trial.allocations, rules.annotations)
+    admitted = admit(trial.allocations, config.annotation_rules)
     result = policy.reinstate(admitted.held, admitted.requests)
     return result, admitted.why, _problem(trial, policy, result) if must_fit else ""
 

@@ -11,10 +11,11 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from cri_proxy import events
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.foreign_text import admit
-from cri_proxy.node.context import Context, NodeRules
+from cri_proxy.node.context import Context
 from cri_proxy.runtime.cdi_support import CdiSupport, CdiWay, support_of, way_of
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.decisions import name_of
@@ -31,10 +32,10 @@ _BY: Final = {CdiWay.FIELD: "CRI's field", CdiWay.ANNOTATION: "an annotation"}
 class RuntimeCdi:
     """What is known of the runtime and CDI."""
 
-    def __init__(self, context: Context, rules: Callable[[], NodeRules]) -> None:
-        """``rules`` returns those in force. Nothing is asked yet."""
+    def __init__(self, context: Context, config: Callable[[], Config]) -> None:
+        """``config`` returns the options in force. Nothing is asked yet."""
         self._context = context
-        self._rules = rules
+        self._config = config
         self._asking = asyncio.Lock()
         self._losses = -1  # of connections, when it was asked: one more, and it may be another version
         self._not_before_seconds = 0.0
@@ -44,7 +45,7 @@ class RuntimeCdi:
     @property
     def way(self) -> CdiWay:
         """How containers get CDI devices, by what is known now."""
-        return way_of(self._rules().cdi, self.support)
+        return way_of(self._config().cdi, self.support)
 
     @property
     def adds_devices(self) -> bool:
@@ -84,7 +85,7 @@ class RuntimeCdi:
 
     def text(self) -> str:
         """Return how containers get CDI devices, and why so."""
-        choice = self._rules().cdi
+        choice = self._config().cdi
         done = "resolved by cri-proxy" if self.way is CdiWay.RESOLVE else f"added by the runtime, by {_BY[self.way]}"
         return f"{done} ({'' if choice == 'auto' else f'cdi is {choice}; '}{self.support.why})"
 
@@ -95,7 +96,7 @@ class RuntimeCdi:
         if self._ignored is not None:
             who, names = self._ignored
             found.append(f"{who} was created without the CDI devices {names} of the kubelet: {support.why}{remedy}")
-        if self._rules().cdi == "runtime" and not self.adds_devices:
+        if self._config().cdi == "runtime" and not self.adds_devices:
             found.append(f"cdi is runtime, and {support.why}{remedy}")
         if support.other_directories and self.way is not CdiWay.RESOLVE:
             there = admit(", ".join(support.other_directories), _NAME_BYTES)

@@ -17,7 +17,6 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.config.topology import topology_options
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
@@ -25,7 +24,6 @@ from cri_proxy.daemon.apply import Applier, Built, NodeDevices, build, build_any
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
@@ -286,11 +284,10 @@ class SimulatedNode:
             self._store,
             self._clock,
             self.journal,
-            built.config.annotation_domains,
             files_root=self._files_root,
             cpusets=EmbeddedCpusets(self.runtime),
         )
-        self.node: Node = build_node(built.policy, NodeRules.of(built.config), environment)
+        self.node: Node = build_node(built.policy, built.config, environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
         in_force = ConfigInForce(built.config, self.warnings)
         self._view = NodeView(self.node, self.journal, in_force, name="simulated")
@@ -300,16 +297,8 @@ class SimulatedNode:
 
     def _reader(self, built: Built) -> Reader:
         """Return a reader of CRI messages for this machine, with the locality of its devices."""
-        config = built.config
-        return Reader(
-            _memory_bytes(built.machine),
-            config.annotation_domains,
-            self.devices.hints_of,
-            restricted=config.restricted_annotations,
-            cache=self.node.context.annotations,
-            topology=topology_options(config.topology_manager),
-            honours_claims=config.claims == "honour",
-        )
+        memory_bytes = _memory_bytes(built.machine)
+        return Reader(memory_bytes, built.config, self.devices.hints_of, cache=self.node.context.annotations)
 
     async def _stop(self, *, loses_state: bool = False) -> None:
         """Close the proxy; keep what it saved, unless that is to be lost."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request, guaranteed
@@ -92,7 +93,7 @@ class Wishes:
         message = create_request(spec, container, spec.name, node=NODE)
         for name, value in variables.items():
             message.config.envs.add(key=name, value=value.encode())
-        reader = Reader(NODE.memory_capacity_bytes, DOMAINS, self.hints_of, restricted=self.restricted)
+        reader = Reader(NODE.memory_capacity_bytes, Config(restricted_annotations=self.restricted), self.hints_of)
         read = await reader.read_create(message, message.sandbox_config)
         return replace(read.request, given=given_devices(message.config, POLICY.known)[0], origins=())
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure, use_costs
 from policies.alignment import TopologyOptions
 from policies.builder import build_policy
@@ -56,7 +56,7 @@ class World(Site):
 
     def __init__(self, machine: Machine, options: TopologyAwareOptions, seed: int) -> None:
         # Where a container must not start before others have left for good, their updates may fail for good.
-        rules = NodeRules(
+        rules = Config(
             on_policy_error="reject" if seed % 3 else "passthrough",
             on_shortage="refuse" if seed % 2 else "admit",  # what is let in all the same hides what was lost
         )
@@ -277,10 +277,12 @@ class World(Site):
         machine = self.policy.machine
         options = random_options(machine, self.random, random_available(machine, self.random))
         options = replace(options, topology=self._topology(machine))
+        enacted = TopologyAwareOptions(
+            lift_quota=self.random.random() < 0.5, fraction_shares=self.random.random() < 0.5
+        )
         rules = replace(
-            self.node.coordinator.rules,
-            lift_quota=self.random.random() < 0.5,
-            fraction_shares=self.random.random() < 0.5,
+            self.node.coordinator.config,
+            policy_options=(enacted,),
             resource_files=self.random.choice(("auto", "always", "never")),
         )
         await self._change(machine, options, rules, must_fit=True)
@@ -298,11 +300,9 @@ class World(Site):
         if not options.available & machine.online:
             options = replace(options, available=machine.online)
         self.runtime.node.machine = machine
-        await self._change(machine, options, self.node.coordinator.rules, must_fit=False)
+        await self._change(machine, options, self.node.coordinator.config, must_fit=False)
 
-    async def _change(
-        self, machine: Machine, options: TopologyAwareOptions, rules: NodeRules, *, must_fit: bool
-    ) -> None:
+    async def _change(self, machine: Machine, options: TopologyAwareOptions, rules: Config, *, must_fit: bool) -> None:
         """Until the last update has gone out, containers are inside the old or the new CPUs."""
         before, allowed = self.options, options.available & machine.online
         self._allowed = self._allowed | allowed

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
@@ -14,7 +14,6 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
@@ -114,9 +113,9 @@ class Site:
     By default on a machine of 2 packages with 4 CPUs each, CPU 0 reserved.
     """
 
-    def __init__(self, policy: Policy | None = None, *, rules: NodeRules | None = None, modern: bool = True) -> None:
+    def __init__(self, policy: Policy | None = None, *, rules: Config | None = None, modern: bool = True) -> None:
         self.policy = policy or small_policy()
-        self.rules = rules or NodeRules()
+        self.rules = rules or Config()
         self.runtime = ScriptedRuntime(self.policy.machine, now_ns=self._now_ns, image_names=(IMAGE,), modern=modern)
         self.store = MemoryStore()
         self.log = Silent()
@@ -129,12 +128,11 @@ class Site:
         """Start the proxy on what the store and the runtime hold; ``look`` is called after every runtime call."""
         channel = Watched(self.runtime, look)
         self.journal = Journal(self.log, self.clock)
-        environment = Environment(channel, self.store, self.clock, self.journal, DOMAINS, self.files_root)
+        environment = Environment(channel, self.store, self.clock, self.journal, self.files_root)
         self.node: Node = build_node(self.policy, self.rules, environment)
         self.node.adoption.use_claims(self.claims)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
-        restricted, cache = self.rules.annotations.restricted, self.node.context.annotations
-        reader = Reader(memory_bytes, DOMAINS, no_hints, restricted=restricted, cache=cache)
+        reader = Reader(memory_bytes, self.rules, no_hints, cache=self.node.context.annotations)
         self.interceptor = CriInterceptor(self.node, reader)
         self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))
         self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Environment, Node, build_node
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -74,7 +73,7 @@ class Configuration:
 
     policy: Policy
     options: TopologyAwareOptions
-    rules: NodeRules
+    rules: Config
     is_same: bool  # as for the one that was killed
 
 
@@ -129,10 +128,10 @@ class Living(World):
         channel = self.parts.channel(PointedChannel(own, self, is_own=True))
         self.journal = Journal(self.log, self.clock)
         store = self.parts.store(self.store)
-        environment = Environment(channel, store, self.clock, self.journal, DOMAINS, cpusets=KernelOf(self.runtime))
+        environment = Environment(channel, store, self.clock, self.journal, cpusets=KernelOf(self.runtime))
         self.node: Node = build_node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
-        self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, DOMAINS, no_hints))
+        self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, self.rules, no_hints))
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)
         onward = PointedChannel(Watched(self.runtime, look), self, is_own=False)
         self.relay = InProcessRelay(pointed, onward, lambda error: self.log.errors.append(repr(error)))
@@ -236,9 +235,7 @@ class Living(World):
         await self.node.resync.check_all("slow check")
         self.node.cold_starts.look()
 
-    async def _change(
-        self, machine: Machine, options: TopologyAwareOptions, rules: NodeRules, *, must_fit: bool
-    ) -> None:
+    async def _change(self, machine: Machine, options: TopologyAwareOptions, rules: Config, *, must_fit: bool) -> None:
         """The operator has written the new options already, and the machine is what it is. All is always pinned."""
         options = replace(options, pin_cpu=True, pin_memory=True)
         policy = self.parts.policy(self._policy(machine, options))
@@ -275,7 +272,7 @@ class Living(World):
         in_force = self.node.context.ledger.policy
         if self._next is not None and self._next.policy.machine is not in_force.machine:
             return (self._next,)
-        present = Configuration(in_force, self.options, self.node.coordinator.rules, is_same=self._is_same)
+        present = Configuration(in_force, self.options, self.node.coordinator.config, is_same=self._is_same)
         if self._next is None or self._next.options == self.options:
             return (present,)
         return present, self._next

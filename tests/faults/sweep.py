@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.context import NodeRules
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Deletable, Saveable
 from policies.builder import build_policy
@@ -59,7 +59,7 @@ class Scene(Site):
     """
 
     def __init__(
-        self, *, rules: NodeRules | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
+        self, *, rules: Config | None = None, around: Callable[[Policy], Policy] = lambda policy: policy
     ) -> None:
         machine = small_machine()
         self.options = TopologyAwareOptions(machine.online, CpuSet.parse("0"))

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import NodeRules
 from policies.policy import Policy
 from tests.faults.sweep import SPEC, Scene, going_on
 
@@ -39,7 +39,7 @@ class Breakable:
         return getattr(self._inner, name)
 
 
-def scene_with(rules: NodeRules) -> tuple[Scene, Breakable]:
+def scene_with(rules: Config) -> tuple[Scene, Breakable]:
     made: list[Breakable] = []
 
     def around(policy: Policy) -> Policy:
@@ -70,7 +70,7 @@ async def whole_story(scene: Scene) -> None:
 @pytest.mark.parametrize("question", [*QUESTIONS, "all of them"])
 @pytest.mark.parametrize("choice", ["passthrough", "reject"])
 async def test_the_node_goes_on(question: str, choice: str) -> None:
-    rules = NodeRules(on_policy_error="reject") if choice == "reject" else NodeRules()
+    rules = Config(on_policy_error="reject") if choice == "reject" else Config()
     scene, policy = scene_with(rules)
     async with going_on(scene):
         scene.watches = False  # nothing can be asked of the policy, by us neither
@@ -82,7 +82,7 @@ async def test_the_node_goes_on(question: str, choice: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 async def test_by_default_no_container_is_kept_from_running(question: str) -> None:
-    scene, policy = scene_with(NodeRules())
+    scene, policy = scene_with(Config())
     async with going_on(scene):
         scene.watches = False
         policy.broken.add(question)

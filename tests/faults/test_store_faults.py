@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.errors import StoreError
-from cri_proxy.node.context import NodeRules
 from cri_proxy.state.rows import Deletable, Saveable
 from tests.faults.sweep import Scene, SlowStore, as_far_as_it_goes, going_on
 
@@ -27,7 +27,7 @@ class FailingStore(SlowStore):
 @pytest.mark.parametrize("choice", ["continue", "reject"])
 @pytest.mark.parametrize("times", [1, 1000], ids=["once", "until it is mended"])
 async def test_any_save_may_fail(first: int, choice: str, times: int) -> None:
-    rules = NodeRules(on_store_error="reject") if choice == "reject" else NodeRules()
+    rules = Config(on_store_error="reject") if choice == "reject" else Config()
     scene = Scene(rules=rules)
     store = scene.store = FailingStore()
     async with going_on(scene):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.placement_machines import ladder
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed
@@ -104,7 +104,7 @@ class Node:
         async def hints_of(config: pb.ContainerConfig, _: ToldDevices) -> Sequence[Found]:
             return await self.hints.of(config, arrival.told)
 
-        reader = Reader(self.kubelet.memory_capacity_bytes, DOMAINS, hints_of)
+        reader = Reader(self.kubelet.memory_capacity_bytes, Config(), hints_of)
         return (await reader.read_create(arrival.message, arrival.message.sandbox_config)).request
 
     def cpus_of(self, device: MadeUpDevice) -> int:

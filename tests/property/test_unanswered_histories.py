@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.barrier import CLEAR_SECONDS, OWN_CALL_SECONDS
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.effects import BACKOFF_SECONDS, UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.node import POLL_SECONDS
 from sysfs.cpuset import CpuSet
@@ -36,7 +36,7 @@ class Ward(Site):
     """A node whose runtime may not answer, and a kubelet that gives up after a while."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(rules=NodeRules(on_policy_error="reject"))
+        super().__init__(rules=Config(on_policy_error="reject"))
         self.clock = LoopClock()  # type: ignore[assignment]  # the same protocol
         self.random = Random(seed)
         self.runtime.starts_outlive_callers = seed % 3 > 0

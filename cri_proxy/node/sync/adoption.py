@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cri_proxy import events
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -12,7 +13,7 @@ from cri_proxy.cri.read_status import Existing, read_status
 from cri_proxy.errors import CallFailed, UnreadableReply
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
-from cri_proxy.node.context import Context, NodeRules
+from cri_proxy.node.context import Context
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import rebuild
@@ -91,10 +92,10 @@ class GivenUp:
 class Adoption:
     """Reads containers that have no row."""
 
-    def __init__(self, context: Context, rules: Callable[[], NodeRules]) -> None:
-        """``rules`` returns the operator's present choices."""
+    def __init__(self, context: Context, config: Callable[[], Config]) -> None:
+        """``config`` returns the options in force."""
         self._context = context
-        self._rules = rules
+        self._config = config
         self._claims = ClaimSources()
         self._left: dict[str, LeftAlone] = {}
         self._given_up: dict[str, GivenUp] = {}
@@ -161,7 +162,7 @@ class Adoption:
         for adopted in read_ones:
             if adopted is None or isinstance(adopted, BaseException):
                 continue
-            if may_leave and adopted.grant is None and self._rules().adopt == "leave":
+            if may_leave and adopted.grant is None and self._config().adopt == "leave":
                 self._leave(adopted)
             else:
                 kept.append(adopted)
@@ -210,7 +211,7 @@ class Adoption:
             return None
         machine = self._context.ledger.policy.machine
         capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
-        annotations = AnnotationReader(self._rules().annotations, self._context.annotations)
+        annotations = AnnotationReader(self._config().annotation_rules, self._context.annotations)
         found = read_status(status, sandbox.status, annotations=annotations, node_memory_bytes=capacity_bytes)
         if (found.container_id, found.request.container) != (container.id, container.key):
             self._give_up(container, "the runtime's status of it is of another container")
@@ -219,7 +220,7 @@ class Adoption:
             self._give_up(container, "")
             return None
         rebuilt = rebuild(found, machine)
-        request, is_unclaimed = rebuilt.request, rebuilt.is_known or not self._rules().honours_claims
+        request, is_unclaimed = rebuilt.request, rebuilt.is_known or self._config().claims == "ignore"
         if not rebuilt.is_known:  # else these names may be of what was allocated to it here
             given = with_named(request.given, found.cdi_names, self._context.ledger.policy.known)
             request = replace(request, given=given)

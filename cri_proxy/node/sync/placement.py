@@ -114,7 +114,7 @@ class LatePlacement:
 
         def prepare() -> Callable[[], tuple[list[Adopted], Settled, Mapping[ContainerKey, str]]]:
             # What was saved under other rules may hold wishes that are restricted now.
-            admitted = admit(self._ledger.allocations, self._coordinator.rules.annotations)
+            admitted = admit(self._ledger.allocations, self._coordinator.config.annotation_rules)
             held, policy = admitted.held, self._ledger.policy
             adopted = [a for a in found if self._is_wanted(a, order)]
             read = united(((Rebuilt(a.request, a.grant), a.pinning.cpus) for a in adopted), held.grants)

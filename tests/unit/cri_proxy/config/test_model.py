@@ -7,6 +7,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, read_value
 from cri_proxy.config.values import show_value, value_of
 from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import AnnotationRules
 from policies.options import PolicyOptions
 from policies.registry import POLICIES
 
@@ -46,6 +47,7 @@ def test_every_registered_policy_can_be_chosen_and_configured() -> None:
 
 def test_the_default_domains_are_those_that_annotations_know() -> None:
     assert Config().annotation_domains == DOMAINS
+    assert Config().annotation_rules == AnnotationRules()
 
 
 def test_a_configuration_cannot_be_changed() -> None:

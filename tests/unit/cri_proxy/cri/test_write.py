@@ -16,6 +16,7 @@ from cri_proxy.cri.write import (
     write_update,
 )
 from policies.base import CpuKind, Grant, Pinning
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request
 
@@ -130,17 +131,17 @@ def test_other_mounts_leave_our_place_free(path: str) -> None:
 
 @pytest.mark.parametrize("kind", [CpuKind.EXCLUSIVE, CpuKind.ISOLATED])
 def test_a_lifted_quota_is_unlimited_where_all_cpus_are_the_containers_own(kind: CpuKind) -> None:
-    assert cpu_time_of(grant(kind, "1-2"), lift_quota=True, fraction_shares=False) == CpuTime(quota_us=-1)
+    assert cpu_time_of(grant(kind, "1-2"), TopologyAwareOptions(lift_quota=True)) == CpuTime(quota_us=-1)
 
 
 @pytest.mark.parametrize("kind", [CpuKind.MIXED, CpuKind.SHARED, CpuKind.RESERVED, CpuKind.PRESERVE])
 def test_the_quota_of_whoever_shares_is_never_lifted(kind: CpuKind) -> None:
-    assert cpu_time_of(grant(kind, "1", 500), lift_quota=True, fraction_shares=False) == CpuTime()
+    assert cpu_time_of(grant(kind, "1", 500), TopologyAwareOptions(lift_quota=True)) == CpuTime()
 
 
 def test_shares_follow_the_fraction_or_the_cpus_that_are_owned() -> None:
     times = [
-        cpu_time_of(each, lift_quota=False, fraction_shares=True)
+        cpu_time_of(each, TopologyAwareOptions(fraction_shares=True))
         for each in (grant(CpuKind.MIXED, "1-2", 500), grant(CpuKind.EXCLUSIVE, "1-2"), grant(CpuKind.SHARED, "", 500))
     ]
     assert times == [CpuTime(shares=512), CpuTime(shares=2048), CpuTime()]

@@ -28,7 +28,6 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.inventory.driver_names import DriverIdentifiers
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.node_files.directory import FoundFiles, TextFile
@@ -61,7 +60,7 @@ class Scene:
 
     def reader_of(self, built: Built) -> Reader:
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
-        return Reader(memory_bytes, built.config.annotation_domains, no_hints)
+        return Reader(memory_bytes, built.config, no_hints)
 
     async def lose(self, cpus: str) -> None:
         """These CPUs go offline ('' = all come back), as the kernel and the runtime see it."""
@@ -130,7 +129,7 @@ async def test_what_a_new_configuration_warns_of_is_logged_once(scene: Scene) ->
 async def test_a_change_of_domains_reaches_who_reads_annotations(scene: Scene) -> None:
     config = replace(CONFIG, annotation_domains=("example.com",))
     assert not await scene.applier.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
-    assert scene.site.node.coordinator.rules == NodeRules.of(config)
+    assert scene.site.node.coordinator.config == config
     container_id = (
         await scene.site.run("a", guaranteed("c", 2000), **{"prefer-shared-cpus.example.com/pod": "true"})
     ).container_id("c")
@@ -142,7 +141,7 @@ async def test_what_does_not_fit_changes_nothing(scene: Scene) -> None:
     await run(scene, "a", guaranteed("c", 6000))
     config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
     assert "no room" in await scene.applier.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
-    assert (scene.view.config(), scene.site.node.coordinator.rules) == (CONFIG, NodeRules())
+    assert (scene.view.config(), scene.site.node.coordinator.config) == (CONFIG, Config())
 
 
 @pytest.mark.parametrize(("reserved", "lost", "instead"), [("0-1", "1", "0"), ("7", "7", "0")])

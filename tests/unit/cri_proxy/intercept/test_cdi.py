@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.cdi.conversion import Given, GivenNode
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -13,7 +14,6 @@ from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import ResolvedOf
-from cri_proxy.node.context import NodeRules
 from cri_proxy.state.decisions import DecisionRecord
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
@@ -28,7 +28,7 @@ HOOK = f"{NAME} (/etc/cdi/a.yaml) has the createContainer hook /bin/x, and no re
 class RuntimeSite(Site):
     """A site with one GPU, which a specification declares, in front of a containerd of this version."""
 
-    def __init__(self, version: str, config: str = "{}", *, rules: NodeRules | None = None) -> None:
+    def __init__(self, version: str, config: str = "{}", *, rules: Config | None = None) -> None:
         super().__init__(policy_with_devices(GPU), rules=rules)
         self.runtime.faults.rewrite("Version", lambda *_: containerd(version))
         self.runtime.faults.rewrite("Status", lambda *_: pb.StatusResponse(info={"config": config}).SerializeToString())
@@ -98,7 +98,7 @@ async def test_an_earlier_one_gets_them_in_an_annotation() -> None:
 @pytest.mark.parametrize(("choice", "names"), [("runtime", [NAME]), ("resolve", [])])
 async def test_the_operators_choice_counts(choice: str, names: list[str]) -> None:
     version = {"runtime": "1.6.20", "resolve": "2.0.1"}[choice]
-    async with opened(RuntimeSite(version, rules=NodeRules(cdi=choice))) as site:  # type: ignore[arg-type]
+    async with opened(RuntimeSite(version, rules=Config(cdi=choice))) as site:  # type: ignore[arg-type]
         config = site.config(await site.run("a", OWNS, **ASKS))
         assert [device.name for device in config.CDI_devices] == names
 
@@ -113,7 +113,7 @@ async def test_the_operators_choice_counts(choice: str, names: list[str]) -> Non
 async def test_what_cannot_be_written_is_refused_with_the_remedy_and_gives_all_back(
     version: str, choice: str, remedy: str
 ) -> None:
-    site = RuntimeSite(version, rules=NodeRules(cdi=choice))  # type: ignore[arg-type]
+    site = RuntimeSite(version, rules=Config(cdi=choice))  # type: ignore[arg-type]
     site.resolved_of = hooked
     async with opened(site):
         with pytest.raises(CallFailed) as caught:
@@ -189,6 +189,6 @@ async def test_a_device_of_ours_that_the_kubelet_names_too_is_resolved_only_wher
     async with opened(RuntimeSite("1.6.20")) as site:
         assert len((await create_with(site, NAME)).devices) == 1
         assert site.node.warnings() == ()
-    async with opened(RuntimeSite("2.0.1", rules=NodeRules(cdi="resolve"))) as site:
+    async with opened(RuntimeSite("2.0.1", rules=Config(cdi="resolve"))) as site:
         config = await create_with(site, NAME)
         assert (len(config.devices), [device.name for device in config.CDI_devices]) == (0, [NAME])

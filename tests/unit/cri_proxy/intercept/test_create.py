@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
+from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import ThreadCountOptions
 from cri_proxy.config.thread_variables import VARIABLES
 from cri_proxy.cri.annotations.read import GRANT_KEY
@@ -14,7 +15,6 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.status.containers import Others, unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
@@ -29,7 +29,9 @@ from tests.unit.cri_proxy.node.stage import FragilePolicy, background, soon
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100, cpu_limit_mcpu=500)
-LIFT, FRACTION = NodeRules(lift_quota=True), NodeRules(fraction_shares=True)
+LIFT = Config(policy_options=(TopologyAwareOptions(lift_quota=True),))
+FRACTION = Config(policy_options=(TopologyAwareOptions(fraction_shares=True),))
+BOTH = Config(policy_options=(TopologyAwareOptions(lift_quota=True, fraction_shares=True),))
 
 
 def policy(name: str = "topology-aware", *, pins: bool = True) -> Policy:
@@ -164,7 +166,7 @@ async def test_shares_of_the_fraction_are_written_again_with_each_update() -> No
 
 
 async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> None:
-    async with opened(Site(rules=NodeRules(lift_quota=True, fraction_shares=True))) as site:
+    async with opened(Site(rules=BOTH)) as site:
         pod = await site.run("a", MIXED)
         figures = pb.LinuxContainerResources(cpu_quota=250_000, cpu_period=100_000, cpu_shares=2560)
         await site.kubelet.update(pod.container_id("c"), figures)
@@ -174,7 +176,7 @@ async def test_the_recorded_request_comes_from_the_kubelets_own_numbers() -> Non
 
 
 async def test_our_own_updates_of_others_touch_nothing_but_cpusets() -> None:
-    async with opened(Site(rules=NodeRules(lift_quota=True, fraction_shares=True))) as site:
+    async with opened(Site(rules=BOTH)) as site:
         shares = await site.run("s", SHARES)
         before = record(site, shares)
         await site.run("full", guaranteed("c", 4000))
@@ -209,7 +211,7 @@ async def test_a_caller_that_leaves_while_the_files_are_written_holds_nothing(si
 @pytest.mark.parametrize("broken", ["pinnings", "all"])
 async def test_a_policy_that_breaks_stops_no_container_that_would_be_told(tmp_path: Path, broken: str) -> None:
     fragile = FragilePolicy(policy())
-    site = Site(fragile, rules=NodeRules(resource_files="always"))
+    site = Site(fragile, rules=Config(resource_files="always"))
     site.files_root = tmp_path
     await site.open()
     await site.run("before", MIXED)
@@ -267,7 +269,7 @@ async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
 
 
 async def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
-    site = Site(policy(), rules=NodeRules(adopt="leave"))
+    site = Site(policy(), rules=Config(adopt="leave"))
     await site.open()
     pod = await site.run("a", OWNS_2)
     container = site.runtime.node.containers[pod.container_id("c")]
@@ -310,7 +312,7 @@ async def test_a_pod_with_too_long_annotations_is_placed_without_them_and_keeps_
 
 
 async def test_strict_annotations_refuse_a_pod_with_too_long_ones() -> None:
-    async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
+    async with opened(Site(rules=Config(strict_annotations=True))) as site:
         with pytest.raises(CallFailed, match=r"more than 16384: none of them counts"):
             await site.run("a", OWNS_2, **{"cri-proxy.io/affinity": "x" * (240 << 10)})
 
@@ -332,7 +334,7 @@ async def test_by_default_no_thread_count_is_set(site: Site) -> None:
 
 async def test_an_owner_is_told_how_many_threads_fit_and_explain_says_so_after_a_restart_too() -> None:
     names = ("GOMAXPROCS", "OMP_NUM_THREADS")
-    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, names))
+    rules = Config(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, names))
     async with opened(Site(rules=rules)) as site:
         owner, sharer = await site.run("a", OWNS_2), await site.run("s", SHARES)
         assert (thread_counts(site, owner), thread_counts(site, sharer)) == (dict.fromkeys(names, "2"), {})
@@ -347,13 +349,13 @@ async def test_an_annotation_says_from_what_thread_counts_follow() -> None:
     async with opened(Site()) as site:
         pod = await site.run("s", SHARES, **{"cri-proxy.io/thread-counts": "request"})
         assert thread_counts(site, pod) == dict.fromkeys(VARIABLES, "1")
-    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED))
+    rules = Config(thread_counts=ThreadCountOptions(ThreadCounts.OWNED))
     async with opened(Site(rules=rules)) as site:
         assert thread_counts(site, await site.run("a", OWNS_2, **{"cri-proxy.io/thread-counts": "none"})) == {}
 
 
 async def test_a_thread_count_that_the_pod_sets_stays() -> None:
-    rules = NodeRules(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, ("KUBERNETES_SERVICE_PORT", "GOMAXPROCS")))
+    rules = Config(thread_counts=ThreadCountOptions(ThreadCounts.OWNED, ("KUBERNETES_SERVICE_PORT", "GOMAXPROCS")))
     async with opened(Site(rules=rules)) as site:
         pod = await site.run("a", OWNS_2)
         envs = site.runtime.node.containers[pod.container_id("c")].config.envs

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import GRANT_KEY
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import DeclaredOf
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
@@ -27,7 +27,7 @@ GPU0, GPU1, GPU2 = (f"example.com/gpu/gpu{i}" for i in range(3))
 class DeviceSite(Site):
     """A site with three GPUs, the first two of which stand in a CDI specification."""
 
-    def __init__(self, *, rules: NodeRules | None = None) -> None:
+    def __init__(self, *, rules: Config | None = None) -> None:
         super().__init__(policy_with_devices(GPU0, GPU1, GPU2), rules=rules)
 
     async def declare(self, declared_of: DeclaredOf) -> None:
@@ -122,7 +122,7 @@ async def test_devices_are_found_again_in_the_runtime_when_the_store_is_lost() -
 
 async def test_a_namespace_that_may_not_ask_gets_none_and_what_runs_keeps_its_own() -> None:
     """A process has its devices open, so they come back only with the container."""
-    restricted = NodeRules(annotations=AnnotationRules(restricted=(Restriction(("device-request",), ("ml",)),)))
+    restricted = Config(restricted_annotations=(Restriction(("device-request",), ("ml",)),))
     async with opened(DeviceSite()) as site:
         pod = await site.run("a", OWNS, **ASKS)
         assert await reconfigure(site.node, site.policy, restricted) == ""

@@ -4,14 +4,14 @@ from contextlib import suppress
 import pytest
 from google.protobuf.message import DecodeError
 
-from cri_proxy.cri.annotations.read import DOMAINS, GRANT_KEY
+from cri_proxy.config.model import Config
+from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.intercept.gate import CREATE, RUNTIME
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from policies.base import CpuKind
@@ -36,7 +36,7 @@ HELD = (
 )
 
 
-def fragile(rules: NodeRules | None = None) -> tuple[Site, FragilePolicy]:
+def fragile(rules: Config | None = None) -> tuple[Site, FragilePolicy]:
     policy = FragilePolicy(small_policy())
     return Site(policy, rules=rules), policy
 
@@ -192,7 +192,7 @@ async def test_while_nothing_is_known_of_the_node_a_create_waits_for_a_bound_and
     await asyncio.sleep(0)
     spec = PodSpec("a", (OWNS_2,))
     request = create_request(spec, OWNS_2, "s", node=site.kubelet.node).SerializeToString()
-    impatient = CriInterceptor(site.node, Reader(0, DOMAINS, no_hints), ready_bound_seconds=0.01)
+    impatient = CriInterceptor(site.node, Reader(0, Config(), no_hints), ready_bound_seconds=0.01)
     verdict = await impatient.on_request(Call(1, CREATE, request))
     assert isinstance(verdict, Refuse)
     assert (verdict.code, "try again" in verdict.message) == (14, True)
@@ -222,7 +222,7 @@ async def test_a_container_made_without_us_is_placed_at_the_latest_when_it_start
 
 @pytest.mark.parametrize("there_before", [True, False])
 async def test_adopt_leave_is_about_containers_that_were_there_before_us(there_before: bool) -> None:
-    async with opened(Site(rules=NodeRules(adopt="leave"))) as site:
+    async with opened(Site(rules=Config(adopt="leave"))) as site:
         spec = PodSpec("a", (OWNS_2,))
         container = await direct(site).create(spec, OWNS_2, await direct(site).run_sandbox(spec))
         if there_before:

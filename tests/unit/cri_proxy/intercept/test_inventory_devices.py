@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri_client.kubelet import RunningPod
@@ -15,7 +16,6 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.inventory_devices import InventoryDevices
 from cri_proxy.intercept.reader import DeclaredOf
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
@@ -36,7 +36,7 @@ ASKS = {
 class InventorySite(Site):
     """A site with a GPU and a NIC with two VFs on each of two nodes."""
 
-    def __init__(self, rules: NodeRules | None = None) -> None:
+    def __init__(self, rules: Config | None = None) -> None:
         super().__init__(policy_with_devices(devices=two_pairs()), rules=rules)
 
     async def declare(self, declared_of: DeclaredOf) -> None:
@@ -234,7 +234,7 @@ async def runs_past_the_proxy(site: Site, way: str) -> str:
 async def test_what_a_container_has_from_before_the_proxy_goes_to_no_other_one_until_it_ends(
     way: str, adopt: Literal["leave", "pin"]
 ) -> None:
-    async with opened(InventorySite(NodeRules(adopt=adopt))) as site:
+    async with opened(InventorySite(Config(adopt=adopt))) as site:
         sandbox_id = await runs_past_the_proxy(site, way)
         await site.open()
         second = await site.run("b", OWNS, **ASKS)

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -14,7 +15,6 @@ from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.reader import Reader, message_of
 from cri_proxy.kubelet.pod_resources import PodResources
 from cri_proxy.node.decision_log.journal import Journal
-from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
@@ -23,7 +23,7 @@ from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
 from tests.unit.cri_proxy.kubelet.service import pod as kubelet_pod
 
 HINT = DeviceLocality("/dev/x", CpuSet.parse("1"), NodeSet.parse("0"))
-READER = Reader(4 << 30, DOMAINS, no_hints)
+READER = Reader(4 << 30, Config(), no_hints)
 
 
 def message(*annotations: tuple[str, str]) -> pb.CreateContainerRequest:
@@ -40,7 +40,7 @@ def read(reader: Reader, request: pb.CreateContainerRequest) -> Coroutine[object
 
 
 async def test_a_create_is_read_with_the_nodes_device_hints() -> None:
-    found = await read(Reader(4 << 30, DOMAINS, one_hint), message())
+    found = await read(Reader(4 << 30, Config(), one_hint), message())
     assert (found.request.cpu_request_mcpu, found.request.hints, found.problems) == (2000, (HINT,), ())
 
 
@@ -50,7 +50,7 @@ async def test_an_annotation_that_is_not_understood_becomes_a_sentence() -> None
 
 
 async def test_only_the_operators_domains_count() -> None:
-    reader = Reader(4 << 30, ("example.com",), no_hints)
+    reader = Reader(4 << 30, Config(annotation_domains=("example.com",)), no_hints)
     assert (await read(reader, message(("cri-proxy.io/prefer-isolated-cpus", "perhaps")))).problems == ()
 
 
@@ -73,7 +73,7 @@ async def places(*annotations: tuple[str, str]) -> list[str]:
     resources = PodResources(
         kubelet, ManualClock(), Journal(Silent(), ManualClock()), known=lambda: NodeSet.parse("0-1")
     )
-    reader = replace(Reader(4 << 30, DOMAINS, one_hint), pod_resources=resources)
+    reader = replace(Reader(4 << 30, Config(), one_hint), pod_resources=resources)
     found = await read(reader, message(*annotations))
     return [hint.source for hint in found.request.hints]
 
@@ -121,7 +121,7 @@ async def test_cpus_that_were_chosen_for_a_container_are_its_claim() -> None:
 
 
 async def test_the_operator_may_ignore_what_was_chosen() -> None:
-    reader = replace(READER, variables_of=chosen, honours_claims=False)
+    reader = replace(READER, variables_of=chosen, config=Config(claims="ignore"))
     assert (await read(reader, with_device())).request.claim is None
 
 
@@ -136,11 +136,11 @@ async def test_where_the_specifications_hang_it_is_said_that_the_choice_is_not_k
 
 
 def test_the_hints_of_a_pod_whose_cpus_others_chose_are_not_merged() -> None:
-    options = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
-    reader = replace(READER, topology=options)
+    config = parse_config("topologyManager: {policy: restricted, scope: pod}")
+    reader = replace(READER, config=config)
     spec = PodSpec("web", (guaranteed("c", 2000),), annotations=((RESOURCE_STATUS, '{"cpuset": "1,5"}'),))
     chosen = sandbox_config(spec, node=KubeletNode(4 << 30))
     assert reader.read_pod(chosen) is None
-    assert replace(reader, honours_claims=False).read_pod(chosen) is not None
+    assert replace(reader, config=replace(config, claims="ignore")).read_pod(chosen) is not None
     del chosen.annotations[RESOURCE_STATUS]
     assert reader.read_pod(chosen) is not None

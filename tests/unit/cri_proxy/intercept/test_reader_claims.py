@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
@@ -35,7 +36,8 @@ class DriverSite(Site):
         self.hints = DeviceHints(root, PLAIN_THREADS)
 
     def use(self, *, honours: bool = True) -> None:
-        reader = replace(self.interceptor._reader, variables_of=self.hints.claim_variables, honours_claims=honours)
+        config = Config(claims="honour" if honours else "ignore")
+        reader = replace(self.interceptor._reader, variables_of=self.hints.claim_variables, config=config)
         self.interceptor.use_reader(reader)
 
     def prepare(self, claim: str, cpus: str) -> None:
@@ -150,7 +152,7 @@ async def test_a_claimed_cpu_that_goes_offline_comes_back(tmp_path: Path) -> Non
     async with opened(DriverSite(tmp_path)) as site:
         site.use()
         site.prepare("a", "3,6")
-        pod, rules = await site.claim("web", "a"), site.node.coordinator.rules
+        pod, rules = await site.claim("web", "a"), site.node.coordinator.config
         seen = []
         for gone in ("6", "3,6", ""):
             await reconfigure(site.node, policy_without(gone), rules, must_fit=False)
@@ -167,6 +169,6 @@ async def test_reserving_claimed_cpus_is_refused(tmp_path: Path) -> None:
         machine = site.policy.machine
         options = TopologyAwareOptions(machine.online, CpuSet.parse("0,3"))
         problem = await reconfigure(
-            site.node, build_policy("topology-aware", machine, options), site.node.coordinator.rules
+            site.node, build_policy("topology-aware", machine, options), site.node.coordinator.config
         )
         assert "leaves no room for web/c (DRA_CPUSET_a claims CPUs 3,6" in problem

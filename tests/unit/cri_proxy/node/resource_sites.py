@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client.kubelet import RunningPod
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import JSON, SHELL, directory_of
 from policies.base import ContainerKey
 from tests.fakes.site import Site, opened
 
 
 @asynccontextmanager
-async def site_with_files(root: Path, *, rules: NodeRules | None = None) -> AsyncIterator[Site]:
+async def site_with_files(root: Path, *, rules: Config | None = None) -> AsyncIterator[Site]:
     """The small node with the containers' files below ``root``; at the end no fault of ours may have been reported."""
     site = Site(rules=rules)
     site.files_root = root

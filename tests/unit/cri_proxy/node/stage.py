@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.context import NodeRules
 from policies.base import (
     Allocations,
     ContainerKey,
@@ -28,7 +28,7 @@ from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
 T = TypeVar("T")
-REJECT = NodeRules(on_policy_error="reject", on_store_error="reject")
+REJECT = Config(on_policy_error="reject", on_store_error="reject")
 START = "StartContainer"
 SHARES = ContainerSpec("c", cpu_request_mcpu=500)
 OWNS_2 = guaranteed("c", 2000)
@@ -125,7 +125,7 @@ async def entered(gate: Gate) -> None:
         await gate.entered()
 
 
-async def on_loop_time(rules: NodeRules | None = None) -> Site:
+async def on_loop_time(rules: Config | None = None) -> Site:
     """A node whose clock is the loop's."""
     site = Site(rules=rules)
     site.clock = LoopClock()  # type: ignore[assignment]  # the same protocol

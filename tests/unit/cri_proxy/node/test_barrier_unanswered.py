@@ -11,7 +11,6 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.metrics import catalog
 from cri_proxy.node.barrier import AGAIN_SECONDS, CLEAR_SECONDS, OWN_CALL_SECONDS
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.effects import UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.rebalance import BUSY_SECONDS
 from cri_proxy.node.status.gauges import node_samples
@@ -72,8 +71,8 @@ async def test_who_needs_the_cpus_of_a_start_that_hangs_is_placed_elsewhere_afte
     assert is_alone(site, owner)
 
 
-@pytest.mark.parametrize("rules", [NodeRules(), REJECT], ids=["passthrough", "reject"])
-async def test_without_another_place_it_is_refused_with_the_name_of_the_one_that_hangs(rules: NodeRules) -> None:
+@pytest.mark.parametrize("rules", [Config(), REJECT], ids=["passthrough", "reject"])
+async def test_without_another_place_it_is_refused_with_the_name_of_the_one_that_hangs(rules: Config) -> None:
     site = await on_loop_time(rules)
     await site.run("full", guaranteed("c", 4000))
     _, gate, start = await hanging(site)

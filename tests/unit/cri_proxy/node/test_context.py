@@ -1,29 +1,9 @@
-from dataclasses import fields
-
-from cri_proxy.config.load import parse_config
-from cri_proxy.config.model import Config
-from cri_proxy.node.context import NodeRules
-
-OTHERS = """
-onShortage: refuse
-onPolicyError: reject
-onStoreError: reject
-adopt: leave
-strictAnnotations: true
-resourceFiles: never
-topologyAware: {LiftQuota: true, FractionShares: true}
-threadCounts: {from: owned}
-annotationDomains: [example.com]
-driftCheckSeconds: 0
-cdi: resolve
-claims: ignore
-"""
+from cri_proxy.node.context import Signals
 
 
-def test_the_rules_of_the_default_configuration_are_the_defaults() -> None:
-    assert NodeRules.of(Config()) == NodeRules()
-
-
-def test_every_rule_follows_the_configuration() -> None:
-    changed = NodeRules.of(parse_config(OTHERS))
-    assert [f.name for f in fields(NodeRules) if getattr(changed, f.name) == getattr(NodeRules(), f.name)] == []
+def test_what_one_node_reports_no_other_node_hears() -> None:
+    one, other, heard = Signals(), Signals(), []
+    for name, signals in (("one", one), ("other", other)):
+        signals.room_freed.connect(lambda name=name: heard.append(name))  # type: ignore[misc]
+    one.room_freed.send()
+    assert heard == ["one"]

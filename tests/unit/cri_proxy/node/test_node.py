@@ -1,11 +1,10 @@
 from pathlib import Path
 
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import StoreError
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import Environment, build_node
 from cri_proxy.state.rows import Saved
 from tests.fakes.clock import ManualClock
@@ -79,8 +78,8 @@ async def test_an_update_with_cpus_of_the_kubelets_own_is_told_too(site: Site) -
 async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> None:
     site = Site(small_policy())
     await site.open()
-    given = Environment(site.runtime, site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
-    node = build_node(site.policy, NodeRules(), given)
+    given = Environment(site.runtime, site.store, site.clock, site.journal, kubelet_root=tmp_path)
+    node = build_node(site.policy, Config(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     await node.slow_check()
     assert "policy static" in node.warnings()[0]
@@ -89,8 +88,8 @@ async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> Non
 async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path) -> None:
     site = Site(small_policy())
     await site.open()
-    given = Environment(site.runtime, site.store, site.clock, site.journal, DOMAINS, kubelet_root=tmp_path)
-    node = build_node(site.policy, NodeRules(), given)
+    given = Environment(site.runtime, site.store, site.clock, site.journal, kubelet_root=tmp_path)
+    node = build_node(site.policy, Config(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     node.start_watching()
     await node.context.tasks.join()

@@ -3,9 +3,9 @@ import asyncio
 import pytest
 
 from cri_proxy import events
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey
@@ -66,7 +66,7 @@ async def test_a_store_that_fails_refuses_the_container_where_the_operator_says_
 
 
 async def test_an_annotation_that_is_not_understood_refuses_the_container_under_strict_annotations() -> None:
-    async with opened(Site(rules=NodeRules(strict_annotations=True))) as site:
+    async with opened(Site(rules=Config(strict_annotations=True))) as site:
         spec = PodSpec("a", (OWNS_2,), annotations=(("cri-proxy.io/prefer-isolated-cpus", "perhaps"),))
         with pytest.raises(CallFailed, match="prefer-isolated-cpus") as refused:
             await site.kubelet.run_pod(spec)

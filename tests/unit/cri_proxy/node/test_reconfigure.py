@@ -6,9 +6,9 @@ from types import FrameType
 
 import pytest
 
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.config.model import Config
+from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import plan, reconfigure, use_costs
@@ -31,7 +31,7 @@ from tests.unit.cri_proxy.node.stage import FragilePolicy, direct
 from tests.unit.cri_proxy.node.stage import owned as owner
 
 MACHINE = describe({"packages": 2, "cores": 4})
-RULES = NodeRules(adopt="leave")
+RULES = Config(adopt="leave")
 
 
 def holder(name: str, owned: str) -> Row:
@@ -73,7 +73,7 @@ async def test_what_is_legal_stays() -> None:
     node = on_node(holder("a", "2-3"), holder("b", "4"))
     assert await change(node, "0-1") == ""
     assert owned(node) == ["2-3", "4"]
-    assert node.coordinator.rules == RULES
+    assert node.coordinator.config == RULES
 
 
 async def test_only_what_is_not_legal_any_more_moves() -> None:
@@ -85,10 +85,10 @@ async def test_only_what_is_not_legal_any_more_moves() -> None:
 
 async def test_a_change_without_room_for_everybody_is_refused_and_nothing_is_changed() -> None:
     node = on_node(holder("a", "1-7"))
-    before = node.context.ledger.policy
+    before = node.context.ledger.policy, node.coordinator.config
     result = await change(node, "0-1")
     assert "no room for pod-1/a" in result
-    assert (owned(node), node.context.ledger.policy, node.coordinator.rules) == (["1-7"], before, NodeRules())
+    assert (owned(node), (node.context.ledger.policy, node.coordinator.config)) == (["1-7"], before)
 
 
 async def test_what_cannot_be_refused_takes_from_those_who_do_not_fit() -> None:
@@ -211,12 +211,12 @@ async def test_the_new_grants_are_saved() -> None:
 
 
 async def test_who_was_left_alone_is_placed_when_the_operator_changes_his_mind() -> None:
-    site = Site(small_policy(), rules=NodeRules(adopt="leave"))
+    site = Site(small_policy(), rules=Config(adopt="leave"))
     await site.open()
     run = await direct(site).run_pod(PodSpec("old", (guaranteed("c", 2000),)))
     await site.node.resync.check_all("test")
     assert site.node.context.ledger.holder(run.container_id("c")) is None
-    await reconfigure(site.node, small_policy(), NodeRules(adopt="pin"))
+    await reconfigure(site.node, small_policy(), Config(adopt="pin"))
     await site.node.settle()
     assert site.cpus(run.container_id("c")) == str(owner(site, run.container_id("c")))
 
@@ -260,8 +260,8 @@ async def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
 
 
 ESCAPES = {"cri-proxy.io/cpu.preserve": "true"}
-PRESERVE_IN_KUBE_SYSTEM = NodeRules(
-    annotations=AnnotationRules(restricted=(Restriction(("cpu.preserve", "hyperthreads", "notify-exec"), ("kube-*",)),))
+PRESERVE_IN_KUBE_SYSTEM = Config(
+    restricted_annotations=(Restriction(("cpu.preserve", "hyperthreads", "notify-exec"), ("kube-*",)),)
 )
 
 

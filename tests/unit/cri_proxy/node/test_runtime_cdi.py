@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.errors import RuntimeUnavailable
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.runtime_cdi import PAUSE_SECONDS, RuntimeCdi, ask
 from cri_proxy.runtime.cdi_support import CdiWay, Choice
 from tests.fakes.clock import ManualClock
@@ -48,7 +48,7 @@ class Answers:
 class Stage:
     def __init__(self, site: Site, choice: Choice = "auto") -> None:
         self.channel, self.clock = Answers(), ManualClock()
-        self.rules = NodeRules(cdi=choice)
+        self.rules = Config(cdi=choice)
         context = replace(site.node.context, channel=self.channel, clock=self.clock)
         self.cdi = RuntimeCdi(context, lambda: self.rules)
 
@@ -88,7 +88,7 @@ async def test_what_cannot_be_read_is_no_answer() -> None:
 async def test_the_choice_in_force_counts_at_once(site: Site) -> None:
     stage = Stage(site)
     await stage.cdi.look()
-    stage.rules = NodeRules(cdi="runtime")
+    stage.rules = Config(cdi="runtime")
     assert stage.cdi.way is CdiWay.FIELD
     assert stage.cdi.text() == (
         "added by the runtime, by CRI's field (cdi is runtime; containerd 1.6.20 ignores CDI names)"
@@ -124,7 +124,7 @@ async def test_directories_that_only_the_runtime_reads_are_told(site: Site) -> N
     await stage.cdi.look()
     (problem,) = stage.cdi.problems()
     assert "in /opt/cdi, and cri-proxy in /etc/cdi and /var/run/cdi" in problem
-    stage.rules = NodeRules(cdi="resolve")
+    stage.rules = Config(cdi="resolve")
     assert stage.cdi.problems() == ()
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.resource_files.directories import ContainerDirectory, list_directories
 from cri_proxy.node.resource_files.updates import gets_files
 from policies.base import CpuKind, Grant, Pinning
@@ -31,7 +31,7 @@ from tests.unit.cri_proxy.node.stage import background, entered
 OWNS_2 = guaranteed("c", 2000)
 MIXED = guaranteed("c", 1500)
 SHARES = ContainerSpec("c", cpu_request_mcpu=100)
-ALWAYS, NEVER = NodeRules(resource_files="always"), NodeRules(resource_files="never")
+ALWAYS, NEVER = Config(resource_files="always"), Config(resource_files="never")
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path, s
 async def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path, site: Site) -> None:
     assert mounted(site, await site.run("a", SHARES)) == []
     assert list_directories(tmp_path) == ()
-    site.node.coordinator.use_rules(ALWAYS)
+    site.node.coordinator.use(ALWAYS)
     assert variables(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
 
 
@@ -224,7 +224,7 @@ async def test_at_start_only_directories_that_the_runtime_knows_nothing_of_are_c
 async def test_a_container_that_is_left_alone_keeps_its_directory(site: Site) -> None:
     pod = await site.run("a", OWNS_2)
     del site.runtime.node.containers[pod.container_id("c")].config.annotations["cri-proxy.io/grant"]
-    site.store, site.rules = type(site.store)(), NodeRules(adopt="leave")
+    site.store, site.rules = type(site.store)(), Config(adopt="leave")
     await site.open()
     assert site.node.adoption.is_left(pod.container_id("c"))
     assert files_of(site, pod).exists()
@@ -338,7 +338,7 @@ async def test_in_the_end_everybody_reads_what_the_kernel_says(seed: int) -> Non
 
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        site = Site(small_policy(), rules=NodeRules(resource_files="always"))
+        site = Site(small_policy(), rules=Config(resource_files="always"))
         site.files_root = root
         await site.open()
         for _ in range(12):

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adopted, Adoption
 from cri_proxy.node.sync.runtime_state import LiveContainer
@@ -14,8 +14,8 @@ from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import direct
 
 
-def adoption(site: Site, rules: NodeRules | None = None) -> Adoption:
-    chosen = rules or NodeRules()
+def adoption(site: Site, rules: Config | None = None) -> Adoption:
+    chosen = rules or Config()
     return Adoption(site.node.context, lambda: chosen)
 
 
@@ -84,7 +84,7 @@ async def test_left_alone_one_with_a_cpuset_has_it_withheld_and_one_without_noth
     pinned = (await direct(site).run_pod(PodSpec("a", (ContainerSpec("c"),)))).container_id("c")
     await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
     await Calls(site.runtime).update(pinned, cpuset_cpus="2-3")
-    leaving = adoption(site, NodeRules(adopt="leave"))
+    leaving = adoption(site, Config(adopt="leave"))
     assert await leaving.read_all(await listed(site)) == ()
     assert leaving.is_left(pinned)
     assert str(site.node.context.ledger.allocations.withheld) == "2-3"
@@ -105,7 +105,7 @@ def test_a_cold_start_of_an_adopted_one_counts_from_its_creation() -> None:
 async def test_one_that_was_made_through_us_is_not_left_alone(site: Site) -> None:
     await site.run("a", guaranteed("c", 2000))
     await direct(site).run_pod(PodSpec("b", (ContainerSpec("c"),)))
-    leaving = adoption(site, NodeRules(adopt="leave"))
+    leaving = adoption(site, Config(adopt="leave"))
     assert [each.request.pod.name for each in await leaving.read_all(await listed(site))] == ["a"]
     assert [left.name for left in leaving.left()] == ["default/b/c"]
 
@@ -114,7 +114,7 @@ async def test_those_that_are_left_alone_stand_by_name_and_are_forgotten_when_op
     for name in ("b", "a"):
         container = (await direct(site).run_pod(PodSpec(name, (ContainerSpec("c"),)))).container_id("c")
         await Calls(site.runtime).update(container, cpuset_cpus="2-3")
-    leaving = adoption(site, NodeRules(adopt="leave"))
+    leaving = adoption(site, Config(adopt="leave"))
     await leaving.read_all(await listed(site))
     assert [left.name for left in leaving.left()] == ["default/a/c", "default/b/c"]
     assert (leaving.forget_left(), leaving.forget_left(), leaving.left()) == (True, False, ())

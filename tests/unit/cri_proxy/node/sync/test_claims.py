@@ -4,11 +4,11 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.file_workers import FilesFailed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.node.sync.claims import ClaimSources, Settled, settle
 from policies.base import Allocations, ContainerKey, Request
@@ -45,7 +45,7 @@ class Driver:
 
 
 @asynccontextmanager
-async def before(driver: Driver, rules: NodeRules | None = None) -> AsyncIterator[Site]:
+async def before(driver: Driver, rules: Config | None = None) -> AsyncIterator[Site]:
     """A node whose proxy is started again by ``install``; CPU 0 of 8 is reserved."""
     site = Site(rules=rules)
     site.claims = ClaimSources(driver.variables, driver.names)
@@ -205,13 +205,13 @@ async def test_it_is_adopted_when_other_options_let_it_have_its_cpus() -> None:
         container = await runs(site, "web", cdi=NAME, cpus="0-1")
         await install(site)
         driver.cpus = {"a": "1-2"}
-        assert await reconfigure(site.node, site.policy, site.node.coordinator.rules) == ""
+        assert await reconfigure(site.node, site.policy, site.node.coordinator.config) == ""
         await site.node.settle()
         assert site.cpus(container) == "1-2"
 
 
 async def test_ignored_claims_are_not_looked_for() -> None:
-    async with before(Driver(a="3,6"), NodeRules(honours_claims=False)) as site:
+    async with before(Driver(a="3,6"), Config(claims="ignore")) as site:
         container = await runs(site, "web", cdi=NAME, cpus="3,6")
         await install(site)
         assert site.row(container).grant.request.claim is None

@@ -1,9 +1,9 @@
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
 from cri_proxy.state.device_words import device_words
 from sysfs.cpuset import CpuSet
@@ -225,7 +225,7 @@ async def test_one_that_starts_after_all_shares_the_cpus_of_its_pod_as_these_are
 
 
 async def test_one_that_is_left_alone_starts_where_it_is() -> None:
-    async with opened(Site(rules=NodeRules(adopt="leave"))) as site:
+    async with opened(Site(rules=Config(adopt="leave"))) as site:
         foreign = await direct(site).create(SPEC, OWNS_2, await direct(site).run_sandbox(SPEC))
         await site.node.resync.check_all("slow check")
         await site.kubelet.start(foreign[:12])

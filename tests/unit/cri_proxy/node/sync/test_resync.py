@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import StoreError
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Saved
@@ -28,7 +28,7 @@ from tests.unit.cri_proxy.node.stage import (
     soon,
 )
 
-LEAVE = NodeRules(adopt="leave")
+LEAVE = Config(adopt="leave")
 
 
 async def fill(site: Site) -> tuple[str, str]:

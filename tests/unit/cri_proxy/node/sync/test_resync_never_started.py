@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from cri_proxy.config.model import Config
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.context import NodeRules
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
 from cri_proxy.state.memory_store import MemoryStore
 from tests.fakes.device_checks import DeviceCheck
@@ -148,7 +148,7 @@ async def test_a_list_from_before_its_start_releases_nothing(site: Site) -> None
 
 
 async def test_one_that_is_left_alone_withholds_nothing_once_its_successor_has_ended() -> None:
-    async with opened(Site(rules=NodeRules(adopt="leave"))) as site:
+    async with opened(Site(rules=Config(adopt="leave"))) as site:
         sandbox_id = await direct(site).run_sandbox(OWNER)
         first = await direct(site).create(OWNER, OWNS_2, sandbox_id)
         await Calls(site.runtime).update(first, cpuset_cpus="4-7")
