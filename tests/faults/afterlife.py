@@ -49,7 +49,9 @@ Fate = Literal["lost", "acted", "late"]
 FATES: tuple[Fate, ...] = ("lost", "acted", "late")
 BOUND_SECONDS = 120.0  # for what hangs, by the turns of the loop: an afterlife takes a tenth of a second
 # In these containers end, move or come for reasons of their own.
-RESTLESS = frozenset({"reconfigure", "hotplug", "slow_check", "let_time_pass", "tamper", "resize", "rush"})
+RESTLESS = frozenset(
+    {"reconfigure", "hotplug", "slow_check", "let_time_pass", "tamper", "resize", "rush", "start_after_all"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class Afterlife(Living):
             # that is given back is also when memory returns for which there was room already (``node.rebalance``), and
             # when those are tried again for whom there was none.
             moved = {i for i, grant in death.grants.items() if settled.grants.get(i, grant) != grant} | self._due()
+            moved |= settled.waiting
             moved |= {i for i, grant in settled.grants.items() if grant.is_overcommitted}
             for container_id, there in self.recorded().items():
                 was = settled.recorded[container_id]
@@ -233,7 +236,7 @@ class Afterlife(Living):
         saved = {row.container_id or row.key: row.grant for row in self.death.saved.rows}
         for container in self.live():
             row = ledger.holder(container.id)
-            if row is None and is_replaced(self.runtime, container):
+            if row is None and self._was_replaced(container):
                 continue
             assert row is not None, f"{container.name} lives and holds nothing"
             known = [grants.get(container.id) for grants in (settled.grants, saved, self.death.grants)]
@@ -247,6 +250,12 @@ class Afterlife(Living):
             if outcome is not None and container.id in settled.recorded:
                 assert record is not None, f"the decision about {row.key} is lost"
                 assert record.outcome.value in (outcome, "placed"), f"{row.key}: {outcome} became {record.outcome}"
+
+    def _was_replaced(self, container: Container) -> bool:
+        """Whether it was created, and there is, or is known to have been, another attempt instead of its start."""
+        name = (container.sandbox_id, container.config.metadata.name)
+        places = ((row.sandbox_id, row.key.name) for row in self.node.context.ledger.rows())
+        return is_replaced(self.runtime, container) or (not container.running and name in places)
 
     def _check_all(self) -> None:
         """Nothing is under way: grants, records, kernel and beliefs agree."""
@@ -310,6 +319,7 @@ class Afterlife(Living):
                 await self.kubelet.start(created[-1].id)
             except CallFailed:
                 self.refused += 1
+                await self.node.resync.check_all("test")
             return
         await self._create_and_start(pod, next(c for c in pod.spec.containers if c.name == name))
         for old in meant:

@@ -32,6 +32,7 @@ from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
+from tests.fakes.node_checks import waiting_for_starts
 from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
@@ -65,6 +66,7 @@ class Settled:
     recorded: Mapping[str, tuple[str, str]]
     grants: Mapping[str, Grant]  # by container id
     outcomes: Mapping[ContainerKey, str]  # of the decisions, as ``explain`` tells them
+    waiting: frozenset[str]  # the containers that wait for a start that the next daemon may not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Living(World):
         self._requests = 0
         self._is_recovering = False
         self._next: Configuration | None = None
-        self._settled = Settled({}, {}, {})
+        self._settled = Settled({}, {}, {}, frozenset())
         self._is_acting = False
         self._is_same = True
 
@@ -190,7 +192,9 @@ class Living(World):
         ledger = self.node.context.ledger
         records = {row.key: self.journal.records.get(row.key) for row in ledger.active()}
         outcomes = {key: record.outcome.value for key, record in records.items() if record is not None}
-        self._settled = Settled(self.recorded(), self._grants(), outcomes)
+        keys = waiting_for_starts(ledger)
+        waiting = frozenset(row.container_id for row in ledger.active() if row.key in keys)
+        self._settled = Settled(self.recorded(), self._grants(), outcomes, waiting)
 
     async def run_cold(self) -> None:
         """A pod that begins on slow memory, where there is some."""
@@ -264,7 +268,7 @@ class Living(World):
             settled=self._settled,
             grants=self._grants(),
             alone={c.id: self._alone(c) for c in containers if c.running},
-            is_quiet=not self._is_acting and not self._is_recovering and not ledger.unsettled(),
+            is_quiet=not (self._is_acting or self._is_recovering or ledger.unsettled() or waiting_for_starts(ledger)),
         )
 
     def _configurations(self) -> tuple[Configuration, ...]:

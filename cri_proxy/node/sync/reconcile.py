@@ -37,12 +37,12 @@ def reconcile(saved: Iterable[Row], node: LiveNode) -> Reconciled:
     kept = tuple(_bounded(match) for match in matches if match is not None)
     dropped = tuple(row.key for row, match in zip(rows, matches, strict=True) if match is None)
     held = {row.container_id for row in kept if row.state != "exited"}
-    # A container that was stopped before it ran is still listed as created; it holds nothing until it is started.
-    released = {row.container_id for row in kept if row.state == "exited"}
+    # A created container that was stopped, or replaced by an attempt that has ended, holds nothing until it runs.
+    remembered = {row.key for row in kept if row.container_id}
     unknown = tuple(
         container
-        for _, container in sorted(newest.items())
-        if container.id not in held and (container.id not in released or container.state == "running")
+        for key, container in sorted(newest.items())
+        if container.id not in held and (container.state == "running" or key not in remembered)
     )
     return Reconciled(kept, dropped, unknown)
 

@@ -211,11 +211,16 @@ class Resync:
         self._adoption.keep_left({c.id for c in node.containers if c.is_live})
 
     def _is_unknown(self, container: LiveContainer) -> bool:
-        """Return whether it is live without a grant. A released container that has not run since holds nothing."""
+        """Return whether it is live without a grant.
+
+        A created one holds nothing where its own lost place, or another attempt's, is remembered; a start places it.
+        """
         row = self._ledger.holder(container.id)
-        if row is not None and (row.state in ACTIVE or container.state != "running"):
+        if row is not None and row.state in ACTIVE:
             return False
-        return not self._adoption.is_left(container.id)
+        remembered = self._ledger.get(container.key) if row is None else row
+        is_lost = container.state == "created" and remembered is not None and bool(remembered.container_id)
+        return not is_lost and not self._adoption.is_left(container.id)
 
     def _judge(self, row: Row, listed: LiveContainer | None, newest: LiveContainer | None) -> None:
         current = self._ledger.get(row.key)

@@ -69,6 +69,14 @@ def test_a_container_that_was_released_before_it_ran_holds_nothing_until_it_runs
     assert len(reconcile([released], node(live(state=state))).unknown) == unknown
 
 
+@pytest.mark.parametrize(("state", "unknown"), [("created", 0), ("running", 1)])
+def test_a_container_holds_nothing_beside_the_place_of_another_attempt_until_it_runs(
+    state: RowState, unknown: int
+) -> None:
+    ended = replace(ROW, state="exited", acknowledged=None)
+    assert len(reconcile([ended], node(live("another", state=state))).unknown) == unknown
+
+
 def test_a_live_container_without_a_row_is_unknown() -> None:
     assert reconcile([], node(live("x"))).unknown == (live("x"),)
 

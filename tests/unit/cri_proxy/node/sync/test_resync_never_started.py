@@ -95,6 +95,19 @@ async def test_it_holds_nothing_once_no_kubelet_waits_for_it(
         DeviceCheck(site.runtime).look_settled(site.node.context.ledger)
 
 
+@pytest.mark.parametrize("moment", [check, restart])
+async def test_it_holds_nothing_once_its_successor_is_gone(
+    moment: Callable[[Site], Awaitable[None]], site: Site
+) -> None:
+    """The runtime lists the older attempt alone."""
+    second = await succeeded(site, await created(site))
+    await site.kubelet.stop(second)
+    await site.kubelet.remove(second)
+    await site.node.settle()
+    await moment(site)
+    assert holders(site) == set()
+
+
 async def test_while_its_successor_runs_that_one_keeps_all_it_has(site: Site) -> None:
     first = await created(site)
     second = await succeeded(site, first)
