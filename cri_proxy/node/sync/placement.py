@@ -20,8 +20,6 @@ from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
-from policies.device_grants import DeviceGrant
-from policies.devices.sources import JoinedDevices
 from policies.policy import Policy
 
 
@@ -162,18 +160,11 @@ def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:
     """Return whether another container has devices of this one: the policy counts these as given to both."""
     theirs = [device for grant in held.grants for device in grant.devices]
     pairs = ((mine, other) for mine in own.devices for other in theirs if mine.cost_name or other.cost_name)
-    if any(_is_same(policy.known, mine, other) for mine, other in pairs):
+    if any(policy.known.overlap(mine, other) for mine, other in pairs):
         return True
     counted = policy.reinstate(held.with_grants(own)).allocations
     after = {grant.container: grant.devices for grant in counted.grants}
     return any(after.get(grant.container) != grant.devices for grant in (*held.grants, own))
-
-
-def _is_same(known: JoinedDevices, one: DeviceGrant, other: DeviceGrant) -> bool:
-    """Return whether a whole device is one that another grant has, or a part of it, under whatever names."""
-    if one.key == other.key and one.vf == other.vf:
-        return True
-    return any(here.overlaps(there) for here in known.held(one) for there in known.held(other))
 
 
 def _is_free(held: Allocations, grant: Grant) -> bool:

@@ -79,3 +79,14 @@ def test_only_a_device_and_its_functions_overlap() -> None:
     names = (f"a.com/x/{VF}", "koordinator.sh/rdma/0", "nvidia.com/gpu/0")
     vf, nic, gpu = map(joined(*names).named, names)
     assert (vf.overlaps(nic), nic.overlaps(vf), nic.overlaps(gpu), vf.overlaps(vf)) == (True, True, False, True)
+
+
+def test_grants_of_one_device_overlap_under_whatever_names_they_were_given() -> None:
+    found = joined("nvidia.com/gpu/0", f"example.com/nic/{VF}")
+    gpu, nic = DeviceGrant("gpu", 0, 100), DeviceGrant("rdma", 0, 100)
+    assert found.overlap(gpu, listed_only("nvidia.com/gpu/0"))
+    assert found.overlap(nic, listed_only(f"example.com/nic/{VF}"))
+    assert not found.overlap(gpu, nic)
+    gone = JoinedDevices()
+    assert gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x0"))
+    assert not gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x1"))
