@@ -7,7 +7,7 @@ cpuset. Some pods ask for devices; half of the nodes merge topology hints.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -17,6 +17,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.reconfigure import reconfigure, use_costs
+from cri_proxy.state.rows import Row
 from policies.alignment import TopologyOptions
 from policies.builder import build_policy
 from policies.devices.model import DeviceInventory
@@ -30,6 +31,7 @@ from tests.fakes.node_checks import (
     MoveCheck,
     check_moment,
     check_settled,
+    pinned,
     running,
     sent_again,
     waiting_for_starts,
@@ -85,10 +87,14 @@ class World(Site):
 
     def check(self) -> None:
         """What must hold at this very moment, by what the kernel lets each running container use."""
-        if self.options.pin_cpu:
-            check_moment(self.runtime, self.node.context.ledger, self._allowed)
+        self.check_pinned(pinned(self.runtime, self.node.context.ledger))
         self._moves.look()
         self.devices.look(self.node.context.ledger)
+
+    def check_pinned(self, there: Mapping[str, tuple[Row, CpuSet]]) -> None:
+        """What must hold of where these are, and of those who have CPUs alone."""
+        if self.options.pin_cpu:
+            check_moment(there, self.node.context.ledger, self._allowed)
 
     def listed(self) -> frozenset[str]:
         """The devices of the cost files as they are now."""

@@ -23,30 +23,33 @@ def running(runtime: ScriptedRuntime) -> Mapping[str, Container]:
     return {c.id: c for c in runtime.node.containers.values() if c.running}
 
 
-def pinned(runtime: ScriptedRuntime, ledger: Ledger) -> Mapping[str, tuple[Row, CpuSet]]:
-    """The running containers of which ``pinned_row`` holds, by id: their row, and where the kernel lets them be."""
-    rows = {i: pinned_row(runtime, ledger, container) for i, container in running(runtime).items()}
-    return {i: (row, runtime.effective(i)[0]) for i, row in rows.items() if row is not None}
+def pinned(
+    runtime: ScriptedRuntime, ledger: Ledger, containers: Iterable[Container] | None = None
+) -> Mapping[str, tuple[Row, CpuSet]]:
+    """Those whose CPUs are ours to say, and of which the kernel still heeds what was said, by id; of all that run.
+
+    Each with its row, and where the kernel lets it be. This is looked at after every call, so nothing is read twice.
+    """
+    desired, online, found = ledger.desired(), runtime.node.machine.online, dict[str, tuple[Row, CpuSet]]()
+    for container in runtime.node.containers.values() if containers is None else containers:
+        row = ledger.holder(container.id) if container.running or containers is not None else None
+        wanted = desired.get(row.key) if row is not None else None
+        if row is not None and wanted is not None and wanted.cpus is not None:
+            own = parsed(container.kernel_cpus)
+            if on := own & online if own else online:
+                found[container.id] = row, on
+    return found
 
 
-def pinned_row(runtime: ScriptedRuntime, ledger: Ledger, container: Container) -> Row | None:
-    """The row of a container whose CPUs are ours to say, and of which the kernel still heeds what was said."""
-    row = ledger.holder(container.id)
-    wanted = ledger.desired().get(row.key) if row is not None else None
-    is_ours = wanted is not None and wanted.cpus is not None and has_online_cpus(runtime, container)
-    return row if is_ours else None
-
-
-def check_moment(runtime: ScriptedRuntime, ledger: Ledger, allowed: CpuSet) -> None:
-    """CPUs that a running container has alone are in no other's set, and everybody is inside ``allowed``."""
-    there = pinned(runtime, ledger)
+def check_moment(there: Mapping[str, tuple[Row, CpuSet]], ledger: Ledger, allowed: CpuSet) -> None:
+    """CPUs that one of those ``pinned`` has alone are in no other's set, and everybody is inside ``allowed``."""
     alone = {container_id: confirmed_cpus(ledger, row.key) & cpus for container_id, (row, cpus) in there.items()}
     everyones = CpuSet.of_masks(cpus.mask for cpus in alone.values())
     assert len(everyones) == sum(len(cpus) for cpus in alone.values()), f"owned twice: {alone}"
     for container_id, (_, cpus) in there.items():
-        assert cpus <= allowed, f"{container_id} is on {cpus}"
-        clash = cpus & everyones - alone[container_id]
-        assert not clash, f"{container_id} ({cpus}) is on {clash}, which others own"
+        assert not cpus.mask & ~allowed.mask, f"{container_id} is on {cpus}"
+        clash = cpus.mask & everyones.mask & ~alone[container_id].mask
+        assert not clash, f"{container_id} ({cpus}) is on {CpuSet(clash)}, which others own"
 
 
 def has_online_cpus(runtime: ScriptedRuntime, container: Container) -> bool:

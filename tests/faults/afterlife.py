@@ -10,7 +10,7 @@ Checked at the end: nothing is left, in memory or on the disk.
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, cast
@@ -22,6 +22,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
+from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Grant
 from policies.devices.model import DeviceInventory
 from sysfs.cpuset import CpuSet
@@ -34,7 +35,6 @@ from tests.fakes.node_checks import (
     is_replaced,
     parsed,
     pinned,
-    pinned_row,
     running,
     sent_again,
     waiting_for_starts,
@@ -155,15 +155,17 @@ class Afterlife(Living):
 
     # What must hold.
 
-    def check(self) -> None:
-        super().check()
-        self._check_alone()
+    def check_pinned(self, there: Mapping[str, tuple[Row, CpuSet]]) -> None:
+        super().check_pinned(there)
+        self._check_alone(there)
         if self.node.coordinator.is_ready and not self._left:
-            self._check_belief()
+            self._check_belief(there)
 
-    def _check_alone(self) -> None:
+    def _check_alone(self, pinned_ones: Mapping[str, tuple[Row, CpuSet]]) -> None:
         """What a container had alone when the old daemon died is its alone, until the new one says otherwise."""
-        there, ours = running(self.runtime), self._ours()
+        if not self._alone_before:
+            return
+        there, ours = running(self.runtime), self._ours(pinned_ones)
         for container_id, cpus in list(self._alone_before.items()):
             row = self.node.context.ledger.holder(container_id)
             if container_id not in there or (self.node.coordinator.is_ready and row is None):
@@ -173,19 +175,19 @@ class Afterlife(Living):
             claimed = claimed and claimed & self.runtime.effective(container_id)[0]
             self._alone_before[container_id] = claimed
             for other, on in ours.items() if claimed else ():
-                clash = claimed & on
-                assert other == container_id or not clash, f"{other} came onto {clash}, which {container_id} had alone"
+                clash = claimed.mask & on.mask and other != container_id
+                assert not clash, f"{other} came onto {claimed & on}, which {container_id} had alone"
 
-    def _ours(self) -> dict[str, CpuSet]:
+    def _ours(self, pinned_ones: Mapping[str, tuple[Row, CpuSet]]) -> dict[str, CpuSet]:
         """Where those are who are where a daemon has put them."""
         if self.node.coordinator.is_ready:
-            return {i: cpus for i, (_, cpus) in pinned(self.runtime, self.node.context.ledger).items()}
+            return {i: cpus for i, (_, cpus) in pinned_ones.items()}
         there = ((i, c) for i, c in running(self.runtime).items() if c.record.cpuset_cpus)
         return {i: self.runtime.effective(i)[0] for i, c in there if has_online_cpus(self.runtime, c)}
 
-    def _check_belief(self) -> None:
+    def _check_belief(self, there: Mapping[str, tuple[Row, CpuSet]]) -> None:
         """Nobody is where the daemon does not think that it may be."""
-        for container_id, (row, _) in pinned(self.runtime, self.node.context.ledger).items():
+        for container_id, (row, _) in there.items():
             if row.acknowledged is None or row.acknowledged.cpus is None:
                 continue
             on = parsed(self.runtime.node.containers[container_id].record.cpuset_cpus)
@@ -264,15 +266,15 @@ class Afterlife(Living):
         self._allowed = self.options.available & self.policy.machine.online | self._left_on(waiting)
         self.check()
         self.check_settled()
-        for container in self.live():
-            row = pinned_row(self.runtime, ledger, container)
+        for container_id, (row, _) in pinned(self.runtime, ledger, self.live()).items():
             # What waits may have got the dead daemon's last update or not: ``_check_belief`` has its bound.
-            if row is not None and row.acknowledged is not None and row.key not in waiting:
+            if row.acknowledged is not None and row.key not in waiting:
                 believed = row.acknowledged
                 if row.unconfirmed is not None and ledger.starts.presumed(row) is not None:
                     believed = row.unconfirmed.over(believed)  # a start from before may lose it
                 known = (str(believed.cpus), str(believed.mems or ""))
-                actual = (container.record.cpuset_cpus, container.record.cpuset_mems)
+                record = self.runtime.node.containers[container_id].record
+                actual = (record.cpuset_cpus, record.cpuset_mems)
                 assert known[0] == actual[0], f"{row.key} is on {actual}, believed to be on {known}"
                 assert not known[1] or known[1] == actual[1], f"{row.key} is on {actual}, believed to be on {known}"
         self._check_explain()

@@ -19,7 +19,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.device_policy import inventory
 from tests.fakes.machines import small_machine
-from tests.fakes.node_checks import check_moment, check_settled
+from tests.fakes.node_checks import check_moment, check_settled, pinned
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.site import Site
 
@@ -80,8 +80,9 @@ class Scene(Site):
 
     def look(self) -> None:
         if self.watches:
-            check_moment(self.runtime, self.node.context.ledger, self.options.available)
-            self.devices.look(self.node.context.ledger)
+            ledger = self.node.context.ledger
+            check_moment(pinned(self.runtime, ledger), ledger, self.options.available)
+            self.devices.look(ledger)
 
     async def story(self) -> None:
         """A pod comes, is resized, restarts a container, and goes. Raises what its calls raise."""
