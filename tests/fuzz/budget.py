@@ -33,14 +33,14 @@ class Budget:
         return self.memory_bytes + self.memory_a_byte * len(data)
 
 
-def rounds_of(run: Callable[[bytes], None], data: bytes, *, enough: float = 0.0) -> float:
+def rounds_of(run: Callable[[bytes], None], data: bytes, *, enough: float = 0.0, attempts: int = ATTEMPTS) -> float:
     """What this input takes, in rounds of a reference loop that is measured right before.
 
     The least of some attempts, since a busy machine only adds; no further one once it is below ``enough``. The loop of
     a further one is as long as the run was: what slows the run down for a while shows in that loop as well.
     """
     least, rounds = float("inf"), CALIBRATION_ROUNDS
-    for _ in range(ATTEMPTS):
+    for _ in range(attempts):
         with _collector_paused():
             a_round = reference_seconds(rounds) / rounds
             start = time.thread_time()
