@@ -2,8 +2,9 @@
 
 A thread in an uninterruptible sleep (a frozen ext4, a FUSE server that took a request and is silent) cannot be killed,
 and no process ends while one of its threads sleeps so (``wait_event`` in fs/fuse/dev.c, ``percpu_rwsem_wait`` in
-kernel/locking/percpu-rwsem.c of the kernel). ``Launcher`` is forked from the daemon while that has one thread and no
+kernel/locking/percpu-rwsem.c of the kernel). The launcher is forked from the daemon while that has one thread and no
 descriptors of its own; it forks a helper for each request. Helpers end when the daemon's end of their socket closes.
+A launcher that has ended is replaced by a new program: to fork again would copy locks that other threads hold.
 """
 
 import gc
@@ -11,10 +12,13 @@ import os
 import pickle
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn, Self, TypeVar, TypeVarTuple
 
@@ -24,6 +28,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _NAME: Final = "cri-proxy-files"  # as ps shows it; at most 15 characters (prctl(2), PR_SET_NAME)
+RESTART_SECONDS: Final = 30.0
+"""How long a new launcher may take to load its modules: a third of a second where the machine has time for it."""
+
+_AGAIN: Final = "from cri_proxy.helper_process import launch_again as launch; import sys; launch(*sys.argv[1:])"
 _IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)  # the daemon's, also of its terminal
 
 
@@ -70,35 +78,112 @@ class HelperProcess:
 
 
 class Launcher:
-    """The process that forks helpers; it touches no files, so that it can always answer."""
+    """The process that forks helpers; it touches no files, so that it can always answer. Threads may share it."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, pid: int, modules: Sequence[str] = ()) -> None:
         """Ask the launcher at the other end; use ``fork``."""
         self._control = control
+        self._pid = pid
+        self._modules = modules
+        self._lock = threading.Lock()
 
     @classmethod
-    def fork(cls) -> Self:
-        """Fork the launcher. Call it while the process has one thread: locks of others would stay locked in it."""
-        ours, theirs = socket.socketpair()
-        if os.fork() == 0:
+    def fork(cls, modules: Sequence[str] = ()) -> Self:
+        """Load the modules of helpers, and fork the launcher.
+
+        Call it while the process has one thread: locks of others would stay locked in it.
+        """
+        _load(modules)
+        ours, theirs = _pair()
+        pid = os.fork()
+        if pid == 0:
             _end_with(_launch, theirs.detach())
         theirs.close()
-        return cls(ours)
+        return cls(ours, pid, modules)
 
     def start(self) -> HelperProcess:
-        """Start a helper. Raises HelperFailed."""
-        ours, theirs = socket.socketpair()
-        with theirs:
+        """Start a helper, with a new launcher where the present one has ended. Blocks. Raises HelperFailed."""
+        ours, theirs = _pair()
+        with self._lock, theirs:
             try:
-                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
-            except OSError as error:
+                try:
+                    self._ask_for_helper(theirs)
+                except ConnectionError:
+                    self._replace()
+                    self._ask_for_helper(theirs)
+            except (OSError, HelperFailed) as error:
                 ours.close()
-                raise HelperFailed(f"the launcher has ended: {error.strerror}") from error
+                raise HelperFailed(f"the launcher has ended: {error}") from error
         return HelperProcess(ours)
+
+    def _ask_for_helper(self, connection: socket.socket) -> None:
+        socket.send_fds(self._control, [b"+"], [connection.fileno()])
+
+    def watched(self) -> socket.socket:
+        """Return a socket that can be read from once the present launcher has ended. The caller closes it."""
+        with self._lock:
+            return self._control.dup()
+
+    def restore(self) -> None:
+        """Replace the launcher if it has ended. Blocks. Raises HelperFailed."""
+        with self._lock:
+            if _has_ended(self._control):
+                self._replace()
+
+    def _replace(self) -> None:
+        """Start the launcher as a new program. Raises HelperFailed."""
+        self._reap()
+        ours, theirs = _pair()
+        self._control.close()
+        self._control = ours
+        with theirs:
+            command = (sys.executable, "-c", _AGAIN, str(theirs.fileno()), *self._modules)
+            found_at = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            try:
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=found_at)
+            except OSError as error:
+                raise HelperFailed(f"a new launcher cannot be started: {error}") from error
+        self._pid, process.returncode = process.pid, 0  # we reap it, as the one that was forked
+        self._control.settimeout(RESTART_SECONDS)
+        try:
+            answer = self._control.recv(1)
+        except OSError as error:
+            self._reap()
+            raise HelperFailed(f"a new launcher does not answer: {error}") from error
+        if not answer:
+            raise HelperFailed("a new launcher ended at its start; its last words are in the log")
+        self._control.settimeout(None)
+
+    def _reap(self) -> None:
+        """End and reap the launcher, which touches no files and so ends at once; nothing where that was done."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
 
     def close(self) -> None:
         """Let the launcher end; helpers that run stay."""
         self._control.close()
+
+
+def launch_again(descriptor: str, *modules: str) -> NoReturn:
+    """Be the launcher in a program of its own, and announce when it can be asked."""
+    _load(modules)
+    os.write(int(descriptor), b"+")
+    _end_with(_launch, int(descriptor))
+
+
+def _load(modules: Sequence[str]) -> None:
+    for name in modules:
+        import_module(name)
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets. Raises HelperFailed."""
+    try:
+        return socket.socketpair()
+    except OSError as error:
+        raise HelperFailed(f"no socket for it: {error.strerror}") from error
 
 
 def _end_with(work: Callable[[int], None], descriptor: int) -> NoReturn:

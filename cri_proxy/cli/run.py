@@ -57,7 +57,7 @@ def fork_launcher() -> Launcher:
     for name in _HELPERS_CODE:
         importlib.import_module(name)
     gc.freeze()  # a collection writes to every object that it visits
-    return Launcher.fork()
+    return Launcher.fork(_HELPERS_CODE)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, noted_by, unless, wait_for_successor
+from cri_proxy.daemon.helper_watch import HelperWatch
 from cri_proxy.daemon.relay_probe import relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # loaded late, by ``_engine``
     from cri_proxy.daemon.engine import Engine, OpenEngine
     from cri_proxy.daemon.watchers import Watchers
     from cri_proxy.node.node import Node
+    from cri_proxy.node.status.model import HealthPart
     from sysfs.model import Machine
 
 EMBEDDED = "embedded"
@@ -70,10 +72,11 @@ class Daemon:
     """The daemon in one object: ``start``, ``stop``, and what tests and benchmarks read in between."""
 
     def __init__(
-        self, settings: Settings, *, log: Log, machine: "Machine | None" = None, launcher: Launcher | None = None
+        self, settings: Settings, *, log: Log, machine: "Machine | None" = None, helpers: HelperWatch | None = None
     ) -> None:
-        """Nothing is opened yet; ``machine`` replaces discovery (demo), ``launcher`` starts helpers for files."""
-        self._launcher = launcher
+        """Nothing is opened yet; ``machine`` replaces discovery (demo), ``helpers`` has the launcher of helpers."""
+        self._helpers = helpers
+        self._launcher = helpers.launcher if helpers is not None else None
         self._settings = settings
         self._log = log
         self._machine = machine
@@ -123,7 +126,7 @@ class Daemon:
             endpoint,
             self._closing,
             traffic=self._traffic,
-            socket_problem=lambda: next(filter(None, self._socket_problems()), ""),
+            health=self._health,
         )
         self._gate.open(opened.interceptor)
         # The kubelet may connect: calls that need a decision wait for the runtime, as they would without a proxy.
@@ -264,6 +267,13 @@ class Daemon:
         else:
             self._engine.journal.failed_open("relay", error)
 
+    def _health(self) -> Iterator["HealthPart"]:
+        from cri_proxy.node.status.model import HealthPart
+
+        # Only a restart of the daemon restores a lost socket.
+        yield HealthPart("socket", next(filter(None, self._socket_problems()), ""), is_vital=True)
+        yield HealthPart("helpers", self._helpers.problem if self._helpers is not None else "")
+
     def _socket_problems(self) -> Iterator[str]:
         return (relay.socket_problem() for relay in self._relays)
 
@@ -331,7 +341,16 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callab
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    daemon = Daemon(settings, log=log, launcher=launcher)
+    status, watching = 0, Tasks()
+
+    def end_without_helpers() -> None:
+        nonlocal status
+        status = 1  # so that the service manager starts another daemon
+        stop()
+
+    helpers = HelperWatch(launcher, log, end_without_helpers)
+    watching.start(helpers.keep(), name="helpers")
+    daemon = Daemon(settings, log=log, helpers=helpers)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload)
     loop.add_signal_handler(ASK, succeeded.set)
     try:
@@ -345,5 +364,6 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callab
             await unless(stopping, daemon.hand_over())
         log.info(events.STOPPING)
     finally:
+        await watching.cancel()
         await daemon.stop()
-    leave(0)
+    leave(status)

@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +45,7 @@ from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
+from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
@@ -105,11 +106,11 @@ class Engine:
             files.close()
 
     async def open(
-        self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, socket_problem: Callable[[], str]
+        self, endpoint: str, closing: AsyncExitStack, *, traffic: Traffic, health: Callable[[], Iterable[HealthPart]]
     ) -> OpenEngine:
         """Open everything in order, in front of this runtime; ``closing`` closes it. Nothing is restored yet.
 
-        ``traffic`` and ``socket_problem`` are the relays'. Raises CriProxyError.
+        ``traffic`` is the relays', ``health`` returns that of relays and helpers. Raises CriProxyError.
         """
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
@@ -148,7 +149,7 @@ class Engine:
             files,
             lag,
             traffic,
-            socket_problem,
+            health,
             settings.relay,
         )
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)

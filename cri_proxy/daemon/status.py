@@ -1,6 +1,6 @@
 """What the daemon adds to the status of its node: files that hang, the HTTP address, the parts that it watches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -74,7 +74,7 @@ class HttpAddress:
 
 @dataclass(frozen=True, slots=True)
 class LiveDaemonStatus(DaemonStatus):
-    """The daemon's part of the status; ``socket_problem`` returns why new clients cannot connect, '' if they can."""
+    """The daemon's part of the status; ``health`` returns the parts that the daemon itself knows of."""
 
     node: Node
     channel: RuntimeClient
@@ -86,16 +86,16 @@ class LiveDaemonStatus(DaemonStatus):
     files: HostFiles
     lag: LoopLag
     traffic: Traffic
-    socket_problem: Callable[[], str]
+    health: Callable[[], Iterable[HealthPart]]
     relay: str  # the kind
 
     def reaches_runtime(self) -> bool:
         """Return whether the runtime's socket answers."""
         return self.channel.reaches_runtime()
 
-    def parts(self) -> Iterator[HealthPart]:
-        """Yield the health of the kubelet's socket; only a restart of the daemon restores a lost one."""
-        yield HealthPart("socket", self.socket_problem(), is_vital=True)
+    def parts(self) -> Iterable[HealthPart]:
+        """Return the health of the kubelet's socket and of what reads files."""
+        return self.health()
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of the relays, the event loop, the process, its tasks and the build."""

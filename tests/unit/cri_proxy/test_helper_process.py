@@ -5,7 +5,8 @@ import pytest
 
 # Each in a process of its own: this one has threads, and may not fork. What is called must be importable in the helper.
 BEGIN = """
-import os, pickle, select, signal, socket, time, warnings
+import os, pickle, select, signal, socket, sys, time, warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from cri_proxy.errors import StoreError
 from cri_proxy.helper_process import HelperFailed, Launcher
@@ -21,6 +22,10 @@ def failure(kind, function, *args):
     except kind as error:
         return error
     raise AssertionError("it succeeded")
+
+def ended(launcher):
+    with launcher.watched() as socket:
+        return bool(select.select([socket], [], [], 30)[0])
 
 def ends(process):
     return bool(select.select([process], [], [], 30)[0])
@@ -43,17 +48,52 @@ STORIES = {
         assert failure(HelperFailed, os.getpid)
         assert launcher.start().call(os.getpid) != pid
     """,
-    "without a launcher none can be started, and no socket is left open": """
+    "a launcher that has ended is replaced by another program, which has loaded what helpers need": """
+        launcher = Launcher.fork(["cri_proxy.private_files"])
+        old = launcher.start().call(os.getppid)
+        os.kill(old, signal.SIGKILL)
+        assert ended(launcher)
+        helper = launcher.start()
+        assert helper.call(os.getppid) not in (old, os.getpid())
+        assert helper.call(eval, "'cri_proxy.private_files' in __import__('sys').modules")
+        assert not Path(f"/proc/{old}").exists()
+    """,
+    "a launcher that runs is not replaced": """
+        launcher.restore()
+        assert launcher.start().call(os.getppid) == helper.call(os.getppid)
+    """,
+    "threads that find the launcher gone at the same time get helpers of one other": """
         os.kill(helper.call(os.getppid), signal.SIGKILL)
-        os.wait()
+        assert ended(launcher)
+        with ThreadPoolExecutor(4) as threads:
+            parents = {each.result().call(os.getppid) for each in [threads.submit(launcher.start) for _ in range(4)]}
+        assert len(parents) == 1
+    """,
+    "where no other launcher can be started no helper can, and no socket is left open": """
+        os.kill(helper.call(os.getppid), signal.SIGKILL)
+        assert ended(launcher)
+        sys.executable = "/nowhere/python"
         with warnings.catch_warnings():
             warnings.simplefilter("error", ResourceWarning)
-            try:
-                launcher.start()
-            except HelperFailed as error:
-                assert "the launcher has ended" in str(error)
-            else:
-                raise AssertionError
+            for attempt in (launcher.start, launcher.restore, launcher.start):
+                try:
+                    attempt()
+                except HelperFailed as error:
+                    assert "a new launcher cannot be started" in str(error), error
+                else:
+                    raise AssertionError
+    """,
+    "a launcher that ends at its start is not waited for": """
+        launcher = Launcher.fork(["cri_proxy.private_files"])
+        os.kill(launcher.start().call(os.getppid), signal.SIGKILL)
+        assert ended(launcher)
+        sys.executable = "/bin/false"
+        try:
+            launcher.start()
+        except HelperFailed as error:
+            assert "ended at its start" in str(error), error
+        else:
+            raise AssertionError
     """,
     "a helper holds nothing of the daemon's open": """
         numbers = [n for n in range(64) if helper.call(os.path.lexists, f"/proc/self/fd/{n}")]
