@@ -137,7 +137,7 @@ class Launcher:
         self._control.close()
         self._control = ours
         with theirs:
-            command = (sys.executable, "-c", _AGAIN, str(theirs.fileno()), *self._modules)
+            command = (sys.executable, "-P", "-c", _AGAIN, str(theirs.fileno()), *self._modules)
             found_at = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             try:
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=found_at)
