@@ -1,16 +1,20 @@
-"""Runs the stages of ``make check`` and ``make test`` one after another, all of them, and sums up at the end.
+"""Runs the stages of ``make check`` and ``make test``, all of them, and sums up at the end.
 
-``python tests/stages.py check e2e vm``: each argument is a group of stages or the name of one. A stage that fails
-does not stop the others. With ``CI=true`` a skipped test fails its stage: there everything that a test needs is
-installed, so a skip means that something went unproved. One reason is excused: ``NO_CAPTURES``. Standard library only.
+``python tests/stages.py check e2e vm``: each argument is a group of stages or the name of one. They run one after
+another, but for those of two lanes, which mostly wait: the lanes run at the same time. A stage that fails does not stop
+the others. With ``CI=true`` a skipped test fails its stage: there everything that a test needs is installed, so a skip
+means that something went unproved. One reason is excused: ``NO_CAPTURES``. Standard library only.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,12 +31,16 @@ GRACE_SECONDS = 60.0  # from the interrupt to the kill: fixtures stop the daemon
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command of a group. ``limit_seconds`` ends it: a hanging test must not hide the other stages' results."""
+    """One command of a group. ``limit_seconds`` ends it: a hanging test must not hide the other stages' results.
+
+    ``lane``: it runs beside the stages of other lanes, after all that have none.
+    """
 
     group: str
     name: str
     command: tuple[str, ...]
     limit_seconds: float = 300
+    lane: int = 0
 
     @property
     def report(self) -> Path | None:
@@ -54,10 +62,11 @@ STAGES = (
     Stage("mutants", "mutants", ("python", "-m", "tests.mutation", *MUTANTS), 900),
     # One after the other in one pytest: histories are killed while both wait for their daemons.
     Stage("kill", "kill", ("pytest", "-q", "tests/kill", "tests/restart"), 1800),
-    Stage("soak", "soak", ("pytest", "-q", "tests/soak"), 1800),
-    Stage("e2e", "e2e", ("pytest", "-q", "tests/e2e"), 1800),
-    Stage("e2e", "hostile", ("pytest", "-q", "-m", "containerd", "tests/hostile"), 1800),
-    Stage("vm", "vm", ("pytest", "-q", "tests/vm"), 2400),
+    # Half a processor each: the one waits for containerd, the other for time to pass and for an emulated machine.
+    Stage("e2e", "e2e", ("pytest", "-q", "tests/e2e"), 1800, lane=1),
+    Stage("e2e", "hostile", ("pytest", "-q", "-m", "containerd", "tests/hostile"), 1800, lane=1),
+    Stage("soak", "soak", ("pytest", "-q", "tests/soak"), 1800, lane=2),
+    Stage("vm", "vm", ("pytest", "-q", "tests/vm"), 2400, lane=2),
 )
 
 
@@ -98,37 +107,90 @@ def main(wanted: Sequence[str]) -> int:
         print(f"unknown stage {min(unknown)!r}; there are: {' '.join(s.name for s in STAGES)}", file=sys.stderr)
         return 2
     REPORTS.mkdir(parents=True, exist_ok=True)
-    is_ci = os.environ.get("CI") == "true"
-    results = []
-    for stage in stages:
-        print(f"\n=== {stage.name}: {' '.join(stage.command)}", flush=True)
-        results.append(run(stage, skips_fail=is_ci))
-        print(f"=== {stage.name}: {verdict(results[-1])}, {results[-1].seconds:.0f} s", flush=True)
-    print("\n".join(summary(results)), flush=True)
+    start = time.monotonic()
+    lanes = [lane for number in {s.lane: None for s in stages} if (lane := [s for s in stages if s.lane == number])]
+    beside = [lane for lane in lanes if lane[0].lane] if len(lanes) > 1 else []
+    results = [result for lane in lanes if lane not in beside for result in Player().play(lane)]
+    results += play_beside(beside)
+    print("\n".join(summary(results, time.monotonic() - start)), flush=True)
     return 0 if all(r.is_good for r in results) else 1
 
 
-def run(stage: Stage, *, skips_fail: bool) -> Result:
-    """Run one stage to its end or limit, its output going straight through."""
-    command = [str(BIN / stage.command[0]), *stage.command[1:]]
-    if stage.report:
-        stage.report.unlink(missing_ok=True)
-        command += ["-rfEs", f"--junitxml={stage.report}"]
-    start = time.monotonic()
-    problem, status = "", 0
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+def play_beside(lanes: Sequence[Sequence[Stage]]) -> list[Result]:
+    """Run these lanes at the same time; the output of a stage is shown once it has ended, so that it stays together."""
+    if not lanes:
+        return []
+    print(f"\n=== at the same time: {', and '.join(', '.join(s.name for s in lane) for lane in lanes)}", flush=True)
+    player = Player(is_beside=True)
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        played = [threads.submit(player.play, lane) for lane in lanes]
         try:
-            status = process.wait(stage.limit_seconds)
-        except subprocess.TimeoutExpired:
-            problem = f"not done after {stage.limit_seconds:.0f} s"
-            end_group(process)
+            return [result for lane in played for result in lane.result()]
         except KeyboardInterrupt:
-            end_group(process)
+            player.stop()
             raise
-    seconds = time.monotonic() - start
-    report = stage.report.read_text() if stage.report and stage.report.exists() else ""
-    ended = Ended(stage, seconds, status, report, problem)
-    return judge(ended, skips_fail=skips_fail, excused=NO_CAPTURES if is_absent(CAPTURES) else None)
+
+
+class Player:
+    """Runs stages one after another. ``is_beside``: another lane is played at the same time."""
+
+    def __init__(self, *, is_beside: bool = False) -> None:
+        self._is_beside = is_beside
+        self._is_stopped = False
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._shown = threading.Lock()
+
+    def play(self, stages: Sequence[Stage]) -> list[Result]:
+        results: list[Result] = []
+        for stage in stages:
+            if self._is_stopped:
+                break
+            header = f"\n=== {stage.name}: {' '.join(stage.command)}"
+            if not self._is_beside:
+                print(header, flush=True)
+                results.append(self.run(stage))
+            else:
+                with tempfile.TemporaryFile() as output:
+                    results.append(self.run(stage, output.fileno()))
+                    output.seek(0)
+                    with self._shown:
+                        print(header, output.read().decode(errors="replace"), sep="\n", flush=True)
+            print(f"=== {stage.name}: {verdict(results[-1])}, {results[-1].seconds:.0f} s", flush=True)
+        return results
+
+    def run(self, stage: Stage, output: int | None = None) -> Result:
+        """Run one stage to its end or limit, its output going straight through, or into this descriptor."""
+        command = [str(BIN / stage.command[0]), *stage.command[1:]]
+        if stage.report:
+            stage.report.unlink(missing_ok=True)
+            command += ["-rfEs", f"--junitxml={stage.report}"]
+        start = time.monotonic()
+        problem, status = "", 0
+        with subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        ) as process:
+            self._running.add(process)
+            try:
+                status = process.wait(stage.limit_seconds)
+            except subprocess.TimeoutExpired:
+                problem = f"not done after {stage.limit_seconds:.0f} s"
+                end_group(process)
+            except KeyboardInterrupt:
+                end_group(process)
+                raise
+            finally:
+                self._running.discard(process)
+        seconds = time.monotonic() - start
+        report = stage.report.read_text() if stage.report and stage.report.exists() else ""
+        ended = Ended(stage, seconds, status, report, problem)
+        is_ci = os.environ.get("CI") == "true"
+        return judge(ended, skips_fail=is_ci, excused=NO_CAPTURES if is_absent(CAPTURES) else None)
+
+    def stop(self) -> None:
+        """End what runs, and begin nothing else."""
+        self._is_stopped = True
+        for process in tuple(self._running):
+            end_group(process)
 
 
 def is_absent(path: Path) -> bool:
@@ -202,7 +264,7 @@ def verdict(result: Result) -> str:
     return "FAILED" + (f" ({result.problem})" if result.problem else "")
 
 
-def summary(results: Sequence[Result]) -> Iterator[str]:
+def summary(results: Sequence[Result], seconds: float) -> Iterator[str]:
     """The table of stages, what was skipped, and the counts in the last line."""
     yield f"\n{'stage':<10} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}"
     for r in results:
@@ -216,7 +278,7 @@ def summary(results: Sequence[Result]) -> Iterator[str]:
     passed = sum(r.passed for r in results)
     # A stage that broke without a failed test (no report, a forbidden skip, its limit) is one failure.
     failed = sum(r.failed or int(bool(r.problem)) for r in results)
-    yield f"{passed} passed, {failed} failed in {sum(r.seconds for r in results):.0f} s"
+    yield f"{passed} passed, {failed} failed in {seconds:.0f} s"
 
 
 if __name__ == "__main__":
