@@ -1,6 +1,7 @@
 """Open the SQLite file of the state: check it, migrate its schema, read all rows, and move a damaged file aside."""
 
 import contextlib
+import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +42,9 @@ def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> Saved:
+def _prepare(connection: sqlite3.Connection) -> Saved:
     """Check the file, migrate and read it. Raises sqlite3.DatabaseError or ValueError when it is damaged."""
-    version = _known_version(connection, path)
+    version = _known_version(connection)
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict)
@@ -64,14 +65,19 @@ def _give_back(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _known_version(connection: sqlite3.Connection, path: Path) -> int:
+class _UnusableError(Exception):
+    """The file is to be moved aside, as NAME.``kind``-N."""
+
+    def __init__(self, problem: str, kind: str = "damaged") -> None:
+        super().__init__(problem)
+        self.kind = kind
+
+
+def _known_version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(migrate.STEPS):
-        raise StoreError(
-            str(path),
-            f"has schema version {version}, this version supports up to {len(migrate.STEPS)}: start the newer "
-            "version, or move the file away (the grants are then rebuilt from the runtime)",
-        )
+        problem = f"has schema version {version}, this program supports up to {len(migrate.STEPS)}"
+        raise _UnusableError(problem, "newer")
     return version
 
 
@@ -82,7 +88,10 @@ def require_known_version(path: Path) -> None:
     """
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            _known_version(connection, path)
+            _known_version(connection)
+    except _UnusableError as error:
+        problem = f"{error}: start the newer program, or move the file away; grants are then rebuilt from the runtime"
+        raise StoreError(str(path), problem) from error
     except sqlite3.Error:
         return
 
@@ -90,18 +99,18 @@ def require_known_version(path: Path) -> None:
 def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Saved]:
     connection = _connect(path, busy_seconds)
     try:
-        return connection, _prepare(connection, path)
+        return connection, _prepare(connection)
     except BaseException:
         connection.close()
         raise
 
 
-def _move_aside(path: Path) -> Path:
-    """Rename the database and its companions to NAME.damaged-N, with the first free N; return the new name."""
+def _move_aside(path: Path, kind: str) -> Path:
+    """Rename the database and its companions to NAME.KIND-N, with the first free N; return the new name."""
     number = 1
-    while any(path.with_name(f"{path.name}.damaged-{number}{end}").exists() for end in _COMPANIONS):
+    while any(os.path.lexists(path.with_name(f"{path.name}.{kind}-{number}{end}")) for end in _COMPANIONS):
         number += 1
-    target = path.with_name(f"{path.name}.damaged-{number}")
+    target = path.with_name(f"{path.name}.{kind}-{number}")
     for end in _COMPANIONS:
         source = path.with_name(path.name + end)
         if source.exists():
@@ -115,28 +124,41 @@ def _is_damage(error: Exception) -> bool:
     return not isinstance(error, sqlite3.OperationalError) or any(sign in str(error) for sign in signs)
 
 
+def _check_files(path: Path) -> None:
+    """Refuse what others may write to; make the database if it is absent.
+
+    Raises StoreError, or _UnusableError for what is no file: a container engine makes a directory of a path to mount
+    that is absent, and a daemon that stopped at it would leave the node without a proxy for good.
+    """
+    for end in _COMPANIONS:
+        companion = path.with_name(path.name + end)
+        if not end or os.path.lexists(companion):
+            if companion.exists() and not companion.is_file() and not companion.is_symlink():
+                raise _UnusableError(f"{companion.name} is a {'directory' if companion.is_dir() else 'special file'}")
+            check_private(companion)
+
+
 def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenDatabase:
     """Open the database at this path, creating it if absent; wait this long for another process.
 
-    Raises StoreError, or StoreUnavailable where a later attempt may succeed.
+    What cannot be used is moved aside. Raises StoreError, or StoreUnavailable where a later attempt may succeed.
     """
     private_directory(path.parent)
-    for end in _COMPANIONS:
-        companion = path.with_name(path.name + end)
-        if not end or companion.is_symlink() or companion.exists():
-            check_private(companion)
     try:
+        _check_files(path)
         return OpenDatabase(*_open_once(path, busy_seconds), recovered=None)
+    except _UnusableError as error:
+        problem, kind = str(error), error.kind
     except (sqlite3.Error, ValueError) as error:
         if not _is_damage(error):
             problem = f"cannot open: {error}; check the disk and other processes that use the file"
             raise StoreUnavailable(str(path), problem) from error
-        problem = str(error)
+        problem, kind = str(error), "damaged"
     try:
-        target = _move_aside(path)
+        target = _move_aside(path, kind)
         check_private(path)
-        return OpenDatabase(
-            *_open_once(path, busy_seconds), recovered=f"{path} was damaged ({problem}) and is now {target}"
-        )
+        found = "newer than this program" if kind == "newer" else "damaged"
+        recovered = f"{path} was {found} ({problem}) and is now {target}"
+        return OpenDatabase(*_open_once(path, busy_seconds), recovered)
     except (sqlite3.Error, OSError) as error:
-        raise StoreUnavailable(str(path), f"damaged ({problem}) and cannot be replaced: {error}") from error
+        raise StoreUnavailable(str(path), f"{kind} ({problem}) and cannot be replaced: {error}") from error

@@ -6,9 +6,11 @@ The disk is a small tmpfs, so these tests need root, as the daemon does.
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,6 +193,27 @@ async def test_a_store_that_is_deleted_under_the_daemon_is_filled_again(place: P
     assert await store_errors(place) > 0
     await holds("all is well", lambda: health(place).is_ready, seconds=CAUGHT_UP_SECONDS)
     await a_kill_changes_nothing(place)
+
+
+@pytest.mark.parametrize("spoiled", ["state.db", "state.db-wal", "state.db-shm", "newer"])
+async def test_a_store_that_cannot_be_used_is_moved_aside_and_made_up_for_by_the_runtime(
+    place: Place, disk: Disk, spoiled: str
+) -> None:
+    """A directory in its place, as container engines make of a path to mount, or the store of a newer program."""
+    await place.run_pods(PODS)
+    before, updates = place.pinned(), len(place.runtime.updates)
+    await place.daemon.stop()
+    if spoiled == "newer":
+        with closing(sqlite3.connect(disk.path / "state.db")) as connection:
+            connection.execute("PRAGMA user_version = 99")
+    else:
+        (disk.path / spoiled).unlink(missing_ok=True)
+        (disk.path / spoiled).mkdir()
+    await place.daemon.start()
+    await nothing_changed(place, before, updates)
+    aside = spoiled.replace("state.db", "state.db.damaged-1").replace("newer", "state.db.newer-1")
+    assert (disk.path / aside).exists()
+    assert str(disk.path / aside.removesuffix("-wal").removesuffix("-shm")) in place.daemon.log.read_text()
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 5000], ids=["garbage", "half"])

@@ -267,7 +267,7 @@ async def test_nobody_gives_way_to_who_cannot_read_the_store(tmp_path: Path, ask
         connection.execute("PRAGMA user_version = 99")
     lock = DeciderLock.acquire(tmp_path / "state")
     lock.offer_handover()
-    with pytest.raises(StoreError, match="start the newer version"):
+    with pytest.raises(StoreError, match="start the newer program"):
         await start_and_stop(replace(settings, takes_over=True))
     lock.release()
     assert asked_to_leave == []

@@ -51,7 +51,7 @@ async def test_a_store_that_a_newer_program_wrote_is_not_touched(tmp_path: Path)
     await engine.require_readable_store()  # none yet
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="start the newer version"):
+    with pytest.raises(StoreError, match="start the newer program"):
         await engine.require_readable_store()
 
 

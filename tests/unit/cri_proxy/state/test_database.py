@@ -1,7 +1,9 @@
 import contextlib
+import os
 import shutil
 import sqlite3
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from cri_proxy.errors import StoreError
 from cri_proxy.foreign_text import SENTENCE_BYTES
 from cri_proxy.state.database import open_database, require_known_version
 from cri_proxy.state.decisions import Outcome, pack, unpack
+from cri_proxy.state.migrate import STEPS
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_record, make_row
@@ -132,19 +135,45 @@ def test_a_migrated_row_can_be_written_again_with_what_is_new(tmp_path: Path) ->
     assert again.saved.rows == (cold, *opened.saved.rows[1:])
 
 
-def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_newer_schema_is_moved_aside_whole_and_an_empty_store_takes_its_place(tmp_path: Path) -> None:
     fill(tmp_path / "state.db")
     pragma(tmp_path / "state.db", "PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="schema version 99"):
-        open_database(tmp_path / "state.db")
-    assert not list(tmp_path.glob("*.damaged-*"))
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.saved == Saved()
+    assert opened.recovered == (
+        f"{tmp_path}/state.db was newer than this program (has schema version 99, this program supports up to "
+        f"{len(STEPS)}) and is now {tmp_path}/state.db.newer-1"
+    )
+    pragma(tmp_path / "state.db.newer-1", f"PRAGMA user_version = {len(STEPS)}")
+    kept = open_database(tmp_path / "state.db.newer-1")
+    kept.connection.close()
+    assert (kept.recovered, bool(kept.saved.rows)) == (None, True)
+
+
+@pytest.mark.parametrize("name", ["state.db", "state.db-wal", "state.db-shm"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_moved_aside_with_all_that_belongs_to_the_store(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    if name != "state.db":
+        fill(tmp_path / "state.db")
+    (tmp_path / name).unlink(missing_ok=True)
+    make(tmp_path / name)
+    for number in (1, 2):
+        opened = open_database(tmp_path / "state.db")
+        opened.connection.close()
+        assert (opened.saved, bool(opened.recovered)) == (Saved(), number == 1)
+    aside = tmp_path / name.replace("state.db", "state.db.damaged-1")
+    assert aside.exists()
+    assert not aside.is_file()
 
 
 def test_whether_the_schema_is_newer_can_be_asked_while_another_process_has_the_file(tmp_path: Path) -> None:
     with contextlib.closing(open_database(tmp_path / "state.db").connection) as used:
         require_known_version(tmp_path / "state.db")
         used.execute("PRAGMA user_version = 99")
-        with pytest.raises(StoreError, match=r"schema version 99.*start the newer version, or move the file away"):
+        with pytest.raises(StoreError, match=r"schema version 99.*start the newer program, or move the file away"):
             require_known_version(tmp_path / "state.db")
 
 
