@@ -105,7 +105,7 @@ class Daemon:
 
     async def start(self) -> None:
         """Open everything in order and serve; recovery goes on in the background. Raises CriProxyError."""
-        takeover = self._takeover = Takeover.begin(
+        takeover = self._takeover = await Takeover.begin_when_offered(
             self._settings.state_dir,
             takes_over=self._settings.takes_over,
             note=note_holder if self._launcher is None else noted_by(self._launcher),

@@ -27,6 +27,7 @@ HELD_SECONDS: Final = 5.0
 DRAIN_SECONDS: Final = 300.0
 """How long streams and long calls of the old process's clients go on after that."""
 _RETRY_SECONDS: Final = 0.02
+_OFFER_SECONDS: Final = 2.0  # from the ready line of a daemon on a busy machine until its offer can be read
 _REPORT_SECONDS: Final = 30.0  # above the old one's own bounds
 
 
@@ -65,6 +66,10 @@ class Predecessor:
         finally:
             loop.remove_reader(self._descriptor)
 
+    def close(self) -> None:
+        """Forget it."""
+        os.close(self._descriptor)
+
     def ask(self) -> None:
         """Ask it to hand over; one that has ended meanwhile has done so."""
         try:
@@ -100,12 +105,30 @@ class Takeover:
         except LockHeld as held:
             if not takes_over:
                 raise
-            takeover = cls(state_dir, None, Predecessor.find(held), note)
+            predecessor = Predecessor.find(held)
+        takeover = cls(state_dir, None, predecessor, note)
         try:
             takeover._queue = DeciderLock.acquire(state_dir, SUCCESSOR, note=note)
         except LockHeld as held:
+            predecessor.close()
             raise LockHeld(held.path, f"process {held.pid} is already taking over", held.pid) from None
         return takeover
+
+    @classmethod
+    async def begin_when_offered(cls, state_dir: Path, *, takes_over: bool, note: Note = note_holder) -> Self:
+        """Do the same as ``begin``; with ``takes_over`` wait a little for a holder that does not offer yet.
+
+        It writes that when it is ready, off its event loop, and whoever waited for that may be here first.
+        """
+        loop = asyncio.get_running_loop()
+        end_seconds = loop.time() + (_OFFER_SECONDS if takes_over else 0.0)
+        while True:
+            try:
+                return cls.begin(state_dir, takes_over=takes_over, note=note)
+            except LockHeld:
+                if loop.time() >= end_seconds:
+                    raise
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def wait_for_lock(self, log: Log) -> None:
         """Ask the predecessor, if there is one, to hand over; wait for the lock without a time limit.

@@ -63,6 +63,26 @@ def test_only_one_stands_in_line(tmp_path: Path) -> None:
     first.release()
 
 
+async def test_a_holder_that_offers_a_little_later_is_waited_for(tmp_path: Path) -> None:
+    lock = DeciderLock.acquire(tmp_path)
+    asyncio.get_running_loop().call_later(0.05, lock.offer_handover)
+    takeover = await Takeover.begin_when_offered(tmp_path, takes_over=True)
+    assert takeover.predecessor is not None
+    assert takeover.predecessor.pid == os.getpid()
+    takeover.release()
+    lock.release()
+
+
+async def test_a_holder_that_never_offers_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = DeciderLock.acquire(tmp_path)
+    monkeypatch.setattr("cri_proxy.daemon.handover._OFFER_SECONDS", 0.05)
+    with pytest.raises(LockHeld, match="it does not offer to hand over"):
+        await Takeover.begin_when_offered(tmp_path, takes_over=True)
+    lock.release()
+
+
 async def test_where_nobody_decides_there_is_nobody_to_ask(tmp_path: Path) -> None:
     takeover = Takeover.begin(tmp_path, takes_over=True)
     assert takeover.predecessor is None
