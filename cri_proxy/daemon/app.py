@@ -21,7 +21,7 @@ from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, noted_by, unless, wait_for_successor
 from cri_proxy.daemon.helper_watch import HelperWatch
-from cri_proxy.daemon.relay_probe import relay_works
+from cri_proxy.daemon.relay_probe import log_lost_sockets, relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
 from cri_proxy.intercept.gate import DecisionGate
@@ -134,6 +134,7 @@ class Daemon:
         notify("READY=1\nSTATUS=waiting for the runtime")
         self._start_watchdog(endpoint)
         node = opened.node
+        node.keep_doing(partial(log_lost_sockets, self._socket_problem, self._log), "sockets")
         node.background.start(self._recover(node, opened.watchers), name="recover")
         check = partial(node.resync.check_all, "the old process ended")
         node.background.start(takeover.after_predecessor(check), name="alone")
@@ -271,8 +272,11 @@ class Daemon:
         from cri_proxy.node.status.model import HealthPart
 
         # Only a restart of the daemon restores a lost socket.
-        yield HealthPart("socket", next(filter(None, self._socket_problems()), ""), is_vital=True)
+        yield HealthPart("socket", self._socket_problem(), is_vital=True)
         yield HealthPart("helpers", self._helpers.problem if self._helpers is not None else "")
+
+    def _socket_problem(self) -> str:
+        return next(filter(None, self._socket_problems()), "")
 
     def _socket_problems(self) -> Iterator[str]:
         return (relay.socket_problem() for relay in self._relays)

@@ -65,9 +65,15 @@ class Persistence:
         self.problem = problem
 
     def catch_up(self) -> None:
-        """Save again what failed saves may have left out; each by itself, so that one failure affects no other."""
+        """Save again what failed saves may have left out; each by itself, so that one failure affects no other.
+
+        Without any, save nothing: that shows a file that is gone or a disk that hangs, before a decision is lost there.
+        """
         self._may_catch_up_early = True
-        self._catch_up()
+        if self.is_behind:
+            self._catch_up()
+        else:
+            self.save_later(())
 
     def _catch_up(self) -> None:
         if self.is_behind:
@@ -90,11 +96,11 @@ class Persistence:
             if not saved.done():
                 saved.set_result(is_saved)
         if is_saved:
-            self._note_saved(time.monotonic() - begun_at)
+            self._note_saved(time.monotonic() - begun_at if puts or deletes else None)
 
-    def _note_saved(self, seconds: float) -> None:
+    def _note_saved(self, seconds: float | None) -> None:
         self.problem = ""
-        if self._on_saved is not None:
+        if self._on_saved is not None and seconds is not None:
             self._on_saved(seconds)
         if self.is_behind and self._may_catch_up_early:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.

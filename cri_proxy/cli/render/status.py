@@ -137,7 +137,7 @@ def _rows(view: StatusView) -> list[Cells]:
 
 def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Return the whole status; long names and CPU lists wrap in their column, nothing is cut off."""
-    ready = "ready" if view.is_ready else "not ready: no decisions are made yet"
+    ready = "ready" if view.is_ready else "not ready: its warnings tell why"
     title = f"{view.node}: {view.policy}, {ready}, {plural(len(view.containers), 'container')}"
     blocks = [
         [paint(title, "bold" if view.is_ready else "yellow", colours=colours), *_head(view, colours, width)],

@@ -151,14 +151,14 @@ class NodeView:
         ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift
         escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
-        unanswered = tuple(self._node.effects.under_way(CLEAR_SECONDS))
+        unanswered, health = tuple(self._node.effects.under_way(CLEAR_SECONDS)), self.health()
         view = StatusView(
             node=self._name,
             policy=policy.name,
-            is_ready=self._node.coordinator.is_ready,
+            is_ready=health.is_ready,
             pools=policy.pools(ledger.allocations),
             containers=(),
-            warnings=(*self.health().problems, *self._in_force.warnings, *self._present_warnings()),
+            warnings=(*health.problems, *self._in_force.warnings, *self._present_warnings()),
             refused=self._refused(),
             configuration=self._daemon.configuration(),
             topology=topology_options(self._in_force.config.topology_manager),

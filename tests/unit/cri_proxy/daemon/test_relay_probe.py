@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.daemon.relay_probe import answers, relay_works
+from cri_proxy.daemon.relay_probe import answers, log_lost_sockets, relay_works
 from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
+from cri_proxy.tasks import Tasks
 from tests.fakes.scripted_interceptor import ScriptedInterceptor
+from tests.fakes.site import Silent
 
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -80,3 +82,20 @@ async def test_a_backlog_that_nobody_takes_from_is_silence(tmp_path: Path) -> No
         listener.bind(str(tmp_path / "s"))
         listener.listen()
         assert await answers(tmp_path / "s", 0.1) is None
+
+
+async def test_each_reason_why_clients_cannot_connect_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cri_proxy.daemon.relay_probe.SOCKET_LOOK_SECONDS", 0)
+    problems, looked, log = iter(["", "gone", "gone", "", "gone"]), asyncio.Event(), Silent()
+
+    def problem() -> str:
+        found = next(problems, None)
+        if found is None:
+            looked.set()
+        return found or ""
+
+    watching = Tasks()
+    watching.start(log_lost_sockets(problem, log))
+    await looked.wait()
+    await watching.cancel()
+    assert log.errors == ["socket_lost {'reason': 'gone'}"] * 2

@@ -1,5 +1,7 @@
 import asyncio
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -7,6 +9,7 @@ from cri_proxy.errors import StoreError
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Deletable, Saveable
+from cri_proxy.state.store import Store
 from cri_proxy.tasks import Tasks
 from tests.fakes.rows import make_row, make_sandbox
 from tests.unit.cri_proxy.node.stage import background
@@ -106,3 +109,20 @@ async def test_a_save_that_succeeds_is_timed_and_one_that_fails_is_not(desk: Des
     await saver.save([ROW])
     assert len(times) == 1
     assert 0 <= times[0] < 5
+
+
+async def test_a_lost_state_directory_is_noticed_without_a_decision_and_filled_again(tmp_path: Path) -> None:
+    store, tasks, told = Store.open(tmp_path / "state" / "state.db"), Tasks(), list[str]()
+    seconds: list[float] = []
+    saver = Persistence(store, tasks, told.append, on_saved=seconds.append, everything=lambda: [ROW])
+    saver.catch_up()
+    await tasks.join()
+    assert (told, seconds) == ([], [])
+    shutil.rmtree(tmp_path / "state")
+    saver.catch_up()
+    await tasks.join()
+    assert "the file was removed or replaced while in use" in saver.problem
+    saver.catch_up()
+    await tasks.join()
+    assert (saver.problem, store.load().rows) == ("", (ROW,))
+    await store.close()

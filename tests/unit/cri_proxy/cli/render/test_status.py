@@ -93,7 +93,7 @@ def test_a_reserved_container_stands_with_the_reserved_cpus_whatever_its_pool() 
 
 
 def test_a_node_that_does_not_decide_yet_says_so() -> None:
-    assert "not ready: no decisions are made yet" in render_status(replace(status_view(), is_ready=False))
+    assert "not ready: its warnings tell why" in render_status(replace(status_view(), is_ready=False))
 
 
 def test_a_column_that_says_nothing_of_anybody_is_left_out() -> None:

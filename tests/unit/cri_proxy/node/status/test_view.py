@@ -225,7 +225,7 @@ async def test_a_store_that_fails_makes_the_node_degraded_not_dead(site: Site) -
     site.store.failure = StoreError("state.db", "disk full")
     await site.run("a", guaranteed("c", 2000))
     health = view(site).health()
-    assert (health.is_alive, health.is_ready) == (True, False)
+    assert (health.is_alive, health.is_ready, view(site).status().is_ready) == (True, False, False)
     assert "disk full" in health.problems[0]
 
 
