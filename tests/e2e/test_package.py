@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(1100)
 ROOT = Path(__file__).parent.parent.parent
 UNIT = "cri-proxy.service"
 PLUGIN = "cri-proxy-device-plugin.service"
+LINKS = "gpu-links.service"
 SOCKET = "/run/cri-proxy/cri-proxy.sock"
 CONFIGURATION = "/etc/cri-proxy/cri-proxy.yaml"
 # What systemd-analyze says of what is left open, 0 to 10; each open point has its comment in the unit.
@@ -241,10 +242,25 @@ def test_the_device_plugin_serves_within_what_its_unit_allows_it(machine: Booted
     assert machine.run(f"test -e {socket}", check=False).returncode == 1
 
 
-def test_little_is_left_open(machine: Booted) -> None:
-    found = re.search(r"exposure level for \S+ ([\d.]+)", machine.tell(f"systemd-analyze security --no-pager {UNIT}"))
+@pytest.mark.parametrize("unit", [UNIT, PLUGIN, LINKS])
+def test_little_is_left_open(machine: Booted, unit: str) -> None:
+    machine.put(f"/etc/systemd/system/{LINKS}", (ROOT / "packaging/kubernetes" / LINKS).read_text())
+    assert machine.run(f"systemctl daemon-reload && systemd-analyze verify {LINKS}").stdout == ""
+    found = re.search(r"exposure level for \S+ ([\d.]+)", machine.tell(f"systemd-analyze security --no-pager {unit}"))
     assert found
     assert float(found[1]) <= EXPOSURE
+
+
+def test_the_links_of_gpus_are_published_within_what_their_unit_allows(machine: Booted) -> None:
+    """The matrix is that of the documentation's example; the driver's program is a script that prints it."""
+    features = "/etc/kubernetes/node-feature-discovery/features.d"
+    machine.put(f"/etc/systemd/system/{LINKS}", (ROOT / "packaging/kubernetes" / LINKS).read_text())
+    machine.put("/etc/matrix", (ROOT / "configs/links/server.txt").read_text())
+    machine.put("/usr/bin/nvidia-smi", "#!/bin/sh\nexec cat /etc/matrix\n")
+    machine.run(f"chmod +x /usr/bin/nvidia-smi && mkdir -p {features} && systemctl daemon-reload")
+    machine.run(f"systemctl start {LINKS}")  # which waits until it is done
+    assert "gpu-links.cri-proxy.io/0=" in machine.tell(f"cat {features}/gpu-links")
+    machine.run(f"systemctl stop {LINKS} && rm /usr/bin/nvidia-smi")
 
 
 async def test_the_doctor_sees_a_service_that_runs_is_enabled_and_closed_to_others(machine: Booted) -> None:

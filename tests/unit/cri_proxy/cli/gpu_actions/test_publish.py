@@ -88,7 +88,7 @@ def with_tools(directory: Path, topology: str) -> dict[str, str]:
 def test_the_unit_publishes_what_the_driver_tells_or_fails_to_be_tried_again(
     tmp_path: Path, topology: str, status: int
 ) -> None:
-    unit = configparser.ConfigParser(interpolation=None)
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(CONFIGS.parents[1] / "packaging" / "kubernetes" / "gpu-links.service")
     start = unit["Service"]["ExecStart"]
