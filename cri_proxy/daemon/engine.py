@@ -58,6 +58,7 @@ from policies.policy import Policy
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
+_QUESTION_BYTES = 64 << 10  # of the scheduler: a pod, and nodes by name; `cri-proxy extender` takes whole nodes
 _STORE = "state.db"
 STORE_LOOK_SECONDS = 10.0  # before another process gives way; it serves meanwhile
 HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that take their time
@@ -277,7 +278,7 @@ def _extender_posts(log: Log) -> Posts:
     from cri_proxy.extender.metrics import TABLE
 
     extender = Extender(log=log, clock=SystemClock(), counters=Counters(TABLE))
-    return Posts(extender.handlers, most_at_once=1)
+    return Posts(extender.handlers, _QUESTION_BYTES, most_at_once=1)
 
 
 def _measured_lag(closing: AsyncExitStack) -> LoopLag:

@@ -38,7 +38,7 @@ class ExtenderServer:
         self._log, self._counters, self._exposition = log, Counters(TABLE), Exposition()
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
-        posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE)
+        posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE, shares_loop=False)
         self._server = AdminServer(self._routes(), tcp_posts=posts, times=_TIMES)
 
     @property

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -12,6 +12,8 @@ import h11
 
 from cri_proxy.http.messages import BadRequest, Event, HttpRequest, Response, text_response
 from cri_proxy.tasks import Tasks
+
+Turn = Callable[[], AbstractAsyncContextManager[None]]
 
 MAX_HEADER_BYTES = 8192
 _READ_BYTES = 4096
@@ -35,9 +37,15 @@ class Times:
 class Connection:
     """Requests in, responses out, in order. Methods raise OSError, TimeoutError included, where the client is gone."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, times: Times) -> None:
-        """Speak with the client at the other end of these streams."""
-        self._reader, self._writer, self._times = reader, writer, times
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        times: Times,
+        turn: Turn = contextlib.nullcontext,
+    ) -> None:
+        """Speak with the client at the other end of these streams; what it sends is read in turns."""
+        self._reader, self._writer, self._times, self._turn = reader, writer, times, turn
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         self._may_be_silent_seconds = times.request_seconds
         self._head: h11.Request | None = None
@@ -84,10 +92,14 @@ class Connection:
 
     async def _receive(self) -> object:
         try:
-            while (event := self._wire.next_event()) is h11.NEED_DATA:
+            event = self._wire.next_event()
+            while event is h11.NEED_DATA:
                 if self._wire.they_are_waiting_for_100_continue:
                     await self._send(h11.InformationalResponse(status_code=HTTPStatus.CONTINUE, headers=[]))
-                self._wire.receive_data(await self._reader.read(_READ_BYTES))
+                data = await self._reader.read(_READ_BYTES)
+                async with self._turn():
+                    self._wire.receive_data(data)
+                    event = self._wire.next_event()
         except h11.RemoteProtocolError as error:
             raise BadRequest(error.error_status_hint, str(error)) from None
         return event

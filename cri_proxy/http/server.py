@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -38,12 +39,14 @@ _TIMES = Times()
 class Posts:
     """The POST handlers by path that a kind of socket offers: bodies of up to so many bytes, so many at a time.
 
-    Beside those that are being answered, one more than these may be on their way.
+    Beside those that are being answered, one more than these may be on their way. ``shares_loop``: all that these
+    clients send is read and answered within their share of the event loop's time, as the process has other work.
     """
 
     handlers: Mapping[str, PostHandler] = field(default_factory=dict)
     most_body_bytes: int = MAX_BODY_BYTES
     most_at_once: int = _MAX_CONNECTIONS
+    shares_loop: bool = True
 
 
 class _Clients:
@@ -55,6 +58,7 @@ class _Clients:
         self.bodies = asyncio.Semaphore(posts.most_at_once)
         self.connections = ConnectionLimit(_MAX_CONNECTIONS, (1 + posts.most_at_once) * posts.most_body_bytes)
         self.share = FairShare(SystemClock())
+        self.turn = self.share.turn if posts.shares_loop else nullcontext
         self.streams = asyncio.Semaphore(_MAX_STREAMS)
 
 
@@ -81,7 +85,7 @@ class AdminServer:
         self._retry_seconds = retry_seconds
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
-        self._root, self._others = _Clients(Posts(posts or {})), _Clients(tcp_posts)
+        self._root, self._others = _Clients(Posts(posts or {}, shares_loop=False)), _Clients(tcp_posts)
         self._retrying = Tasks()
         self._socket: Published | None = None
         self._is_finishing = False
@@ -155,7 +159,7 @@ class AdminServer:
             self._socket.withdraw()
 
     def _accept(self, clients: _Clients, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(reader, writer, self._times)
+        connection = Connection(reader, writer, self._times, clients.turn)
         if clients.connections.make_room():
             clients.connections.serve(self._until_closed(partial(self._answer_all, connection, clients), writer))
         else:
@@ -217,7 +221,8 @@ class AdminServer:
             body = await connection.read_body(clients.posts.most_body_bytes, received)
             await clients.bodies.acquire()
         try:
-            return await post(replace(request, body=body))
+            async with clients.turn():
+                return await post(replace(request, body=body))
         finally:
             clients.bodies.release()
 

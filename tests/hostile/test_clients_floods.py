@@ -1,20 +1,27 @@
 """Clients that send without end, or take nothing back: what they cost is bounded, and in the end they are left."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 
 from cri_proxy.http2 import frames
+from tests.fakes.http import free_address
 from tests.fakes.http2 import GREETING, GRPC_FIELDS, request, request_headers
+from tests.fakes.scheduler import arguments, pod
+from tests.fakes.scheduler import node as node_with_gpus
 from tests.hostile.bounds import MIB, Bounds
-from tests.hostile.node import AttackedNode
+from tests.hostile.node import CONFIGURATION, AttackedNode, Place
 from tests.hostile.stories import ON_CONTAINERD_TOO
 
 CREATE = "/runtime.v1.RuntimeService/CreateContainer"
 VERSION = "/runtime.v1.RuntimeService/Version"
 OLD = "/runtime.v1alpha2.RuntimeService/Version"
 PATIENCE_SECONDS = 5.0  # a relay that takes no more for so long has bounded the client as well
+QUESTION_BYTES = 64 << 10  # the largest that the daemon takes
+NODES = 120  # in it: few more would fit
+QUESTIONS = 40  # of each client
 PREFIX = b"\0" + (15 * MIB).to_bytes(4, "big")  # of a message that never comes to its end
 
 
@@ -122,3 +129,34 @@ async def test_a_client_that_asks_for_signs_of_life(node: AttackedNode) -> None:
     flood = (frames.frame(frames.PING, 0, 0, bytes(8)) + frames.settings([])) * 2_000
     async with node.under_attack():
         await all_pour([Flood(node)], lambda: repeat(flood, 100))
+
+
+async def posted(address: tuple[str, int], body: bytes) -> int:
+    """The status that this question is answered with; 0 where its client was dropped, as others sent at that time."""
+    try:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST /extender/prioritize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    except ConnectionError:
+        return 0
+    return int(answer.split(b" ")[1]) if answer else 0
+
+
+async def test_clients_that_post_questions_without_end(place: Place) -> None:
+    """Local clients ask the extender in the daemon, with too large and with the largest questions: others go on."""
+    address = free_address()
+    nodes = [node_with_gpus(f"n{number}", "v1.0t1.n0x2.v12") for number in range(NODES)]
+    question = json.dumps(arguments(pod(2), nodes)).encode().ljust(QUESTION_BYTES)
+
+    async def ask() -> set[int]:
+        return {await posted(address, body) for body in repeat(question, QUESTIONS)}
+
+    options, bounds = ("--http", f"{address[0]}:{address[1]}"), Bounds(peak_bytes=16 * MIB, kept_bytes=4 * MIB)
+    place_of_node = place.node(options=options, configuration=f"{CONFIGURATION}extender: true\n")
+    async with place_of_node as node, node.under_attack(bounds):
+        assert await posted(address, bytes(MIB)) in (0, 413)
+        statuses = set[int]().union(*await asyncio.gather(*(ask() for _ in range(4))))
+        assert 200 in statuses <= {0, 200}

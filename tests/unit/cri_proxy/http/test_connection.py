@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cri_proxy.http.connection import Connection, Times
+from cri_proxy.http.connection import Connection, Times, Turn
 from cri_proxy.http.messages import BadRequest, HttpRequest, Response
 
 OK = Response(200, "text/plain", b"body")
 
 
 @asynccontextmanager
-async def sending(sent: bytes) -> AsyncIterator[tuple[Connection, socket.socket]]:
+async def sending(sent: bytes, turn: Turn = contextlib.nullcontext) -> AsyncIterator[tuple[Connection, socket.socket]]:
     theirs, ours = socket.socketpair()
     with theirs:
         theirs.sendall(sent)
@@ -21,7 +21,7 @@ async def sending(sent: bytes) -> AsyncIterator[tuple[Connection, socket.socket]
         reader, writer = await asyncio.open_unix_connection(sock=ours)
         try:
             async with asyncio.timeout(20):
-                yield Connection(reader, writer, Times()), theirs
+                yield Connection(reader, writer, Times(), turn), theirs
         finally:
             writer.close()
             await writer.wait_closed()
@@ -130,3 +130,20 @@ async def test_a_client_is_told_to_send_a_body_only_where_it_will_be_taken(size_
     async with sending(waits) as (connection, client):
         await body_of(connection)
         assert received(client) == told
+
+
+async def test_all_that_a_client_sends_is_read_in_turns_of_few_bytes() -> None:
+    """So many bytes at a time hold the loop for microseconds, and others come in between."""
+    turns: list[None] = []
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[None]:
+        turns.append(None)
+        yield
+
+    size_bytes = 32 << 10
+    sent = requested("/", f"Content-Length: {size_bytes}", method="POST") + bytes(size_bytes)
+    async with sending(sent, turn) as (connection, _):
+        await request_of(connection)
+        assert len(await connection.read_body(size_bytes)) == size_bytes
+    assert len(turns) >= size_bytes // 4096

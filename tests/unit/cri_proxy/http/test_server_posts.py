@@ -31,7 +31,7 @@ class Echo:
 
 @asynccontextmanager
 async def offering(echo: Echo, *, most_body_bytes: int = 100, most_at_once: int = 2) -> AsyncIterator[tuple[str, int]]:
-    server = AdminServer({}, tcp_posts=Posts({"/echo": echo.answer}, most_body_bytes, most_at_once))
+    server = AdminServer({}, tcp_posts=Posts({"/echo": echo.answer}, most_body_bytes, most_at_once, shares_loop=False))
     assert await server.open_tcp("127.0.0.1:0") == ""
     try:
         async with asyncio.timeout(20):
