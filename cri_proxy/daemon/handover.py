@@ -118,7 +118,7 @@ class Takeover:
     async def begin_when_offered(cls, state_dir: Path, *, takes_over: bool, note: Note = note_holder) -> Self:
         """Do the same as ``begin``; with ``takes_over`` wait a little for a holder that does not offer yet.
 
-        It writes that when it is ready, off its event loop, and whoever waited for that may be here first.
+        It writes that when it is ready, off its event loop: a process that waited for the ready line may be here first.
         """
         loop = asyncio.get_running_loop()
         end_seconds = loop.time() + (_OFFER_SECONDS if takes_over else 0.0)

@@ -48,7 +48,7 @@ async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
 
 
 async def log_lost_sockets(problem: Callable[[], str], log: Log) -> None:
-    """Log each new reason why clients cannot connect, for whoever reads the log and no metrics, until cancelled."""
+    """Log each new reason why clients cannot connect, for operators without metrics, until cancelled."""
     known = ""
     while True:
         if (found := problem()) and found != known:
