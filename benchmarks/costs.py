@@ -25,7 +25,7 @@ from policies.costs.demand import SetRequest
 from policies.costs.model import CostLine, CostListing
 from policies.costs.select import Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import compile_costs
-from policies.topology_aware.device_choice.choice import SELECT
+from policies.topology_aware.devices.cost_choice import SELECT
 
 DEFAULT = SelectOptions()
 DRAWS = 12

@@ -1,4 +1,7 @@
-"""Decide where one container goes, in up to three passes: pool, CPUs, memory, and which other grants must change.
+"""Decide where one container goes: a list of steps, of which the last one searches the pools in up to three passes.
+
+``steps_of`` is the list. A step gets those after it as a function: it may run them more than once, as for other NUMA
+nodes, and adds what it decides. Passes of the search:
 
 1. Every pool keeps what it owes, and a pool with a shared set in use keeps a CPU.
 2. Only if no pool can give the request: pools that hold only containers without a CPU request may be emptied.
@@ -8,9 +11,11 @@ Own CPUs that a pool of pass 1 or 2 has only on several domains are taken from f
 (``cleared_domain``).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
+from typing import Protocol
 
 from policies.base import CpuKind, Decision, Grant, Placed, Previous, Reason, Rejected
 from policies.hardware.domains import Level
@@ -27,9 +32,7 @@ from policies.topology_aware.cleared_domain import (
 )
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
-from policies.topology_aware.device_choice.allocation import allocation_refused, near_given
-from policies.topology_aware.device_choice.choice import refused
-from policies.topology_aware.device_choice.place import place_with_devices
+from policies.topology_aware.devices.step import DeviceStep, near_given
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.grant import memory_in, with_memory
 from policies.topology_aware.memory.plan import MemoryPlan
@@ -37,29 +40,44 @@ from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.reserved.place import overflowed, with_reserved_back
-from policies.topology_aware.supply.context import PlacementContext, settled, with_moved
+from policies.topology_aware.supply.context import Place, PlacementContext, settled, with_moved
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet
+
+
+class PlacementStep(Protocol):
+    """A step of a placement."""
+
+    def __call__(self, context: PlacementContext, place: Place) -> Decision:
+        """Return what ``place``, the steps after this one, finds, with what this one decides."""
 
 
 def place(context: PlacementContext) -> Decision:
     """Decide where this container goes. The result has no pinning and no updates yet."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
-    lacking = refused(context) or allocation_refused(context)
-    if lacking is not None:
-        return lacking
-    context = near_given(context)
+    devices = DeviceStep(context)
+    return devices.lacking or _in_steps(near_given(context), *steps_of(context, devices))
+
+
+def steps_of(context: PlacementContext, devices: DeviceStep) -> tuple[tuple[PlacementStep, ...], Place]:
+    """Return the steps for this kind of container in their order, and what finds its place at last."""
     match context.demand.kind:
         case CpuKind.PRESERVE:
-            return place_with_devices(context, _place_preserved)
+            return (devices,), _preserved
         case _ if context.request.claim is not None:
-            return place_with_devices(context, _place_claimed_with_reserved_back)
+            return (devices, with_reserved_back), partial(place_claimed, claim=context.request.claim)
         case CpuKind.RESERVED:
-            return place_with_devices(context, _place_off_or_on_reserved)
+            return (devices, _on_or_off_reserved, _as_asked_or_less), _search
         case _:
-            return place_aligned(context, _place_near_devices)
+            return (place_aligned, devices, with_reserved_back, _as_asked_or_less), _search
+
+
+def _in_steps(context: PlacementContext, steps: Sequence[PlacementStep], place: Place) -> Decision:
+    for step in reversed(steps):
+        place = partial(step, place=place)
+    return place(context)
 
 
 def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
@@ -73,8 +91,8 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     # Its earlier place would be preferred to a wide one; its devices stay.
     previous = context.request.previous
     devices = previous.of_devices if previous is not None else None
-    unbooked = near_given(replace(context, demand=demand, request=replace(context.request, previous=devices)))
-    placement = place_aligned(unbooked, _search_near_devices)
+    unbooked = replace(context, demand=demand, request=replace(context.request, previous=devices))
+    placement = _in_steps(near_given(unbooked), (place_aligned, DeviceStep(unbooked)), _search)
     if isinstance(placement, Rejected):
         return placement
     pool = placement.grant.pool
@@ -87,35 +105,14 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
     )
 
 
-def _place_preserved(context: PlacementContext) -> Decision:
+def _preserved(context: PlacementContext) -> Decision:
     grant = Grant(context.request, "", CpuKind.PRESERVE)
     why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
     return Placed(grant, reasons=(why,))
 
 
-def _place_claimed_with_reserved_back(context: PlacementContext) -> Decision:
-    return with_reserved_back(context, _place_claimed)
-
-
-def _place_claimed(context: PlacementContext) -> Decision:
-    claim = context.request.claim
-    return _search(context) if claim is None else place_claimed(context, claim)
-
-
-def _place_off_or_on_reserved(context: PlacementContext) -> Decision:
-    return overflowed(context, _place_in_pool) or _place_reserved(context)
-
-
-def _place_near_devices(context: PlacementContext) -> Decision:
-    return place_with_devices(context, _place_with_reserved_back)
-
-
-def _place_with_reserved_back(context: PlacementContext) -> Decision:
-    return with_reserved_back(context, _place_in_pool)
-
-
-def _search_near_devices(context: PlacementContext) -> Decision:
-    return place_with_devices(context, _search)
+def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
+    return overflowed(context, place) or _place_reserved(context)
 
 
 def _place_reserved(context: PlacementContext) -> Decision:
@@ -138,17 +135,17 @@ def _place_reserved(context: PlacementContext) -> Decision:
     return Placed(grant, moved=memory.widened, reasons=(*memory.reasons, why))
 
 
-def _place_in_pool(context: PlacementContext) -> Decision:
+def _as_asked_or_less(context: PlacementContext, place: Place) -> Decision:
     """Place as asked, else without what is only preferred. A container that runs keeps its CPUs before it gets more."""
     previous = context.request.previous
     plain = without_whole_cores(context.demand)
     if previous is not None and _did_without_cores(context, previous, plain):
-        again = _search(replace(context, demand=plain))
+        again = place(replace(context, demand=plain))
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
     moving: Placed | None = None
     for demand, why in _ways(context):
-        placement = _search(replace(context, demand=demand))
+        placement = place(replace(context, demand=demand))
         if isinstance(placement, Rejected):
             continue
         placement = replace(placement, reasons=(*why, *placement.reasons)) if why else placement
@@ -156,7 +153,7 @@ def _place_in_pool(context: PlacementContext) -> Decision:
             return placement
         moving = moving or placement
     # The last refusal is of the least that would do.
-    return moving or _placed_elsewhere(context) or placement
+    return moving or _placed_elsewhere(context, place) or placement
 
 
 def _did_without_cores(context: PlacementContext, previous: Previous, plain: Demand) -> bool:
@@ -169,12 +166,12 @@ def _did_without_cores(context: PlacementContext, previous: Previous, plain: Dem
     return len(previous.owned) == plain.whole != context.demand.whole
 
 
-def _placed_elsewhere(context: PlacementContext) -> Placed | None:
+def _placed_elsewhere(context: PlacementContext, place: Place) -> Placed | None:
     """Return a placement for a container that came back and whose earlier CPUs leave no room for what it asks for."""
     request = context.request
     if context.own is not None or request.previous is None or not request.previous.pool:
         return None
-    placement = _place_in_pool(replace(context, request=replace(request, previous=None)))
+    placement = _as_asked_or_less(replace(context, request=replace(request, previous=None)), place)
     if isinstance(placement, Rejected):
         return None
     why = (reasons.previous_lost(request.previous, holds=False), *placement.reasons)

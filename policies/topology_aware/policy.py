@@ -19,17 +19,15 @@ from policies.base import (
     Request,
     Update,
 )
-from policies.costs.catalog import DeviceCatalog
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import DeviceAllocator
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.defaults import defaults_of
-from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
-from policies.topology_aware.device_choice.place import join
+from policies.topology_aware.devices.held import claims_of, with_claims_counted
+from policies.topology_aware.devices.step import join
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
 from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
@@ -42,6 +40,7 @@ from policies.topology_aware.placement_rebalance import with_rebalanced
 from policies.topology_aware.rebalance import better_places
 from policies.topology_aware.reinstate import reinstate
 from policies.topology_aware.supply.context import PlacementContext, context_of
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply, empty_supply, room_of, updated_supply
 from sysfs.cpuset import CpuSet, NodeSet
@@ -65,8 +64,7 @@ class TopologyAware(Policy):
         super().__init__(machine, options, devices)
         self._tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
         self._options = options
-        self._catalog = DeviceCatalog(machine, devices.costs)
-        self._allocator = DeviceAllocator(devices, self.known)
+        self._machine_devices = MachineDevices(machine, devices, self.known)
         empty = Allocations()
         self._last = (empty, empty_supply(self._tree, 0))
 
@@ -111,8 +109,8 @@ class TopologyAware(Policy):
 
     def _running(self, context: PlacementContext, devices: tuple[DeviceGrant, ...]) -> PlacementContext:
         """Return the context of a container that runs with these devices, also where others hold them too."""
-        claims, pod = claims_of(context.others, self._allocator), context.request.container.pod_uid
-        return replace(context, devices=with_claims_counted(self._allocator, devices, claims, pod)[0])
+        claims, pod = claims_of(context.others, self.known), context.request.container.pod_uid
+        return replace(context, devices=with_claims_counted(self._machine_devices.allocator, devices, claims, pod)[0])
 
     def joined(
         self,
@@ -141,7 +139,7 @@ class TopologyAware(Policy):
         return pod_refused(self._context(held, self._supply(held), request))
 
     def _context(self, held: Allocations, supply: Supply, request: Request) -> PlacementContext:
-        return context_of(self._options, held, supply, request, self._catalog, self._allocator)
+        return context_of(self._options, held, supply, request, self._machine_devices)
 
     def _complete(self, context: PlacementContext, before: Supply, placement: Decision) -> Decision:
         """Return the decision with the pinnings that follow from it; ``before`` is the supply of all grants."""
@@ -202,7 +200,7 @@ class TopologyAware(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing."""
-        return reinstate((self._tree, self._options, self._catalog, self._allocator), held, requests)
+        return reinstate((self._tree, self._options, self._machine_devices), held, requests)
 
     def at_live(
         self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]

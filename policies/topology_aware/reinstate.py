@@ -8,16 +8,13 @@ from operator import or_
 from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.claims import CpuClaim
-from policies.costs.catalog import DeviceCatalog
-from policies.device_grants import DeviceGrant, by_cost, by_place, cost_names, with_given
-from policies.devices.allocate import DeviceAllocator
+from policies.device_grants import DeviceGrant, by_cost, by_place, with_given
 from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.claims import reasons as claim_reasons
 from policies.topology_aware.claims.place import available_part
-from policies.topology_aware.device_choice import allocation_reasons
-from policies.topology_aware.device_choice import reasons as device_reasons
-from policies.topology_aware.device_choice.allocation_conflict import claims_of, with_claims_counted
+from policies.topology_aware.devices import reasons as device_reasons
+from policies.topology_aware.devices.held import claims_of, with_claims_counted
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.memory.home import LocalMemory, in_pool
 from policies.topology_aware.memory.reinstate import (
@@ -33,13 +30,14 @@ from policies.topology_aware.place import place
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext, context_of, settled
 from policies.topology_aware.supply.demand import demand_of, has_overflowed
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from policies.topology_aware.supply.supply import Supply, empty_supply
 from sysfs.cpuset import CpuSet, NodeSet
 
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
 
-Site = tuple[PoolTree, TopologyAwareOptions, DeviceCatalog, DeviceAllocator]
+Site = tuple[PoolTree, TopologyAwareOptions, MachineDevices]
 
 
 def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Reinstated:
@@ -82,7 +80,7 @@ class _Reinstatement:
     """The grants and reasons while they are rebuilt; never leaves this module."""
 
     def __init__(self, site: Site, saved: Allocations) -> None:
-        self._tree, self._options, self._catalog, self._allocator = tree, _, _, _ = site
+        self._tree, self._options, self._machine_devices = tree, _, _ = site
         self._saved = saved
         self._held = Allocations((), saved.withheld, saved.in_use)
         self._supply = empty_supply(tree, saved.withheld.mask)  # of ``_held``
@@ -182,7 +180,7 @@ class _Reinstatement:
     def _context(
         self, options: TopologyAwareOptions, request: Request, devices: tuple[DeviceGrant, ...]
     ) -> PlacementContext:
-        context = context_of(options, self._held, self._supply, request, self._catalog, self._allocator)
+        context = context_of(options, self._held, self._supply, request, self._machine_devices)
         return replace(context, devices=devices)
 
     def _devices_of(self, keep: Request, request: Request, old: Grant | None) -> tuple[DeviceGrant, ...]:
@@ -201,14 +199,12 @@ class _Reinstatement:
         if not grant.devices:
             return grant
         others = [g for g in self._held.grants if g.devices and g.container != grant.container]
-        pod, claims = grant.container.pod_uid, claims_of(others, self._allocator)
-        devices, twice = with_claims_counted(self._allocator, grant.devices, claims, pod)
-        named, shares = by_cost(twice), by_place(twice)
-        if named:
-            self._lost[grant.container] = device_reasons.claimed_twice(cost_names(named), twice[named[0]][0].holder)
-        if shares:
-            found = [claim for device in shares for claim in twice[device]]
-            self._lost.setdefault(grant.container, allocation_reasons.claimed_twice(shares, found))
+        pod, claims = grant.container.pod_uid, claims_of(others, self._machine_devices.joined)
+        devices, twice = with_claims_counted(self._machine_devices.allocator, grant.devices, claims, pod)
+        shares = by_place(twice)
+        if lost := by_cost(twice) or shares:
+            found = [claim for device in lost for claim in twice[device]]
+            self._lost[grant.container] = device_reasons.claimed_twice(lost, found)
         return replace(grant, devices=devices) if shares else grant
 
     def _moved(self, grants: Sequence[Grant]) -> None:

@@ -22,8 +22,10 @@ from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, cost_names
 from policies.devices.model import DeviceInventory
 from policies.policy import Policy
-from policies.topology_aware.device_choice.choice import DeviceChoice, choose_devices
+from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.devices.step import DeviceStep
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
@@ -195,9 +197,10 @@ def test_a_set_that_is_proved_is_the_cheapest_of_all(seed: int) -> None:
     some = tuple(DeviceAmount(a.kind, min(a.count, present[a.kind])) for a in random_amounts(rng))
     count = rng.randint(1, 3)
     wanted = request("a/c", 1000 * count, devices=some)
-    context = replace(context_of(tree_of(machine), wanted), catalog=catalog)
-    choice = choose_devices(context)
-    assert isinstance(choice, DeviceChoice)
+    node = MachineDevices(machine, DeviceInventory((), costs=Inventory(compile_costs(listing), missing)))
+    context = replace(context_of(tree_of(machine), wanted), machine_devices=node)
+    choice = DeviceStep(context).chosen(context)
+    assert isinstance(choice, ChosenDevices)
     text = choice.reasons[0].text
     if not any(amount.kind in catalog.costed for amount in some):
         assert "no cost of them is known" in text

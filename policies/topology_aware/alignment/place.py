@@ -5,7 +5,7 @@ that refuses does so before the search, or where the search finds no place withi
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
@@ -15,8 +15,7 @@ from policies.hints.merge import merge
 from policies.hints.model import Merged, MergeOptions, Nodes
 from policies.hints.node_sets import TooManyNodesError
 from policies.topology_aware.alignment import reasons
-from policies.topology_aware.alignment.allocation_hints import allocation_hints
-from policies.topology_aware.alignment.device_request import device_hints, requested_hints
+from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import (
     Asked,
     ResourceHints,
@@ -30,11 +29,10 @@ from policies.topology_aware.alignment.offers import (
 )
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.reasons import wanted_text
-from policies.topology_aware.supply.context import PlacementContext, aligned
+from policies.topology_aware.supply.context import Place, PlacementContext, aligned
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
-Place = Callable[[PlacementContext], Decision]
 _STRICT = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
 _UNMERGED = (TooManyNodesError, PolicyOptionsError)  # no result, and no internal error
 
@@ -188,8 +186,7 @@ def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:
         problem = f"the machine has {count} NUMA nodes"
         raise PolicyOptionsError("max-allowable-numa-nodes", str(rules.most_nodes), problem)
     asked = asked_of(context, is_of_pod=rules.scope is TopologyScope.POD)
-    devices = (*device_hints(context), *requested_hints(context, asked), *allocation_hints(context, asked))
-    others = (*memory_hints(context, asked), *devices)
+    others = (*memory_hints(context, asked), *device_hints(context, asked))
     merges = (_merge_with(context, rules, (*cpus, *others)) for cpus in _cpus(context, asked, shares=bool(others)))
     for found in merges:
         if found.merged.preferred:

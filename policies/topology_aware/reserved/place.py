@@ -1,18 +1,17 @@
 """Place containers of the reserved CPUs elsewhere while these are full, and send them back where others need room."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from policies.base import CpuKind, Decision, Grant, Placed, Rejected
 from policies.topology_aware import reasons
-from policies.topology_aware.supply.context import PlacementContext, with_moved
+from policies.topology_aware.supply.context import Place, PlacementContext, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
 from sysfs.cpuset import CpuSet
 
 # Containers that may stay on shared CPUs after all when others go back for a container: each one costs a decision.
 MOST_SPARED: Final = 16
-Place = Callable[[PlacementContext], Decision]
 
 
 def overflowed(context: PlacementContext, place: Place) -> Placed | None:

@@ -1,16 +1,15 @@
 """``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from policies.alignment import Alignment
-from policies.base import Allocations, DeviceLocality, Grant, Request
-from policies.costs.catalog import DeviceCatalog
+from policies.base import Allocations, Decision, DeviceLocality, Grant, Request
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import DeviceAllocator
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from policies.topology_aware.supply.supply import Supply
 
 
@@ -21,10 +20,9 @@ class PlacementContext:
     ``supply`` and ``others`` are without a grant of the container itself. ``own`` is that grant, if the container runs
     and gets a new size, or is created again.
 
-    ``catalog`` has the devices to choose from by cost, ``allocator`` those to choose by place; None: none are chosen,
-    and it keeps those that it holds. ``devices`` are those of a container that runs, whatever it asks for; None: as
-    the request has it. ``in_use`` are devices that containers without a grant have, ``chosen`` those that have been
-    chosen for it by cost.
+    ``machine_devices`` are those to choose from; None: none are chosen, and it keeps those that it holds.
+    ``devices`` are those of a container that runs, whatever it asks for; None: as the request has it. ``in_use`` are
+    devices that containers without a grant have.
     """
 
     tree: PoolTree
@@ -34,11 +32,13 @@ class PlacementContext:
     request: Request
     demand: Demand
     own: Grant | None = None
-    catalog: DeviceCatalog | None = None
-    allocator: DeviceAllocator | None = None
+    machine_devices: MachineDevices | None = None
     devices: tuple[DeviceGrant, ...] | None = None
     in_use: tuple[DeviceGrant, ...] = ()
-    chosen: tuple[DeviceGrant, ...] = ()
+
+
+Place = Callable[[PlacementContext], Decision]
+"""What a step of a placement gets of the steps after it: a place in this context."""
 
 
 def context_of(
@@ -46,15 +46,14 @@ def context_of(
     held: Allocations,
     supply: Supply,
     request: Request,
-    catalog: DeviceCatalog | None = None,
-    allocator: DeviceAllocator | None = None,
+    machine_devices: MachineDevices | None = None,
 ) -> PlacementContext:
     """Return the input for placing this request. ``supply`` is that of all grants in ``held``."""
     own, tree = held.get(request.container), supply.tree
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
-    return PlacementContext(tree, options, left, others, request, demand, own, catalog, allocator, in_use=held.in_use)
+    return PlacementContext(tree, options, left, others, request, demand, own, machine_devices, in_use=held.in_use)
 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:

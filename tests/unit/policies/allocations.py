@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant, Request
-from policies.costs.catalog import DeviceCatalog
-from policies.costs.inventory import NO_DEVICES
 from policies.device_grants import DeviceAsk, DeviceGrant, ExclusivePolicy
-from policies.devices.allocate import DeviceAllocator
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.model import Machine
 from tests.unit.policies.build import context_of, options, request, tree_of
 
@@ -57,7 +55,7 @@ def choosing(
     machine: Machine, devices: DeviceInventory, wanted: Request, *others: Grant, **keys: object
 ) -> PlacementContext:
     found = context_of(tree_of(machine), wanted, *others, **keys)
-    return replace(found, catalog=DeviceCatalog(machine, NO_DEVICES), allocator=DeviceAllocator(devices))
+    return replace(found, machine_devices=MachineDevices(machine, devices))
 
 
 def with_inventory(machine: Machine, devices: DeviceInventory, **keys: object) -> TopologyAware:

@@ -10,6 +10,7 @@ from policies.costs.table import compile_costs
 from policies.costs.text import names_of
 from policies.devices.model import DeviceInventory
 from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.model import Machine
 from tests.unit.policies.build import options
 
@@ -37,6 +38,11 @@ def on_nodes(machine: Machine, kind: str, nodes: Sequence[int], far: int = 50) -
         for node, parts in ranges.items()
         for cpus in parts
     ]
+
+
+def on_node(machine: Machine, found: Inventory) -> MachineDevices:
+    """The devices of a node without an inventory."""
+    return MachineDevices(machine, DeviceInventory((), costs=found))
 
 
 def with_devices(machine: Machine, found: Inventory, reserved: str = "", **keys: object) -> TopologyAware:

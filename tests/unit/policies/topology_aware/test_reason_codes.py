@@ -4,12 +4,11 @@ from pathlib import Path
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment import reasons as alignment_reasons
 from policies.topology_aware.claims import reasons as claim_reasons
-from policies.topology_aware.device_choice import allocation_reasons
-from policies.topology_aware.device_choice import reasons as device_reasons
+from policies.topology_aware.devices import reasons as device_reasons
 from policies.topology_aware.memory import reasons as memory_reasons
 from policies.topology_aware.reason_codes import ReasonCode
 
-ROOMS = (reasons, memory_reasons, alignment_reasons, device_reasons, claim_reasons, allocation_reasons)
+ROOMS = (reasons, memory_reasons, alignment_reasons, device_reasons, claim_reasons)
 
 
 def test_every_sentence_has_a_code_and_every_code_its_sentence() -> None:

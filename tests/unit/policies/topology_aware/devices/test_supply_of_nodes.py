@@ -1,6 +1,6 @@
 from policies.base import CpuKind, Grant
 from policies.claims import CpuClaim
-from policies.topology_aware.device_choice.allocation_supply import NodeRoom, Shortage, node_room, sets_by_room
+from policies.topology_aware.devices.supply import NodeRoom, Shortage, node_room, sets_by_room
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.allocations import choosing, gpus_on
 from tests.unit.policies.build import four_nodes, request

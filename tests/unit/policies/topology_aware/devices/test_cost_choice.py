@@ -6,22 +6,17 @@ import pytest
 
 from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, Previous, Rejected
-from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import Inventory
 from policies.device_grants import cost_names
-from policies.topology_aware.device_choice.choice import (
-    MOST_GROUPS,
-    DeviceChoice,
-    cheapest_anywhere,
-    choose_devices,
-    refused,
-)
-from policies.topology_aware.device_choice.inventory import stock_of
+from policies.topology_aware.devices.cost_choice import MOST_GROUPS, DeviceStock, cheapest_anywhere
+from policies.topology_aware.devices.held import HeldDevices
+from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.devices.step import DeviceStep
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
@@ -35,24 +30,24 @@ def holding(name: str, *devices: str) -> Grant:
 
 def context(*grants: Grant, found: Inventory = ALL, mcpu: int = 2000, **keys: object) -> PlacementContext:
     wanted = request("new/c", mcpu, **keys)  # type: ignore[arg-type]  # fields and preferences by name
-    return replace(context_of(TREE, wanted, *grants), catalog=DeviceCatalog(MACHINE, found))
+    return replace(context_of(TREE, wanted, *grants), machine_devices=on_node(MACHINE, found))
 
 
 def within(nodes: str, *, is_strict: bool) -> Alignment:
     return Alignment(NodeSet.parse(nodes), NodeSet.parse(nodes), is_strict=is_strict)
 
 
-def chosen(at: PlacementContext) -> DeviceChoice:
-    choice = choose_devices(at)
-    assert isinstance(choice, DeviceChoice), choice.reason.text
+def chosen(at: PlacementContext) -> ChosenDevices:
+    choice = DeviceStep(at).chosen(at)
+    assert isinstance(choice, ChosenDevices), choice.reason.text
     return choice
 
 
-def names(choice: DeviceChoice) -> str:
+def names(choice: ChosenDevices) -> str:
     return " ".join(name.removeprefix("example.com/") for name in cost_names(choice.devices))
 
 
-def codes(choice: DeviceChoice) -> list[str]:
+def codes(choice: ChosenDevices) -> list[str]:
     return [reason.code for reason in choice.reasons]
 
 
@@ -92,7 +87,8 @@ def test_the_nodes_that_it_is_kept_within_bound_the_choice() -> None:
 
 
 def test_too_few_devices_on_its_nodes_is_a_refusal_under_a_strict_policy() -> None:
-    answer = choose_devices(context(devices=amounts(gpu=3), alignment=within("2", is_strict=True)))
+    at = context(devices=amounts(gpu=3), alignment=within("2", is_strict=True))
+    answer = DeviceStep(at).chosen(at)
     assert isinstance(answer, Rejected)
     assert answer.reason.code == "strict-topology"
     assert "wanted 3 of example.com/gpu on NUMA node 2" in answer.reason.text
@@ -157,14 +153,14 @@ def test_devices_that_have_to_be_taken_are_never_left_out() -> None:
 
 
 def test_a_request_beyond_what_is_free_or_listed_is_refused_before_any_placement() -> None:
-    few = refused(context(holding("a/c", f"{NIC}/0"), devices=amounts(nic=2)))
+    few = DeviceStep(context(holding("a/c", f"{NIC}/0"), devices=amounts(nic=2))).lacking
     assert few is not None
     assert few.reason.code == "devices-short"
-    unknown = refused(context(devices=(DeviceAmount("example.com/gpus", 1),)))
+    unknown = DeviceStep(context(devices=(DeviceAmount("example.com/gpus", 1),))).lacking
     assert unknown is not None
     assert unknown.reason.text.endswith("did you mean example.com/gpu?")
-    assert refused(context(devices=amounts(nic=2))) is None
-    assert refused(replace(context(devices=amounts(nic=9)), devices=())) is None
+    assert DeviceStep(context(devices=amounts(nic=2))).lacking is None
+    assert DeviceStep(replace(context(devices=amounts(nic=9)), devices=())).lacking is None
 
 
 def test_the_same_question_has_the_same_answer() -> None:
@@ -172,10 +168,9 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 
 def test_the_cheapest_set_anywhere_is_that_of_all_types_together() -> None:
-    at = context(devices=amounts(gpu=2, nic=1), alignment=within("1", is_strict=True))
-    at = replace(at, request=replace(at.request, alignment=None))
-    assert at.catalog is not None
-    chooser = cheapest_anywhere(at, stock_of(at, at.catalog))
-    assert chooser.choose((f"{GPU}/0", f"{GPU}/1", f"{GPU}/2"), (), 2) == (f"{GPU}/0", f"{GPU}/1")
-    none = cheapest_anywhere(at, stock_of(at, at.catalog, amounts(nic=3)))
-    assert none.choose((f"{NIC}/0", f"{NIC}/1"), (), 3) == ()
+    at = context()
+    assert at.machine_devices is not None
+    held = HeldDevices(at, at.machine_devices)
+    found = cheapest_anywhere(at, DeviceStock(held, amounts(gpu=2, nic=1)))
+    assert {f"{GPU}/0", f"{GPU}/1", f"{NIC}/0"} <= found
+    assert cheapest_anywhere(at, DeviceStock(held, amounts(nic=3))) == frozenset()

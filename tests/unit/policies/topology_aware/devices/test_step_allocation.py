@@ -6,7 +6,8 @@ from policies.alignment import Alignment
 from policies.base import Previous, Rejected
 from policies.device_grants import DeviceGrant
 from policies.devices.model import EMPTY_INVENTORY
-from policies.topology_aware.device_choice.allocation import Allocation, allocate, allocation_refused, near_given
+from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.devices.step import DeviceStep, near_given
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.allocations import PCIE, ask, asking, choosing, gpus_on, holding, names, whole
@@ -27,19 +28,19 @@ def within(of: PlacementContext, *nodes: int, strict: bool) -> PlacementContext:
     return replace(of, request=replace(of.request, alignment=alignment))
 
 
-def found(of: PlacementContext) -> Allocation:
-    answer = allocate(of)
-    assert isinstance(answer, Allocation), answer
+def found(of: PlacementContext) -> ChosenDevices:
+    answer = DeviceStep(of).chosen(of)
+    assert isinstance(answer, ChosenDevices), answer
     return answer
 
 
 def refused(of: PlacementContext) -> str:
-    answer = allocate(of)
+    answer = DeviceStep(of).chosen(of)
     assert isinstance(answer, Rejected), answer
     return f"{answer.reason.code}: {answer.reason.text}"
 
 
-def codes(of: Allocation) -> list[str]:
+def codes(of: ChosenDevices) -> list[str]:
     return [reason.code for reason in of.reasons]
 
 
@@ -73,8 +74,8 @@ def test_other_nodes_are_preferred_and_said_to_be_missed() -> None:
 def test_too_many_are_refused_with_the_sentence_of_the_search_and_who_holds_them() -> None:
     text = "allocation-refused: gpu: 4 asked for, 3 can be given (gpu 1: in use); held: gpu 1 by default/a/c"
     assert refused(context(4, holding("a/c", whole(1)))) == text
-    assert allocation_refused(context(4)) is None
-    assert allocation_refused(context(4, holding("a/c", whole(1)))) is not None
+    assert DeviceStep(context(4)).lacking is None
+    assert DeviceStep(context(4, holding("a/c", whole(1)))).lacking is not None
 
 
 def test_where_the_node_has_no_inventory_the_options_that_give_one_are_named() -> None:
@@ -85,7 +86,7 @@ def test_where_the_node_has_no_inventory_the_options_that_give_one_are_named() -
 def test_what_cannot_be_read_is_a_refusal() -> None:
     wrong = choosing(MACHINE, GPUS, asking("new/c", ask(core=150)))
     assert refused(wrong).startswith("allocation-refused: koordinator.sh/gpu: 150 is neither")
-    assert allocation_refused(wrong) is not None
+    assert DeviceStep(wrong).lacking is not None
 
 
 def test_what_is_read_otherwise_than_written_is_said() -> None:
@@ -128,7 +129,6 @@ def test_of_devices_that_others_chose_only_those_are_told_that_somebody_has() ->
     assert [text for text in (reason.text for reason in found(beside).reasons) if "should not" in text] == [
         "others chose gpu 2 for it, which it should not have beside gpu 2 by default/a/c"
     ]
-    assert codes(found(replace(alone, allocator=None))) == ["allocated"]
 
 
 def test_a_device_that_it_was_given_is_not_chosen_for_it_again() -> None:
@@ -142,4 +142,4 @@ def test_the_place_of_given_devices_counts_as_a_hint() -> None:
 
 
 def test_without_an_inventory_nothing_is_chosen() -> None:
-    assert found(replace(context(1), catalog=None, allocator=None)) == Allocation()
+    assert found(replace(context(1), machine_devices=None)) == ChosenDevices()

@@ -6,8 +6,8 @@ from policies.device_grants import DeviceGrant
 from policies.devices.allocate import DeviceAllocation, DeviceAllocator, TogetherChoice
 from policies.devices.joint import Closeness
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.device_choice import allocation_reasons as reasons
-from policies.topology_aware.device_choice.allocation_conflict import claims_of
+from policies.topology_aware.devices import reasons
+from policies.topology_aware.devices.held import DeviceClaim
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.allocations import DEVICE, PCIE, holding, whole
 
@@ -17,10 +17,14 @@ NIC = DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")
 WITHIN = Alignment(NodeSet.of([1]), NodeSet.of([1]))
 
 
+def claims(*grants: Grant) -> list[DeviceClaim]:
+    return [DeviceClaim(grant, device) for grant in grants for device in grant.devices]
+
+
 def allocated(*devices: DeviceGrant, passed_over: int = 0, **choice: object) -> str:
     made = TogetherChoice(tuple(dict.fromkeys(d.kind for d in devices)), Closeness.SAME_PCIE)
     answer = DeviceAllocation(devices, (replace(made, **choice),))  # type: ignore[arg-type]  # its own fields
-    return reasons.allocated(ALLOCATOR, answer.grants, answer.choices, passed_over).text
+    return reasons.allocated(ALLOCATOR, answer, passed_over).text
 
 
 def test_chosen_devices_are_named_with_their_place() -> None:
@@ -52,8 +56,8 @@ def test_kept_and_lost_devices_are_named() -> None:
 
 
 def test_a_refusal_names_the_holders_of_these_types() -> None:
-    claims = claims_of([holding("a/c", whole(0)), holding("b/c", whole(1), whole(2)), holding("n/c", NIC)], None)
-    assert reasons.refused("gpu: 2 asked for", ["gpu"], claims).text == (
+    held = claims(holding("a/c", whole(0)), holding("b/c", whole(1), whole(2)), holding("n/c", NIC))
+    assert reasons.refused("gpu: 2 asked for", ["gpu"], held).text == (
         "gpu: 2 asked for; held: gpu 1, gpu 2 by default/b/c; gpu 0 by default/a/c"
     )
     assert reasons.refused("gpu: 2 asked for").text == "gpu: 2 asked for"
@@ -61,7 +65,7 @@ def test_a_refusal_names_the_holders_of_these_types() -> None:
 
 def test_of_many_holders_the_first_are_named() -> None:
     many: list[Grant] = [holding(f"{i:02}/c", whole(i)) for i in range(12)]
-    text = reasons.refused("gpu: 1 asked for", ["gpu"], claims_of(many, None)).text
+    text = reasons.refused("gpu: 1 asked for", ["gpu"], claims(*many)).text
     assert text.endswith("gpu 7 by default/07/c and 4 more")
 
 
@@ -71,11 +75,11 @@ def test_nodes_that_could_not_be_kept_are_named() -> None:
 
 
 def test_claims_on_the_same_device_are_told() -> None:
-    claims = claims_of([holding("a/c", whole(0))], None)
-    assert reasons.overlap(whole(0), claims).text == (
+    held = claims(holding("a/c", whole(0)))
+    assert reasons.overlap(whole(0), held).text == (
         "others chose gpu 0 for it, which it should not have beside gpu 0 by default/a/c"
     )
-    assert "also held by gpu 0 by default/a/c: counted for both" in reasons.claimed_twice((whole(0),), claims).text
+    assert "also held by gpu 0 by default/a/c: counted for both" in reasons.claimed_twice((whole(0),), held).text
 
 
 def test_warnings_are_passed_on() -> None:

@@ -6,7 +6,7 @@ from policies.alignment import PodSums
 from policies.base import Grant
 from policies.device_grants import DeviceAsk
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.alignment.allocation_hints import allocation_hints
+from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import ResourceHints, asked_of
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.descriptions.machine import describe
@@ -24,7 +24,7 @@ def context(
 
 
 def offered(of: PlacementContext, *, is_of_pod: bool = False) -> list[ResourceHints]:
-    return list(allocation_hints(of, asked_of(of, is_of_pod=is_of_pod)))
+    return list(device_hints(of, asked_of(of, is_of_pod=is_of_pod)))
 
 
 def sets(offer: ResourceHints) -> list[tuple[str, bool]]:
@@ -72,7 +72,7 @@ def test_what_runs_has_nothing_to_choose_and_what_cannot_be_read_no_hints() -> N
     wanted = context(gpus_on(0), ask(gpu=1))
     assert offered(replace(wanted, devices=(whole(0),))) == []
     assert offered(context(gpus_on(0), ask(core=150))) == []
-    assert offered(replace(wanted, allocator=None)) == []
+    assert offered(replace(wanted, machine_devices=None)) == []
 
 
 def many_nodes() -> Machine:

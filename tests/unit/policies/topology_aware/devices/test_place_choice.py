@@ -4,9 +4,9 @@ from policies.base import CpuKind, Grant
 from policies.device_grants import DeviceAsk, DeviceGrant
 from policies.devices.allocate import CannotAllocate
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.device_choice.allocation import question_of
-from policies.topology_aware.device_choice.allocation_conflict import held_by_others
-from policies.topology_aware.device_choice.allocation_search import AllocationSearch, FoundAllocation
+from policies.topology_aware.devices.held import HeldDevices
+from policies.topology_aware.devices.place_choice import FoundAllocation, PlaceSearch
+from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.allocations import ask, asking, choosing, gpus_on, holding, names, whole
 from tests.unit.policies.build import four_nodes, request
@@ -16,15 +16,17 @@ PAIRS = DeviceInventory(
     tuple(InventoryDevice(kind, node, node, f"p{node}") for kind in ("gpu", "rdma") for node in range(4))
 )
 
+Search = tuple[PlaceSearch, PlacementContext]
 
-def search(devices: DeviceInventory, wanted: DeviceAsk, *others: Grant, mcpu: int = 2000) -> AllocationSearch:
+
+def search(devices: DeviceInventory, wanted: DeviceAsk, *others: Grant, mcpu: int = 2000) -> Search:
     context = choosing(MACHINE, devices, asking("new/c", wanted, mcpu), *others)
-    assert context.allocator is not None
-    return AllocationSearch(context, context.allocator, question_of(wanted), held_by_others(context))
+    assert context.machine_devices is not None
+    return PlaceSearch(HeldDevices(context, context.machine_devices), wanted), context
 
 
-def found(of: AllocationSearch, within: int | None = None, *earlier: DeviceGrant) -> FoundAllocation:
-    answer = of.find(within, earlier)
+def found(of: Search, within: int | None = None, *earlier: DeviceGrant) -> FoundAllocation:
+    answer = of[0].find(of[1], within, earlier)
     assert isinstance(answer, FoundAllocation), answer
     return answer
 
@@ -72,7 +74,8 @@ def test_where_nothing_has_room_the_first_choice_stays() -> None:
 
 def test_the_nodes_bound_the_search() -> None:
     assert names(found(search(gpus_on(0, 1, 2), ask(gpu=1), full(1)), 0b110).answer.grants) == "gpu 2"
-    assert isinstance(search(gpus_on(0, 1), ask(gpu=2)).find(0b10, ()), CannotAllocate)
+    two, context = search(gpus_on(0, 1), ask(gpu=2))
+    assert isinstance(two.find(context, 0b10), CannotAllocate)
 
 
 def test_earlier_devices_are_kept_though_others_are_better() -> None:

@@ -5,23 +5,17 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuKind, Grant, Previous
-from policies.costs.catalog import DeviceCatalog
-from policies.topology_aware.device_choice.inventory import (
-    earlier_devices,
-    fixed_devices,
-    nodes_of,
-    still_serve,
-    stock_of,
-)
+from policies.topology_aware.devices.cost_choice import DeviceStock
+from policies.topology_aware.devices.held import HeldDevices, earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
-CATALOG = DeviceCatalog(MACHINE, inventory(on_nodes(MACHINE, GPU, [0, 1]), f"{GPU}/2", f"{NIC}/0-1"))
+DEVICES = on_node(MACHINE, inventory(on_nodes(MACHINE, GPU, [0, 1]), f"{GPU}/2", f"{NIC}/0-1"))
 
 
 def holding(name: str, *devices: str) -> Grant:
@@ -30,21 +24,23 @@ def holding(name: str, *devices: str) -> Grant:
 
 def context(*grants: Grant, previous: Previous | None = None, **counts: int) -> PlacementContext:
     wanted = request("new/c", 1000, previous=previous, devices=amounts(**counts))
-    return replace(context_of(TREE, wanted, *grants), catalog=CATALOG)
+    return replace(context_of(TREE, wanted, *grants), machine_devices=DEVICES)
+
+
+def stock_of(at: PlacementContext, **counts: int) -> DeviceStock:
+    assert at.machine_devices is not None
+    return DeviceStock(HeldDevices(at, at.machine_devices), amounts(**counts))
 
 
 def test_what_others_hold_is_not_free() -> None:
-    stock = stock_of(context(holding("a/c", f"{GPU}/1", f"{NIC}/0"), gpu=1, nic=1), CATALOG)
+    at = context(holding("a/c", f"{GPU}/1", f"{NIC}/0"))
+    stock = stock_of(at, gpu=1, nic=1)
     assert stock.free == {GPU: (f"{GPU}/0", f"{GPU}/2"), NIC: (f"{NIC}/1",)}
-    assert stock.holders[f"{GPU}/1"] == "default/a/c"
-
-
-def test_a_pod_may_ask_for_more_than_the_container() -> None:
-    assert stock_of(context(gpu=1), CATALOG, amounts(nic=2)).free == {NIC: (f"{NIC}/0", f"{NIC}/1")}
+    assert HeldDevices(at, DEVICES).holder(DEVICES.joined.named(f"{GPU}/1")) == "default/a/c"
 
 
 def test_an_unknown_type_has_no_device() -> None:
-    assert stock_of(context(fpga=1), CATALOG).free == {"example.com/fpga": ()}
+    assert stock_of(context(), fpga=1).free == {"example.com/fpga": ()}
 
 
 @pytest.mark.parametrize(
@@ -53,9 +49,9 @@ def test_an_unknown_type_has_no_device() -> None:
     ids=["all", "too-few", "too-many", "of-another", "gone"],
 )
 def test_earlier_devices_serve_if_they_are_as_many_as_wanted_and_free(devices: str, *, serves: bool) -> None:
-    found = DeviceCatalog(MACHINE, inventory((), f"{GPU}/0-3"))
-    stock = stock_of(context(holding("a/c", f"{GPU}/3"), gpu=2), found)
-    assert still_serve(stock, tuple(f"{GPU}/{i}" for i in devices.split())) == serves
+    found = on_node(MACHINE, inventory((), f"{GPU}/0-3"))
+    stock = stock_of(replace(context(holding("a/c", f"{GPU}/3")), machine_devices=found), gpu=2)
+    assert stock.still_serve(tuple(f"{GPU}/{i}" for i in devices.split())) == serves
 
 
 def test_a_container_that_runs_has_what_it_has() -> None:
@@ -63,9 +59,9 @@ def test_a_container_that_runs_has_what_it_has() -> None:
     runs = Previous("root", CpuSet(), devices=listed(f"{GPU}/0"), is_running=True)
     assert fixed_devices(replace(context(previous=runs, gpu=2), own=own)) == listed(f"{GPU}/0")
     assert fixed_devices(replace(context(gpu=2), own=own)) is None
-    assert fixed_devices(replace(context(gpu=2), own=own, catalog=None)) == listed(f"{GPU}/0")
+    assert fixed_devices(replace(context(gpu=2), own=own, machine_devices=None)) == listed(f"{GPU}/0")
     assert fixed_devices(replace(context(gpu=2), devices=listed(f"{GPU}/1"))) == listed(f"{GPU}/1")
-    assert fixed_devices(replace(context(gpu=2), catalog=None)) == ()
+    assert fixed_devices(replace(context(gpu=2), machine_devices=None)) == ()
 
 
 def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
@@ -76,5 +72,5 @@ def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
 
 
 def test_a_silent_device_counts_on_every_node_where_others_tell_nodes_apart() -> None:
-    assert nodes_of(CATALOG, GPU, 0b1111) == {f"{GPU}/0": 0b1, f"{GPU}/1": 0b10, f"{GPU}/2": 0b1111}
-    assert nodes_of(CATALOG, NIC, 0b1111) == {f"{NIC}/0": None, f"{NIC}/1": None}
+    assert DEVICES.nodes_by_cost(GPU) == {f"{GPU}/0": 0b1, f"{GPU}/1": 0b10, f"{GPU}/2": 0b1111}
+    assert DEVICES.nodes_by_cost(NIC) == {f"{NIC}/0": None, f"{NIC}/1": None}

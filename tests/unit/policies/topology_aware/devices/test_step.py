@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
+from policies.alignment import Alignment
 from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
-from policies.costs.catalog import DeviceCatalog
 from policies.device_grants import cost_names
-from policies.topology_aware.device_choice.place import place_with_devices
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.devices.step import DeviceStep, join
+from policies.topology_aware.supply.context import Place, PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, placed, rejected, request, tree_of
-from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
-CATALOG = DeviceCatalog(MACHINE, inventory(on_nodes(MACHINE, GPU, [1, 2])))
+DEVICES = on_node(MACHINE, inventory(on_nodes(MACHINE, GPU, [1, 2])))
 DISK = DeviceLocality("/dev/sda", CpuSet(), NodeSet.of([0]))
 
 
@@ -28,35 +28,53 @@ def nowhere(_: PlacementContext) -> Decision:
     return Rejected(Reason("cpu-full", "no room"))
 
 
+def beside(context: PlacementContext, place: Place) -> Decision:
+    return DeviceStep(context)(context, place)
+
+
 def context(**keys: object) -> PlacementContext:
     wanted = request("new/c", 1000, devices=amounts(gpu=1), **keys)  # type: ignore[arg-type]  # by name
-    return replace(context_of(TREE, wanted), catalog=CATALOG)
+    return replace(context_of(TREE, wanted), machine_devices=DEVICES)
 
 
 def test_the_place_of_the_devices_is_a_hint_and_stays_with_the_grant() -> None:
-    decision = placed(place_with_devices(context(hints=(DISK,)), found))
+    decision = placed(beside(context(hints=(DISK,)), found))
     assert decision.grant.devices == listed(f"{GPU}/0")
     assert decision.grant.request.hints == (DISK, DeviceLocality(f"{GPU}/0", CpuSet.parse("4-7"), NodeSet()))
     assert [reason.code for reason in decision.reasons] == ["devices", "device-costs", "pool"]
 
 
 def test_a_strict_preference_for_devices_covers_the_chosen_ones() -> None:
-    assert placed(place_with_devices(context(strict_hints=True), found)).reasons[-1].text == "strict"
-    assert placed(place_with_devices(context(), found)).reasons[-1].text == "lenient"
+    assert placed(beside(context(strict_hints=True), found)).reasons[-1].text == "strict"
+    assert placed(beside(context(), found)).reasons[-1].text == "lenient"
 
 
 def test_a_refusal_of_the_search_is_the_answer() -> None:
-    assert rejected(place_with_devices(context(), nowhere)).reason.code == "cpu-full"
+    assert rejected(beside(context(), nowhere)).reason.code == "cpu-full"
 
 
 def test_a_container_without_devices_is_placed_as_ever() -> None:
-    at = replace(context_of(TREE, request("new/c", 1000, hints=(DISK,))), catalog=CATALOG)
-    decision = placed(place_with_devices(at, found))
+    at = replace(context_of(TREE, request("new/c", 1000, hints=(DISK,))), machine_devices=DEVICES)
+    decision = placed(beside(at, found))
     assert (decision.grant.devices, decision.grant.request) == ((), at.request)
 
 
 def test_the_place_of_devices_that_it_no_longer_has_goes() -> None:
     had = DeviceLocality(f"{GPU}/1", CpuSet.parse("8-11"), NodeSet())
     own = Grant(request("new/c"), "root", CpuKind.SHARED, devices=listed(f"{GPU}/1", f"{GPU}/9"))
-    decision = placed(place_with_devices(replace(context(hints=(DISK, had)), own=own), found))
+    decision = placed(beside(replace(context(hints=(DISK, had)), own=own), found))
     assert [hint.source for hint in decision.grant.request.hints] == ["/dev/sda", *cost_names(decision.grant.devices)]
+
+
+def test_devices_are_chosen_once_for_the_nodes_that_a_container_is_kept_within() -> None:
+    step, anywhere = DeviceStep(context()), context()
+    inside = context(alignment=Alignment(NodeSet.of([2]), NodeSet.of([2])))
+    assert step.chosen(anywhere) is step.chosen(anywhere)
+    assert step.chosen(inside) is not step.chosen(anywhere)
+
+
+def test_a_container_that_joins_its_pod_is_refused_where_too_few_devices_are_free() -> None:
+    fellow = Grant(request("new/d"), "root", CpuKind.SHARED, devices=listed(f"{GPU}/0", f"{GPU}/1"))
+    assert placed(join(context(), replace(fellow, devices=()))).grant.devices == listed(f"{GPU}/0")
+    beside = replace(context(), others=(fellow,))
+    assert rejected(join(beside, fellow)).reason.code == "devices-short"

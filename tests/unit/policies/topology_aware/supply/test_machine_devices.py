@@ -1,9 +1,8 @@
 from dataclasses import replace
 
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import DeviceAllocator
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
-from policies.topology_aware.device_choice.allocation_places import DevicePlaces, places_on
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.unit.policies.allocations import gpus_on, whole
@@ -12,8 +11,8 @@ from tests.unit.policies.build import four_nodes
 MACHINE = four_nodes()
 
 
-def places(*nodes: int | None, machine: Machine = MACHINE) -> DevicePlaces:
-    return places_on(machine, DeviceAllocator(gpus_on(*nodes)))
+def places(*nodes: int | None, machine: Machine = MACHINE) -> MachineDevices:
+    return MachineDevices(machine, gpus_on(*nodes))
 
 
 def without_cpus(node: int, near: int) -> Machine:
@@ -51,7 +50,7 @@ def test_no_nodes_are_any() -> None:
 
 def test_a_device_is_known_by_its_pci_address_and_a_virtual_function_by_its_own() -> None:
     gpu = InventoryDevice("gpu", 0, 1, "p0", path=PciePath(bus="0000:3b:00.0"))
-    found = places_on(MACHINE, DeviceAllocator(DeviceInventory((gpu,))))
+    found = MachineDevices(MACHINE, DeviceInventory((gpu,)))
     given = [whole(0), DeviceGrant("gpu", 0, 1, vf="0000:3b:00.2")]
     assert [place.devices for place in found.localities(given[:1]) + found.localities(given[1:])] == [
         ("0000:3b:00.0",),

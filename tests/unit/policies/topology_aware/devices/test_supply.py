@@ -7,7 +7,7 @@ import pytest
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, QosClass
 from policies.preferences import Threads
-from policies.topology_aware.device_choice.cpu_supply import MOST_CPUS, CpuRoom, cpu_room
+from policies.topology_aware.devices.supply import MOST_CPUS, CpuRoom, cpu_room
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe

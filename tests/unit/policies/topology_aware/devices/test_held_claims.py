@@ -4,7 +4,7 @@ from policies.base import Grant
 from policies.device_grants import DeviceGrant
 from policies.devices.allocate import DeviceAllocator
 from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.topology_aware.device_choice.allocation_conflict import claims_of, rivals, with_claims_counted
+from policies.topology_aware.devices.held import claims_of, rivals, with_claims_counted
 from tests.unit.policies.allocations import DEVICE, PCIE, holding, whole
 
 ALLOCATOR = DeviceAllocator(DeviceInventory(tuple(InventoryDevice("gpu", i, 0, "one") for i in range(3))))
@@ -12,7 +12,7 @@ HALF = DeviceGrant("gpu", 0, 50)
 
 
 def holders(device: DeviceGrant, *others: Grant, pod: str = "mine", groups: bool = True) -> list[str]:
-    found = rivals(ALLOCATOR, device, claims_of(others, ALLOCATOR), pod, groups=groups)
+    found = rivals(ALLOCATOR, device, claims_of(others, ALLOCATOR.joined), pod, groups=groups)
     return [claim.holder.container.pod_uid for claim in found]
 
 
@@ -54,10 +54,10 @@ def test_a_device_that_the_inventory_lacks_has_no_rivals() -> None:
 
 
 def test_a_second_claim_stays_counted_as_one_that_others_chose() -> None:
-    claims = claims_of([holding("a/c", whole(0))], ALLOCATOR)
+    claims = claims_of([holding("a/c", whole(0))], ALLOCATOR.joined)
     kept, lost = with_claims_counted(ALLOCATOR, (whole(0), whole(1)), claims, "mine")
     assert kept == (replace(whole(0), is_given=True), whole(1))
     assert lost == {whole(0): claims}
     assert with_claims_counted(ALLOCATOR, kept, claims, "mine") == (kept, {})
-    given = claims_of([holding("a/c", replace(whole(0), is_given=True))], ALLOCATOR)
+    given = claims_of([holding("a/c", replace(whole(0), is_given=True))], ALLOCATOR.joined)
     assert with_claims_counted(ALLOCATOR, (whole(0),), given, "mine") == ((whole(0),), {})

@@ -4,16 +4,15 @@ from dataclasses import replace
 
 from policies.alignment import TopologyOptions
 from policies.base import CpuKind, Grant
-from policies.costs.catalog import DeviceCatalog
 from policies.costs.inventory import Inventory
-from policies.topology_aware.alignment.device_request import requested_hints
+from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import Asked, ResourceHints
 from policies.topology_aware.supply.context import PlacementContext
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 GPUS = on_nodes(MACHINE, GPU, [0, 0, 1, 1])
@@ -26,11 +25,11 @@ def holding(name: str, *devices: str) -> Grant:
 
 def context(*grants: Grant, found: Inventory = ALL, machine: Machine = MACHINE, **keys: object) -> PlacementContext:
     made = context_of(tree_of(machine), request("new/c", 1000), *grants, **keys)
-    return replace(made, catalog=DeviceCatalog(machine, found))
+    return replace(made, machine_devices=on_node(machine, found))
 
 
 def offered(at: PlacementContext, **counts: int) -> list[ResourceHints]:
-    return list(requested_hints(at, Asked(1, 0, (), devices=amounts(**counts))))
+    return list(device_hints(at, Asked(1, 0, (), devices=amounts(**counts))))
 
 
 def sets(offer: ResourceHints) -> list[tuple[str, bool]]:
@@ -69,7 +68,7 @@ def test_preferred_sets_decide_the_flags_where_the_option_says_so() -> None:
 
 def test_a_container_that_runs_has_nothing_to_choose() -> None:
     assert offered(replace(context(), devices=listed(f"{GPU}/0")), gpu=1) == []
-    assert offered(replace(context(), catalog=None), gpu=1) == []
+    assert offered(replace(context(), machine_devices=None), gpu=1) == []
 
 
 def test_the_sets_of_many_nodes_are_those_of_nodes_that_have_the_devices() -> None:

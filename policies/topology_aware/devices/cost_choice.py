@@ -1,0 +1,227 @@
+"""Choose devices of cost files: the cheapest set of those that are free, together with CPUs. Pure.
+
+A choice is bounded: CPUs are joined to parts (``policies.costs.catalog``), devices to groups of interchangeable ones,
+and the search has a constant number of steps. The same holdings and the same request give the same devices.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from policies.alignment import DeviceAmount
+from policies.base import Rejected
+from policies.costs.catalog import DeviceCatalog
+from policies.costs.demand import SetRequest
+from policies.costs.graph import layered
+from policies.costs.model import CPU_TYPE, type_of
+from policies.costs.select import Selection, SelectOptions, select_in
+from policies.costs.table import Group
+from policies.device_grants import DeviceGrant, by_cost, cost_names
+from policies.devices.sources import JoinedDevices, Piece
+from policies.topology_aware.devices import reasons
+from policies.topology_aware.devices.held import HeldDevices, earlier_devices
+from policies.topology_aware.devices.reasons import ChosenDevices, Scope
+from policies.topology_aware.devices.supply import cpu_room
+from policies.topology_aware.supply.context import PlacementContext
+
+MOST_GROUPS: Final = 48
+"""Groups of interchangeable devices that a choice compares; of more, those that are nearest to free CPUs."""
+SELECT: Final = SelectOptions(steps=800, walk_steps=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Of one type: the devices that may be taken, in order, those of them that have to be, and how many in all."""
+
+    names: tuple[str, ...]
+    must: tuple[str, ...]
+    count: int
+
+
+class DeviceStock:
+    """What there is for a container, or its pod, that asks for ``wanted``.
+
+    ``free`` are the devices of each type that no other container holds, in the order of their names.
+    """
+
+    def __init__(self, held: HeldDevices, wanted: Iterable[DeviceAmount]) -> None:
+        """Look at what others hold."""
+        self._held = held
+        self._joined = held.node.joined
+        self.catalog: Final[DeviceCatalog] = held.node.catalog
+        self.wanted: Final = tuple(wanted)
+        listed = {amount.kind: self.catalog.devices.get(amount.kind, ()) for amount in self.wanted}
+        found = {
+            kind: tuple(name for name in names if held.is_free(self._joined.named(name)))
+            for kind, names in listed.items()
+        }
+        self.free: Final = _each_once(self._joined, self.wanted, found)
+
+    def lacking(self) -> Rejected | None:
+        """Return why these devices cannot be had, wherever the container is placed."""
+        for amount in self.wanted:
+            if amount.kind not in self.catalog.devices:
+                return Rejected(reasons.unknown(amount.kind, self.catalog.devices))
+            if amount.count > len(self.free[amount.kind]):
+                present = len(self.catalog.devices[amount.kind])
+                short = reasons.short(amount, len(self.free[amount.kind]), present, self._holders(amount.kind))
+                return Rejected(short)
+        return None
+
+    def _holders(self, kind: str) -> Mapping[str, int]:
+        """Return how many devices of a type each holder has, most first."""
+        pieces = map(self._joined.named, self.catalog.devices[kind])
+        return Counter(filter(None, map(self._held.holder, (p for p in pieces if not self._held.is_free(p)))))
+
+    def still_serve(self, devices: Sequence[str]) -> bool:
+        """Return whether these are exactly as many of each type as wanted, all of them present and free."""
+        wanted = Counter({amount.kind: amount.count for amount in self.wanted})
+        free = Counter(map(type_of, devices)) == wanted
+        return free and all(name in self.free.get(type_of(name), ()) for name in devices)
+
+
+def _each_once(
+    joined: JoinedDevices, wanted: Iterable[DeviceAmount], free: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, tuple[str, ...]]:
+    """Return these names without those of devices that another one names; the type that has fewest to spare is first.
+
+    No container can have a device and a virtual function of it: the functions are more.
+    """
+    if joined.is_one_to_one:
+        return free
+    spare = {amount.kind: len(free[amount.kind]) - amount.count for amount in wanted}
+    kept: dict[str, tuple[str, ...]] = {}
+    seen: list[Piece] = []
+    for kind in sorted(free, key=lambda kind: (spare[kind], kind)):
+        pieces = {name: joined.named(name) for name in free[kind]}
+        names = set()
+        for name in sorted(pieces, key=lambda name: not pieces[name].vf):
+            if not any(pieces[name].overlaps(other) for other in seen):
+                seen.append(pieces[name])
+                names.add(name)
+        kept[kind] = tuple(name for name in free[kind] if name in names)
+    return {kind: kept[kind] for kind in free}
+
+
+def choose_by_cost(context: PlacementContext, held: HeldDevices, stock: DeviceStock) -> ChosenDevices | Rejected:
+    """Return the devices of the container, within the NUMA nodes that it is kept within; enough of them are free."""
+    alignment = context.request.alignment
+    affinity = None if alignment is None else alignment.nodes.mask
+    places = {amount.kind: held.node.nodes_by_cost(amount.kind) for amount in stock.wanted}
+    nodes = {name: mask for kind in places.values() for name, mask in kind.items()}
+    had = by_cost(earlier_devices(context))
+    earlier = cost_names(had)
+    if earlier and stock.still_serve(earlier) and not _elsewhere(nodes, affinity, earlier):
+        return ChosenDevices(_granted(held, earlier), (reasons.kept(had, runs=False),))
+    candidates: dict[str, Candidates] = {}
+    for amount in stock.wanted:
+        free = stock.free[amount.kind]
+        inside = free
+        if affinity is not None and any(nodes[name] is not None for name in free):
+            inside = tuple(name for name in free if (nodes[name] or 0) & affinity)
+        is_enough = len(inside) >= amount.count
+        if not is_enough and alignment is not None and alignment.is_strict:
+            return Rejected(reasons.outside_by_cost(amount, len(inside), len(free), alignment))
+        candidates[amount.kind] = Candidates(*((inside, ()) if is_enough else (free, inside)), amount.count)
+    solution, scope = solve(context, stock, candidates)
+    cheapest = frozenset(solution.names if solution is not None else ())
+    devices: list[str] = []
+    for amount in stock.wanted:
+        free = stock.free[amount.kind]
+        is_known = amount.kind in stock.catalog.costed
+        devices += [name for name in free if name in cheapest] if is_known else free[: amount.count]
+    why = [reasons.lost(had)] if earlier else []
+    why += reasons.chosen(devices, solution, scope)
+    silent = [name for name in devices if name in stock.catalog.silent]
+    why += [reasons.silent(silent)] if silent else []
+    if alignment is not None and (beyond := _elsewhere(nodes, affinity, devices)):
+        why.append(reasons.beyond_by_cost(beyond, alignment))
+    return ChosenDevices(_granted(held, devices), tuple(why))
+
+
+def _granted(held: HeldDevices, names: Iterable[str]) -> tuple[DeviceGrant, ...]:
+    return tuple(map(held.node.joined.granted, names))
+
+
+def _elsewhere(nodes: Mapping[str, int | None], affinity: int | None, devices: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the devices that are on other nodes than the container is kept within."""
+    if affinity is None:
+        return ()
+    return tuple(name for name in devices if (mask := nodes[name]) is not None and not mask & affinity)
+
+
+def cheapest_anywhere(context: PlacementContext, stock: DeviceStock) -> frozenset[str]:
+    """Return the cheapest set of all wanted types, with CPUs; none where too few are free."""
+    if any(amount.count > len(stock.free[amount.kind]) for amount in stock.wanted):
+        return frozenset()
+    every = {amount.kind: Candidates(stock.free[amount.kind], (), amount.count) for amount in stock.wanted}
+    solution, _ = solve(context, stock, every)
+    return frozenset(solution.names if solution is not None else ())
+
+
+def solve(
+    context: PlacementContext, stock: DeviceStock, candidates: Mapping[str, Candidates]
+) -> tuple[Selection | None, Scope]:
+    """Return the cheapest set of these candidates with CPUs, and what it was chosen among.
+
+    None where no costs are known of these types.
+    """
+    catalog = stock.catalog
+    costed = {kind: wanted for kind, wanted in candidates.items() if kind in catalog.costed}
+    if not costed:
+        return None, Scope(0, 0)
+    room = cpu_room(context, catalog.parts)
+    parts = [i for i, count in enumerate(room.parts) if count] if room.count else []
+    found, is_cut = _device_groups(stock, costed, parts)
+    first = len(catalog.parts)
+    indexes = [*parts, *(first + g for g, _ in found)]
+    rows = [catalog.row(i) for i in indexes]
+    groups = [Group(CPU_TYPE, catalog.cpu_groups[i].members[: room.parts[i]]) for i in parts]
+    groups += [Group(catalog.groups[g].kind, members) for g, members in found]
+    counts = {kind: wanted.count for kind, wanted in costed.items()} | ({CPU_TYPE: room.count} if room.count else {})
+    must = frozenset(name for wanted in costed.values() for name in wanted.must)
+    graph = layered(groups, [[row[j] for j in indexes] for row in rows], SetRequest(counts, must=must), catalog.scale)
+    return select_in(graph, SELECT), Scope(room.count, room.asked, is_cut)
+
+
+def _device_groups(
+    stock: DeviceStock, candidates: Mapping[str, Candidates], parts: Sequence[int]
+) -> tuple[list[tuple[int, tuple[str, ...]]], bool]:
+    """Return the groups, by index, with their members that may be taken; and whether some are left out."""
+    catalog, found = stock.catalog, []
+    allowed = {kind: frozenset(wanted.names) for kind, wanted in candidates.items()}
+    for g, group in enumerate(catalog.groups):
+        if group.kind in allowed:
+            members = tuple(name for name in group.members if name in allowed[group.kind])
+            if members:
+                found.append((g, members))
+    if len(found) <= MOST_GROUPS:
+        return found, False
+    return sorted(_nearest(stock, candidates, parts, found)), True
+
+
+def _nearest(
+    stock: DeviceStock,
+    candidates: Mapping[str, Candidates],
+    parts: Sequence[int],
+    found: Sequence[tuple[int, tuple[str, ...]]],
+) -> list[tuple[int, tuple[str, ...]]]:
+    """Return of each type the groups nearest to the parts: an equal share of all, and as many as are asked for."""
+    catalog, first = stock.catalog, len(stock.catalog.parts)
+    result = []
+    for kind, wanted in candidates.items():
+        must = frozenset(wanted.must)
+
+        def distance(each: tuple[int, tuple[str, ...]], must: frozenset[str] = must) -> tuple[bool, int, int]:
+            row = catalog.row(first + each[0])
+            return must.isdisjoint(each[1]), min((row[part] for part in parts), default=0), each[0]
+
+        count = 0
+        ours = sorted((each for each in found if catalog.groups[each[0]].kind == kind), key=distance)
+        for i, each in enumerate(ours):
+            is_needed = count < wanted.count or not must.isdisjoint(each[1])
+            if i < MOST_GROUPS // len(candidates) or is_needed:
+                result.append(each)
+                count += len(each[1])
+    return result

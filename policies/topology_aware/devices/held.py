@@ -1,0 +1,187 @@
+"""Tell what containers hold of the node's devices, and which of it others cannot stand beside. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+from policies.base import Grant, Request
+from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.devices.allocate import DeviceAllocator
+from policies.devices.model import WHOLE, InventoryDevice
+from policies.devices.sources import JoinedDevices, Piece
+from policies.devices.usage import Usage, taken
+from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.machine_devices import MachineDevices
+
+LEFT_ALONE = "a container that is left alone"
+UNHEALTHY = "unhealthy"
+"""In place of a holder: no container gets the device."""
+
+
+def asks_for_devices(request: Request) -> bool:
+    """Return whether devices are to be chosen for a container, or others chose some."""
+    asked = request.preferences
+    return bool(asked.devices or request.given) or asked.allocation is not None
+
+
+def fixed_devices(context: PlacementContext) -> tuple[DeviceGrant, ...] | None:
+    """Return the devices of a container that runs, which nothing takes from it or adds to; None = they are chosen."""
+    if context.devices is not None:
+        return context.devices
+    own, previous = context.own, context.request.previous
+    runs = context.machine_devices is None or (previous is not None and previous.is_running)
+    if own is not None and runs:
+        return own.devices
+    return () if context.machine_devices is None else None
+
+
+def earlier_devices(context: PlacementContext) -> tuple[DeviceGrant, ...]:
+    """Return the devices of an earlier attempt of the container."""
+    if context.own is not None:
+        return context.own.devices
+    previous = context.request.previous
+    return () if previous is None else previous.devices
+
+
+@dataclass(frozen=True)
+class HeldDevices:
+    """What others hold while one container is placed, and what it ``has`` already: others chose it, or costs did."""
+
+    context: PlacementContext
+    node: MachineDevices
+    has: tuple[DeviceGrant, ...] = ()
+
+    @cached_property
+    def by_others(self) -> tuple[DeviceGrant, ...]:
+        """What other pods hold, and what containers without a grant have."""
+        pod = self.context.request.container.pod_uid
+        grants = (grant for grant in self.context.others if grant.devices and grant.container.pod_uid != pod)
+        return (*(held for grant in grants for held in grant.devices), *self.context.in_use)
+
+    @cached_property
+    def by_pod(self) -> tuple[DeviceGrant, ...]:
+        """What containers of the pod hold."""
+        pod = self.context.request.container.pod_uid
+        fellows = (grant for grant in self.context.others if grant.container.pod_uid == pod)
+        return (*(held for grant in fellows for held in grant.devices), *self.has)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What all of them take of the inventory."""
+        return self.node.allocator.usage(self.by_others, self.by_pod)
+
+    @cached_property
+    def _pieces(self) -> Mapping[Piece, str]:
+        """The holder of each piece that is held, or may be, under whatever name it was given."""
+        found: dict[Piece, str] = {}
+        for holder, device in self._holdings():
+            for piece in self.node.joined.held(device):
+                found.setdefault(piece, holder)
+        return found
+
+    def _holdings(self) -> Iterator[tuple[str, DeviceGrant]]:
+        yield from ((holder_name(grant), device) for grant in self.context.others for device in grant.devices)
+        yield from ((LEFT_ALONE, device) for device in self.context.in_use)
+
+    def is_free(self, piece: Piece) -> bool:
+        """Return whether the container can have this device, or VF, as a whole."""
+        device = piece.device
+        if piece in self._pieces or device is None:
+            return piece not in self._pieces
+        use = self.usage.of(device)
+        is_apart = (self.node.allocator.group_of[device.key], device.kind) in self.usage.exclusive
+        is_left = use.units < WHOLE and piece.vf not in use.vfs if piece.vf else use.is_idle
+        return device.is_healthy and is_left and not is_apart
+
+    def holder(self, piece: Piece) -> str:
+        """Return who has a piece that is not free, or a part of it, or its PCIe alone."""
+        device = piece.device
+        if piece in self._pieces or device is None:
+            return self._pieces.get(piece, "")
+        if not device.is_healthy:
+            return UNHEALTHY
+        group_of = self.node.allocator.group_of
+        here = [(who, part) for who, each in self._holdings() for part in self.node.joined.of_inventory((each,))]
+        parts = (who for who, part in here if part.key == device.key)
+        alone = (
+            who
+            for who, part in here
+            if part.exclusive is ExclusivePolicy.PCIE_LEVEL and group_of.get(part.key) == group_of[device.key]
+        )
+        return next(chain(parts, alone), "")
+
+
+def holder_name(grant: Grant) -> str:
+    """Return the name of a container in sentences about what it holds."""
+    return str(grant.request.full_name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaim:
+    """What one container holds of one device. One that no source lists any more is no rival (``is_here``)."""
+
+    holder: Grant
+    device: DeviceGrant
+    is_here: bool = True
+
+
+def claims_of(grants: Iterable[Grant], joined: JoinedDevices) -> tuple[DeviceClaim, ...]:
+    """Return what these containers hold of the devices that are here, in their order."""
+    held = ((grant, device) for grant in grants for device in grant.devices)
+    found = ((grant, device, joined.likely_here(device)) for grant, device in held)
+    return tuple(DeviceClaim(grant, here or device, here is not None) for grant, device, here in found)
+
+
+def with_claims_counted(
+    allocator: DeviceAllocator, devices: tuple[DeviceGrant, ...], claims: Collection[DeviceClaim], pod: str
+) -> tuple[tuple[DeviceGrant, ...], Mapping[DeviceGrant, tuple[DeviceClaim, ...]]]:
+    """Return what a running container holds, and by device the claims of others that leave it too little of it.
+
+    It has them open, so they stay counted: shares as devices that others chose, which it does not get again. What
+    others chose for another container changes nothing for this one. ``pod`` is the uid of its pod.
+    """
+    claims = [claim for claim in claims if not claim.device.is_given]
+    found: dict[DeviceGrant, tuple[DeviceClaim, ...]] = {}
+    kept = []
+    for device in devices:
+        here = None if device.is_given else allocator.joined.likely_here(device)
+        others = () if here is None else tuple(rivals(allocator, here, claims, pod, groups=False))
+        if others:
+            found[device] = others
+        kept.append(replace(device, is_given=True) if others and not device.cost_name else device)
+    return tuple(kept), found
+
+
+def rivals(
+    allocator: DeviceAllocator, device: DeviceGrant, claims: Collection[DeviceClaim], pod: str, *, groups: bool = True
+) -> Iterator[DeviceClaim]:
+    """Yield the claims of others that this one, of the pod with this uid, cannot stand beside.
+
+    Either has the device alone, or its PCIe as against other pods. Shares stand beside each other up to a whole device;
+    where they are more, all of them are meant. ``groups``: claims of other devices on the PCIe count, too.
+    """
+    claims = [claim for claim in claims if claim.is_here]
+    here = next((found for found in allocator.inventory.devices if found.key == device.key), None)
+    if here is None:
+        same = [claim for claim in claims if isinstance(device.minor, str) and claim.device.key == device.key]
+        yield from same if device.amount + sum(claim.device.amount for claim in same) > WHOLE else ()
+        return
+    group_of = allocator.group_of
+    group = group_of[device.key]
+    is_full = _is_over(here, [device, *(claim.device for claim in claims if claim.device.key == device.key)])
+    for claim in claims:
+        policies = (device.exclusive, claim.device.exclusive)
+        is_apart = ExclusivePolicy.PCIE_LEVEL in policies and claim.holder.container.pod_uid != pod
+        if claim.device.key == device.key:
+            is_same_vf = bool(device.vf) and claim.device.vf == device.vf
+            if is_full or is_apart or is_same_vf or ExclusivePolicy.DEVICE_LEVEL in policies:
+                yield claim
+        elif groups and is_apart and claim.device.kind == device.kind and group_of.get(claim.device.key) == group:
+            yield claim
+
+
+def _is_over(here: InventoryDevice, grants: list[DeviceGrant]) -> bool:
+    """Return whether these grants take more of a device than it has."""
+    amounts = [taken(grant, here) for grant in grants]
+    return sum(units for units, _ in amounts) > WHOLE or sum(memory for _, memory in amounts) > WHOLE

@@ -1,0 +1,160 @@
+"""Choose devices of the inventory: those that the container had, else the best beside free CPUs. Pure.
+
+How good a choice is by itself, ``policies.devices`` says. Of choices that are equally good, the one on the fewest NUMA
+nodes is taken, and of these one whose nodes have room for the container's CPUs and memory.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from operator import or_
+from typing import Final
+
+from policies.base import Rejected
+from policies.device_grants import DeviceAsk, DeviceGrant, DeviceKey, by_place
+from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion
+from policies.devices.annotations import read_annotations
+from policies.topology_aware.devices import reasons
+from policies.topology_aware.devices.held import HeldDevices, claims_of, earlier_devices
+from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.devices.supply import NodeRoom, Shortage, node_room, sets_by_room
+from policies.topology_aware.supply.context import PlacementContext
+from sysfs.cpuset import NodeSet
+
+MOST_SETS: Final = 24
+"""Sets of NUMA nodes that are tried for a choice with more room: one takes up to a millisecond."""
+
+
+@lru_cache(maxsize=256)  # a request is decided several times: hints, nodes, overcommitment
+def question_of(asked: DeviceAsk) -> DeviceQuestion:
+    """Return what a container asks for. Raises AnnotationError."""
+    return DeviceQuestion(dict(asked.requests), read_annotations(dict(asked.annotations)))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAllocation:
+    """What was found. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none."""
+
+    answer: DeviceAllocation
+    is_earlier: bool = False
+    passed_over: int = 0
+
+
+class PlaceSearch:
+    """The search for one container beside what is held. Raises AnnotationError and DemandError.
+
+    The first answer anywhere is worked out once: it tells whether there is any, and is the first that is improved.
+    """
+
+    def __init__(self, held: HeldDevices, asked: DeviceAsk) -> None:
+        """Read the question."""
+        self._held, self._node = held, held.node
+        self.question: Final = question_of(asked)
+
+    @cached_property
+    def _anywhere(self) -> tuple[DeviceAttempt, DeviceAllocation | CannotAllocate]:
+        return self._attempt(None)
+
+    def _attempt(self, nodes: int | None) -> tuple[DeviceAttempt, DeviceAllocation | CannotAllocate]:
+        within = self._node.within(nodes)
+        attempt = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within)
+        return attempt, attempt.run()
+
+    def lacking(self) -> Rejected | None:
+        """Return why these devices cannot be had, wherever the container is placed."""
+        found = self._anywhere[1]
+        return self._refused(found) if isinstance(found, CannotAllocate) else None
+
+    def _refused(self, found: CannotAllocate) -> Rejected:
+        problem = found.problem
+        if not self._node.allocator.inventory.devices:
+            problem += (
+                "; name an inventory in devices.inventory, or set devices.scan;"
+                " where one is named, `cri-proxy status` says why nothing of it counts"
+            )
+        kinds = [demand.kind for demand in self._node.allocator.demands(self.question)]
+        return Rejected(reasons.refused(problem, kinds, claims_of(self._held.context.others, self._node.joined)))
+
+    def choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
+        """Return the devices on the container's nodes, else where its topology policy allows it anywhere."""
+        earlier = tuple(grant for grant in by_place(earlier_devices(context)) if not grant.is_given)
+        alignment, warnings = context.request.alignment, self.question.annotations.warnings
+        found = self.find(context, alignment.nodes.mask if alignment is not None else None, earlier)
+        why = [reasons.read(warnings)] if warnings else []
+        if isinstance(found, CannotAllocate) and alignment is not None:
+            if alignment.is_strict:
+                return Rejected(reasons.outside(found.problem, alignment))
+            why.append(reasons.beyond(alignment, found.problem))
+            found = self.find(context, None, earlier)
+        if isinstance(found, CannotAllocate):
+            return self._refused(found)
+        devices = found.answer.grants
+        if found.is_earlier:
+            return ChosenDevices(devices, (reasons.kept(devices, runs=False), *why))
+        lost = [reasons.lost(earlier)] if earlier else []
+        chosen = [reasons.allocated(self._node.allocator, found.answer, found.passed_over)] if devices else []
+        return ChosenDevices(devices, (*lost, *chosen, *why))
+
+    def find(
+        self, context: PlacementContext, within: int | None, earlier: tuple[DeviceGrant, ...] = ()
+    ) -> FoundAllocation | CannotAllocate:
+        """Return the devices on these nodes (a mask, None: anywhere): the earlier ones where they serve."""
+        again = self._again(within, earlier) if earlier else None
+        return FoundAllocation(again, is_earlier=True) if again is not None else self._best(context, within)
+
+    def _again(self, nodes: int | None, earlier: tuple[DeviceGrant, ...]) -> DeviceAllocation | None:
+        """Return the earlier devices if they are a valid answer to the same question: free, healthy, as large."""
+        only: Mapping[DeviceKey, str] = {grant.key: grant.vf for grant in earlier}
+        within = self._node.within(nodes)
+        answer = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only).run()
+        is_same = isinstance(answer, DeviceAllocation) and set(answer.grants) == set(earlier)
+        return answer if isinstance(answer, DeviceAllocation) and is_same else None
+
+    def _best(self, context: PlacementContext, within: int | None) -> FoundAllocation | CannotAllocate:
+        attempt, first = self._anywhere if within is None else self._attempt(within)
+        if isinstance(first, CannotAllocate):
+            return first
+        room = node_room(context, self._node.nodes)
+        touched = self._node.touched(first.grants)
+        width, lacks = touched.bit_count(), room.shortage(touched)
+        tried = 0
+        for size in range(1, width + lacks.is_short):  # where it lacks nothing, only fewer nodes are better
+            best: tuple[tuple[Shortage, tuple[int, ...]], DeviceAllocation] | None = None
+            for shortage, nodes in self._sets(room, attempt, within, size):
+                if tried == MOST_SETS or (best is not None and shortage > best[0][0]):
+                    break
+                tried += 1
+                answer = first if nodes == touched else self._attempt(nodes)[1]
+                if isinstance(answer, DeviceAllocation) and _rank(answer) <= _rank(first):
+                    key = shortage, (*self._spread(answer), nodes)
+                    best = (key, answer) if best is None or key < best[0] else best
+            if best is not None and (size < width or best[0][0] < lacks):
+                return FoundAllocation(best[1], passed_over=touched if best[0][0] < lacks else 0)
+        return FoundAllocation(first)
+
+    def _sets(
+        self, room: NodeRoom, attempt: DeviceAttempt, within: int | None, size: int
+    ) -> list[tuple[Shortage, int]]:
+        """Return the sets of so many nodes that have enough devices, those with the most room first."""
+        found = [
+            (count, [self._node.nodes_at(candidate.device.key) for candidate in usable])
+            for count, usable in attempt.found.values()
+        ]
+        any_at = reduce(or_, (at for _, all_at in found for at in all_at), 0)
+        useful = any_at if within is None else any_at & within
+
+        def has_enough(nodes: int) -> bool:
+            return all(sum(not at or bool(at & nodes) for at in all_at) >= count for count, all_at in found)
+
+        return sets_by_room(room, tuple(NodeSet(useful)), size, has_enough)
+
+    def _spread(self, answer: DeviceAllocation) -> Iterator[int]:
+        """Yield what tells equally good choices apart: what stays of partitions, PCIe groups, those of them unused."""
+        groups = {(self._node.allocator.group_of[grant.key], grant.kind) for grant in answer.grants}
+        yield sum(choice.by_rest for choice in answer.choices)
+        yield len({group for group, _ in groups})
+        yield len(groups - self._held.usage.used)
+
+
+def _rank(answer: DeviceAllocation) -> tuple[tuple[bool, int, int, int], ...]:
+    return tuple(choice.choice_rank for choice in answer.choices)

@@ -1,0 +1,173 @@
+"""The step of a placement in which the container's devices are chosen; what is near them enters the search. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from policies.alignment import Alignment
+from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
+from policies.device_grants import DeviceGrant, by_cost, by_place, sources_of, with_given
+from policies.devices.demand import DemandError
+from policies.devices.fields import AnnotationError
+from policies.preferences import Preferences
+from policies.topology_aware.devices import reasons
+from policies.topology_aware.devices.cost_choice import DeviceStock, choose_by_cost
+from policies.topology_aware.devices.held import (
+    HeldDevices,
+    asks_for_devices,
+    claims_of,
+    earlier_devices,
+    fixed_devices,
+    rivals,
+)
+from policies.topology_aware.devices.place_choice import PlaceSearch
+from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.supply.context import Place, PlacementContext, aligned, localities_of, near
+from policies.topology_aware.supply.machine_devices import MachineDevices
+from sysfs.cpuset import NodeSet
+
+
+class DeviceStep:
+    """The devices of one decision: chosen once for each set of NUMA nodes that the container is kept within."""
+
+    def __init__(self, context: PlacementContext) -> None:
+        """Look for what the container asks for. One that runs has what it has."""
+        self._fixed = fixed_devices(context)
+        self._context = context
+        self._chosen: dict[Alignment | None, ChosenDevices | Rejected] = {}
+        self._stock: DeviceStock | None = None
+        self._search: PlaceSearch | None = None
+        self.lacking: Rejected | None = None
+        """Why the container cannot have the devices that it asks for, wherever it is placed."""
+        if context.machine_devices is not None and self._fixed is None:
+            self._held = HeldDevices(context, context.machine_devices)
+            self._look(context.request.preferences)
+
+    def _look(self, asked: Preferences) -> None:
+        try:
+            if asked.devices:
+                self._stock = DeviceStock(self._held, asked.devices)
+                self.lacking = self._stock.lacking()
+            if asked.allocation is not None and self.lacking is None:
+                self._search = PlaceSearch(self._beside(()), asked.allocation)
+                self.lacking = self._search.lacking()
+        except (AnnotationError, DemandError) as error:
+            self.lacking = Rejected(reasons.refused(str(error)))
+
+    def _beside(self, chosen: tuple[DeviceGrant, ...]) -> HeldDevices:
+        """Return what is held, with what others chose for the container and what was chosen by cost."""
+        has = (*self._context.request.given, *chosen)
+        return replace(self._held, has=has) if has else self._held
+
+    def __call__(self, context: PlacementContext, place: Place) -> Decision:
+        """Return the place that the steps after this one find near the devices, with these granted."""
+        if not asks_for_devices(context.request) and not self._fixed:
+            return place(_without_devices(context))
+        chosen = self.chosen(context)
+        decision = place(_near(context, chosen.near)) if isinstance(chosen, ChosenDevices) else chosen
+        if isinstance(decision, Rejected) or isinstance(chosen, Rejected):
+            return decision
+        grant = replace(decision.grant, devices=chosen.devices)
+        return replace(decision, grant=grant, reasons=(*chosen.reasons, *decision.reasons))
+
+    def chosen(self, context: PlacementContext) -> ChosenDevices | Rejected:
+        """Return the devices for a container on the nodes that it is kept within, or why there are none."""
+        key = context.request.alignment
+        if key not in self._chosen:
+            self._chosen[key] = self.lacking or self._unchanged() or self._choose(context)
+        return self._chosen[key]
+
+    def _choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
+        """Choose by cost, then by place what is asked for so beside it, then add what others chose."""
+        node, asked = self._held.node, context.request.preferences.allocation
+        first = choose_by_cost(context, self._held, self._stock) if self._stock is not None else ChosenDevices()
+        if isinstance(first, Rejected):
+            return first
+        search = self._search
+        if search is not None and asked is not None and first.devices:
+            search = PlaceSearch(self._beside(first.devices), asked)
+        then = search.choose(context) if search is not None else ChosenDevices()
+        if isinstance(then, Rejected):
+            return then
+        taken = {piece for device in first.devices for piece in node.joined.held(device)}
+        given = tuple(d for d in context.request.given if taken.isdisjoint(node.joined.held(d)))
+        why = (*first.reasons, *then.reasons, *self._why_given(node, given))
+        devices = (*first.devices, *map(node.joined.identified, (*then.devices, *given)))
+        return ChosenDevices(devices, why, node.localities(devices))
+
+    def _why_given(self, node: MachineDevices, given: Sequence[DeviceGrant]) -> Iterator[Reason]:
+        """Yield that others chose these devices, which are granted whatever holds against them, and what does."""
+        if not given:
+            return
+        yield reasons.given(given)
+        claims, pod = claims_of(self._context.others, node.joined), self._context.request.container.pod_uid
+        for device in given:
+            others = tuple(rivals(node.allocator, device, claims, pod))
+            if others:
+                yield reasons.overlap(device, others)
+
+    def _unchanged(self) -> ChosenDevices | None:
+        """Return the devices that a running container has, and where they were when they were chosen."""
+        if self._fixed is None:
+            return None
+        context, node = self._context, self._context.machine_devices
+        named, others = by_cost(self._fixed), with_given(by_place(self._fixed), context.request.given)
+        places = []
+        for devices in (named, others):
+            sources = sources_of(devices)
+            saved = localities_of(context.request, sources)
+            if not saved and context.own is not None:
+                saved = localities_of(context.own.request, sources)
+            known = sources if saved and devices is named else {place.source for place in saved}
+            found = node.localities(devices) if node is not None else ()
+            places += [*saved, *(place for place in found if place.source not in known)]
+        why = tuple(reasons.kept(devices, runs=True) for devices in (named, others) if devices)
+        return ChosenDevices((*named, *others), why, tuple(places))
+
+
+def near_given(context: PlacementContext) -> PlacementContext:
+    """Return the context with the places of the devices that others chose, which count wherever hints do."""
+    given = context.request.given
+    if not given or context.machine_devices is None:
+        return context
+    return replace(context, request=near(context.request, context.machine_devices.localities(given)))
+
+
+def join(context: PlacementContext, fellow: Grant) -> Decision:
+    """Return the fellow's place for a container that shares it, with its own devices, on the fellow's nodes first."""
+    machine, request = context.tree.machine, context.request
+    cpus = fellow.owned.mask or context.tree.named(fellow.pool).hardware
+    at = [node.id for node in machine.nodes if node.cpus.mask & cpus]
+    alignment = fellow.request.alignment
+    if alignment is None and 0 < len(at) < sum(bool(node.cpus) for node in machine.nodes):
+        alignment = Alignment(NodeSet.of(at), fellow.mems)
+    choose = DeviceStep(context)
+    found = choose(replace(context, request=aligned(request, alignment)), partial(_at_place_of, fellow))
+    if isinstance(found, Rejected):
+        return found
+    settled_request = aligned(found.grant.request, fellow.request.alignment)
+    return replace(found, grant=replace(found.grant, request=settled_request))
+
+
+def _at_place_of(fellow: Grant, context: PlacementContext) -> Placed:
+    return Placed(replace(fellow, request=context.request, share=None, devices=()))
+
+
+def _near(context: PlacementContext, places: tuple[DeviceLocality, ...]) -> PlacementContext:
+    """Return the context for the search near these places, and no longer near those of an earlier attempt."""
+    earlier = frozenset(sources_of(earlier_devices(context)))
+    context = _without_devices(context)
+    demand, request = context.demand, context.request
+    elsewhere = tuple(hint for hint in request.hints if hint.source not in earlier)
+    request = near(replace(request, hints=elsewhere) if earlier else request, places)
+    if demand.kind is CpuKind.SHARED:
+        demand = replace(demand, strict_hints=request.preferences.strict_hints and bool(request.hints))
+    return replace(context, request=request, demand=demand)
+
+
+def _without_devices(context: PlacementContext) -> PlacementContext:
+    """Return the context for the search, without an earlier grant that had devices and no place."""
+    previous = context.request.previous
+    if previous is None or previous.pool:
+        return context
+    return replace(context, request=replace(context.request, previous=None))
