@@ -6,7 +6,6 @@ Source: Kubernetes 1.36, KEP-693; only nodes that have a device of the resource 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from policies.choose import Chooser
 from policies.hints.model import Hint, Hints
 from policies.hints.node_sets import by_size, hints_of, listed_nodes, touching
 from sysfs.cpuset import NodeSet
@@ -30,15 +29,6 @@ class DeviceRequest:
     reusable: frozenset[str] = frozenset()
     allocated: frozenset[str] = frozenset()
     preferred_sets: tuple[frozenset[str], ...] | None = None
-
-
-def with_chosen_set(request: DeviceRequest, chooser: Chooser) -> DeviceRequest:
-    """Return the request with the set that a chooser prefers of all devices that the container can have."""
-    available = tuple(sorted(request.available | request.reusable))
-    if not len(request.reusable) <= request.count <= len(available):
-        return replace(request, preferred_sets=())
-    answer = frozenset(chooser.choose(available, tuple(sorted(request.reusable)), request.count))
-    return replace(request, preferred_sets=(answer,) if answer else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Hints of devices: only nodes that have one, and capacity by all devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from policies.hints.devices import DeviceProvider, DeviceRequest, with_chosen_set
+from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.model import Hints
 from tests.unit.policies.hints.build import shown
 
@@ -125,25 +125,3 @@ def test_where_nothing_is_offered_or_wished_no_preference_is_missing() -> None:
     without_nodes = DeviceRequest(1, {"a": None}, frozenset("a"), preferred_sets=())
     assert without_preference(without_nodes) == without_preference(pair("0")) == ()
     assert without_preference(request(2, {"a": 1, "b": 1, "c": 2}, "ac")) == ()
-
-
-class LastOnes:
-    """Prefers the devices that come last."""
-
-    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
-        rest = [device for device in available if device not in included]
-        return (*included, *rest[len(included) - size :])
-
-
-def test_a_chooser_names_the_preferred_set_of_what_the_container_can_have() -> None:
-    asked = DeviceRequest(2, GPUS, frozenset("345"), reusable=frozenset("0"))
-    assert with_chosen_set(asked, LastOnes()).preferred_sets == (frozenset("05"),)
-
-
-def test_a_chooser_is_not_asked_for_what_cannot_be() -> None:
-    too_few, too_many = DeviceRequest(3, GPUS, frozenset("34")), DeviceRequest(1, GPUS, frozenset(), frozenset("34"))
-    assert (
-        with_chosen_set(too_few, LastOnes()).preferred_sets
-        == with_chosen_set(too_many, LastOnes()).preferred_sets
-        == ()
-    )

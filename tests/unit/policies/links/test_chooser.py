@@ -1,4 +1,3 @@
-from policies.choose import Stock, take_devices
 from policies.links.chooser import LinkChooser
 from tests.unit.policies.links.machines import kep_690, of_nvlinks
 
@@ -34,11 +33,6 @@ def test_one_device_breaks_no_linked_pair() -> None:
     """Peer defect: a request of one takes the first GPU, here half of the only linked pair."""
     matrix = of_nvlinks([[0, 4, 0], [4, 0, 0], [0, 0, 0]])
     assert LinkChooser(matrix, {"a": 0, "b": 1, "c": 2}).choose(("a", "b", "c"), (), 1) == ("c",)
-
-
-def test_the_kubelets_order_asks_it() -> None:
-    stock = Stock(NAMES, dict.fromkeys(NAMES, 1), reusable=())
-    assert set(take_devices(stock, 2, 1, LinkChooser(kep_690(), GPUS)).devices) == {"GPU-h", "GPU-e"}
 
 
 def test_devices_without_numbers_follow_in_their_order() -> None:
