@@ -1,10 +1,11 @@
 """The devices that cost files list, with their costs: what a policy may give to containers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.costs.graph import Missing, known_groups
-from policies.costs.model import SYSTEM_TYPES, CostListing, name_order
+from policies.costs.graph import Missing, both_ways, known_groups
+from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, CostListing, name_order
 from policies.costs.table import CostTable, compile_costs
 
 
@@ -30,6 +31,25 @@ class Inventory:
         reporting = self._of_devices(known)
         others = self._of_devices(frozenset(range(len(self.table.groups))) - known)
         return {kind: names for kind, names in others.items() if kind in reporting}
+
+    @cached_property
+    def _group_of(self) -> dict[str, int]:
+        return {name: i for i, group in enumerate(self.table.groups) for name in group.members}
+
+    def between(self, names: Sequence[str]) -> list[list[int]]:
+        """Return what each two of these devices cost each other; in place of itself the CPU that each costs least."""
+        groups = [self._group_of.get(name) for name in names]
+        cpus = [i for i, group in enumerate(self.table.groups) if group.kind == CPU_TYPE]
+        rows = [[self._pair(one, other) for other in groups] for one in groups]
+        for i, group in enumerate(groups):
+            rows[i][i] = min((self._pair(group, cpu) for cpu in cpus), default=0)
+        return rows
+
+    def _pair(self, one: int | None, other: int | None) -> int:
+        if one is None or other is None:
+            return 0
+        unknown, costs = None if self.missing is Missing.MIRROR else 0, self.table.costs
+        return both_ways(costs[one].get(other, unknown), costs[other].get(one, unknown))
 
     def _of_devices(self, groups: frozenset[int]) -> dict[str, tuple[str, ...]]:
         """Return the members of these groups by type of devices."""

@@ -21,7 +21,7 @@ from policies.devices.joint import (
     sets_by_group,
     sets_by_node,
 )
-from policies.devices.link_choice import best_linked, counts_links, link_score
+from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -116,7 +116,9 @@ class DeviceAllocator:
         >>> answer.grants[0].minor
         1
         """
-        return DeviceAttempt(self, question, self.usage(held, own), within).run()
+        attempt = DeviceAttempt(self, question, self.usage(held, own), within)
+        answer = attempt.run()
+        return answer if isinstance(answer, CannotAllocate) else attempt.cheapest(answer)
 
     def usage(self, held: Iterable[DeviceGrant], own: Iterable[DeviceGrant] = ()) -> Usage:
         """Return what other pods hold, and the container's own."""
@@ -139,6 +141,7 @@ class DeviceAttempt:
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
         self._links = allocator.inventory.links
+        self._joined = allocator.joined
         self._annotations = question.annotations
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
@@ -214,6 +217,20 @@ class DeviceAttempt:
             return chosen
         usable = self._candidates[GPU].usable
         return replace(chosen, devices={GPU: best_linked(self._links, self._groups, usable, chosen.devices[GPU])})
+
+    def cheapest(self, answer: DeviceAllocation) -> DeviceAllocation:
+        """Return the cheapest answer of those with the same NUMA nodes and as good links: an answer of ``run``."""
+        if self._links is None or all(choice.link_score is None for choice in answer.choices):
+            return answer
+        at = {c.device.minor: self._groups[c.group].numa for c in self._candidates[GPU].usable}
+        minors = [grant.number for grant in answer.of(GPU)]
+        nodes = {at[minor] for minor in minors}
+        here = [minor for minor, node in at.items() if node in nodes]
+        joined, demand = self._joined, self._demands[GPU]
+        cheapest = cheapest_linked(self._links, joined.inventory.costs, joined.gpu_names, here, minors)
+        gpus = [c.grant(demand) for c in self._candidates[GPU].usable if c.device.minor in cheapest]
+        others = [grant for grant in answer.grants if grant.kind != GPU]
+        return replace(answer, grants=(*sorted(gpus, key=lambda grant: grant.number), *others))
 
     def _is_partitioned(self) -> bool:
         """Return whether partitions apply: to whole GPUs, and not where a hint asks for all of them."""

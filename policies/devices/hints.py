@@ -85,7 +85,7 @@ def can_meet(
     They are of one pod, which is not kept from a PCIe that it has exclusively.
     """
     for question in questions:
-        found = allocator.allocate(question, held, within, own)
+        found = DeviceAttempt(allocator, question, allocator.usage(held, own), within).run()
         if isinstance(found, CannotAllocate):
             return False
         own = (*own, *found.grants)

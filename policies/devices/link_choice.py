@@ -1,20 +1,28 @@
 """Choose GPUs by the links between them, among those that are as good by their NUMA nodes.
 
 Links count where GPUs are asked for by themselves, several and whole: which of them a NIC or a partition goes with is
-decided by their PCIe, and a part of a GPU reaches no other one. The GPU of minor N is the GPUN of the matrix.
+decided by their PCIe, and a part of a GPU reaches no other one. The GPU of minor N is the GPUN of the matrix. Costs
+decide among sets that are as good by their links.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import Final
 
+from policies.costs.demand import SetRequest
+from policies.costs.graph import layered
+from policies.costs.inventory import Inventory
+from policies.costs.select import SelectOptions, select_in
+from policies.costs.table import Group
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.demand import DeviceDemand
 from policies.devices.model import GPU, PcieGroup
 from policies.links.allocate import GpuRequest, allocate
 from policies.links.matrix import LinkMatrix
+from policies.links.score import points_between
 
+SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256
 """Sets of NUMA nodes that are compared; where there are more, the first choice stays."""
 
@@ -56,3 +64,27 @@ def best_linked(
         if found.devices and (best is None or found.score > best[0]):
             best = (found.score, tuple(here[minor] for minor in found.devices))
     return tuple(chosen) if best is None else best[1]
+
+
+def cheapest_linked(
+    matrix: LinkMatrix, costs: Inventory, names: Mapping[int, str], usable: Collection[int], chosen: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the cheapest usable GPUs whose links score as those of the chosen ones; these where none are cheaper.
+
+    ``names`` are those of GPUs in the cost files. The better links of a pair outweigh all costs in the search.
+    """
+    if not names or len(chosen) == len(usable) or not matrix.indices.issuperset(usable):
+        return tuple(chosen)
+    gpus = sorted(usable, key=lambda gpu: (gpu not in chosen, gpu))  # of equal sets the one that is chosen
+    cost, points = costs.between([names.get(gpu, "") for gpu in gpus]), points_between(matrix, gpus)
+    if not any(map(any, cost)):
+        return tuple(chosen)
+    most, numbers = max(map(max, points)), range(len(gpus))
+    # Each GPU of a set is in as many pairs: what it costs the CPUs is divided among them.
+    pair = [[(len(chosen) - 1) * cost[a][b] + cost[a][a] + cost[b][b] for b in numbers] for a in numbers]
+    outweighs = 1 + sum(map(sum, pair))
+    rows = [[(most - points[a][b]) * outweighs + pair[a][b] if a != b else 0 for b in numbers] for a in numbers]
+    groups = [Group(GPU, (f"{GPU}/{number}",)) for number in numbers]
+    found = select_in(layered(groups, rows, SetRequest({GPU: len(chosen)})), SELECT)
+    cheapest = sorted(gpus[int(name.rpartition("/")[2])] for name in found.names)
+    return tuple(cheapest if link_score(matrix, cheapest) == link_score(matrix, chosen) else chosen)

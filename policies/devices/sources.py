@@ -11,7 +11,7 @@ from typing import Final
 
 from policies.device_grants import DeviceGrant, listed_only
 from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength
-from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.model import EMPTY_INVENTORY, GPU, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.plugin_variables import VF_UNITS
 
 
@@ -146,6 +146,12 @@ class JoinedDevices:
     def pieces(self) -> tuple[Piece, ...]:
         """All pieces: those of the inventory, then those that cost files alone list."""
         return tuple(dict.fromkeys(self._by_identity.values()))
+
+    @cached_property
+    def gpu_names(self) -> Mapping[int, str]:
+        """The first name in the cost files of each GPU of the inventory that has any, by its minor."""
+        gpus = (piece for piece in self.pieces if piece.names and not piece.vf)
+        return {p.device.minor: p.names[0] for p in gpus if p.device is not None and p.device.kind == GPU}
 
     @cached_property
     def is_one_to_one(self) -> bool:

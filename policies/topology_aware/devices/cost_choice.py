@@ -9,18 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policies.alignment import DeviceAmount
-from policies.base import Rejected
+from policies.alignment import Alignment, DeviceAmount
+from policies.base import Reason, Rejected
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.demand import SetRequest
 from policies.costs.graph import layered
 from policies.costs.model import CPU_TYPE, type_of
 from policies.costs.select import Selection, SelectOptions, select_in
 from policies.costs.table import Group
-from policies.device_grants import DeviceGrant, by_cost, cost_names
+from policies.device_grants import DeviceAsk, by_cost, cost_names
+from policies.devices.allocate import CannotAllocate
+from policies.devices.model import GPU
+from policies.devices.resources import WHOLE_GPUS
 from policies.devices.sources import JoinedDevices, Piece
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import HeldDevices, earlier_devices
+from policies.topology_aware.devices.place_choice import PlaceSearch
 from policies.topology_aware.devices.reasons import ChosenDevices, Scope
 from policies.topology_aware.devices.supply import cpu_room
 from policies.topology_aware.supply.context import PlacementContext
@@ -32,11 +36,15 @@ SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Of one type: the devices that may be taken, in order, those of them that have to be, and how many in all."""
+    """Of one type: the devices that may be taken, in order, those of them that have to be, and how many in all.
+
+    ``why`` is there where links have chosen them.
+    """
 
     names: tuple[str, ...]
     must: tuple[str, ...]
     count: int
+    why: tuple[Reason, ...] = ()
 
 
 class DeviceStock:
@@ -106,49 +114,73 @@ def _each_once(
 
 def choose_by_cost(context: PlacementContext, held: HeldDevices, stock: DeviceStock) -> ChosenDevices | Rejected:
     """Return the devices of the container, within the NUMA nodes that it is kept within; enough of them are free."""
-    alignment = context.request.alignment
-    affinity = None if alignment is None else alignment.nodes.mask
-    places = {amount.kind: held.node.nodes_by_cost(amount.kind) for amount in stock.wanted}
-    nodes = {name: mask for kind in places.values() for name, mask in kind.items()}
+    alignment, joined = context.request.alignment, held.node.joined
+    by_kind = (held.node.nodes_by_cost(amount.kind) for amount in stock.wanted)
+    nodes = {name: mask for places in by_kind for name, mask in places.items()}
     had = by_cost(earlier_devices(context))
     earlier = cost_names(had)
-    if earlier and stock.still_serve(earlier) and not _elsewhere(nodes, affinity, earlier):
-        return ChosenDevices(_granted(held, earlier), (reasons.kept(had, runs=False),))
+    if earlier and stock.still_serve(earlier) and not _elsewhere(nodes, alignment, earlier):
+        return ChosenDevices(tuple(map(joined.granted, earlier)), (reasons.kept(had, runs=False),))
     candidates: dict[str, Candidates] = {}
     for amount in stock.wanted:
-        free = stock.free[amount.kind]
-        inside = free
-        if affinity is not None and any(nodes[name] is not None for name in free):
-            inside = tuple(name for name in free if (nodes[name] or 0) & affinity)
-        is_enough = len(inside) >= amount.count
-        if not is_enough and alignment is not None and alignment.is_strict:
-            return Rejected(reasons.outside_by_cost(amount, len(inside), len(free), alignment))
-        candidates[amount.kind] = Candidates(*((inside, ()) if is_enough else (free, inside)), amount.count)
+        found = _candidates(context, held, stock.free[amount.kind], nodes, amount)
+        if isinstance(found, Rejected):
+            return found
+        candidates[amount.kind] = found
     solution, scope = solve(context, stock, candidates)
     cheapest = frozenset(solution.names if solution is not None else ())
     devices: list[str] = []
-    for amount in stock.wanted:
-        free = stock.free[amount.kind]
-        is_known = amount.kind in stock.catalog.costed
-        devices += [name for name in free if name in cheapest] if is_known else free[: amount.count]
+    for kind, found in candidates.items():
+        is_known = kind in stock.catalog.costed
+        devices += [name for name in found.names if name in cheapest] if is_known else found.names[: found.count]
     why = [reasons.lost(had)] if earlier else []
+    why += [reason for found in candidates.values() for reason in found.why]
     why += reasons.chosen(devices, solution, scope)
     silent = [name for name in devices if name in stock.catalog.silent]
     why += [reasons.silent(silent)] if silent else []
-    if alignment is not None and (beyond := _elsewhere(nodes, affinity, devices)):
+    if alignment is not None and (beyond := _elsewhere(nodes, alignment, devices)):
         why.append(reasons.beyond_by_cost(beyond, alignment))
-    return ChosenDevices(_granted(held, devices), tuple(why))
+    return ChosenDevices(tuple(map(joined.granted, devices)), tuple(why))
 
 
-def _granted(held: HeldDevices, names: Iterable[str]) -> tuple[DeviceGrant, ...]:
-    return tuple(map(held.node.joined.granted, names))
+def _candidates(
+    context: PlacementContext,
+    held: HeldDevices,
+    free: tuple[str, ...],
+    nodes: Mapping[str, int | None],
+    amount: DeviceAmount,
+) -> Candidates | Rejected:
+    """Return the devices on the container's nodes; too few of them: all of these, and others where it may have some.
+
+    Of GPUs whose links are known those that partition, NUMA nodes and links give: these go before costs, by any name.
+    """
+    alignment, inside = context.request.alignment, free
+    if alignment is not None and any(nodes[name] is not None for name in free):
+        inside = tuple(name for name in free if (nodes[name] or 0) & alignment.nodes.mask)
+    if len(inside) < amount.count:
+        if alignment is not None and alignment.is_strict:
+            return Rejected(reasons.outside_by_cost(amount, len(inside), len(free), alignment))
+        return Candidates(free, inside, amount.count)
+    pieces = {name: held.node.joined.named(name) for name in inside}
+    gpus = {p.device.key: name for name, p in pieces.items() if p.device is not None and not p.vf}
+    links = held.node.allocator.inventory.links
+    is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
+    if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
+        return Candidates(inside, (), amount.count)
+    asked = DeviceAsk(((WHOLE_GPUS[0], amount.count),))
+    found = PlaceSearch(held, asked, dict.fromkeys(gpus, "")).find(context, None)
+    if isinstance(found, CannotAllocate):
+        return Rejected(reasons.refused(found.problem))
+    taken = {gpus[grant.key] for grant in found.answer.grants}
+    names = tuple(name for name in inside if name in taken)
+    why = reasons.allocated(held.node.allocator, found.answer, found.passed_over)
+    return Candidates(names, names, amount.count, (why,))
 
 
-def _elsewhere(nodes: Mapping[str, int | None], affinity: int | None, devices: Iterable[str]) -> tuple[str, ...]:
+def _elsewhere(nodes: Mapping[str, int | None], alignment: Alignment | None, devices: Iterable[str]) -> tuple[str, ...]:
     """Return those of the devices that are on other nodes than the container is kept within."""
-    if affinity is None:
-        return ()
-    return tuple(name for name in devices if (mask := nodes[name]) is not None and not mask & affinity)
+    here = -1 if alignment is None else alignment.nodes.mask
+    return tuple(name for name in devices if (mask := nodes[name]) is not None and not mask & here)
 
 
 def cheapest_anywhere(context: PlacementContext, stock: DeviceStock) -> frozenset[str]:
@@ -182,6 +214,7 @@ def solve(
     counts = {kind: wanted.count for kind, wanted in costed.items()} | ({CPU_TYPE: room.count} if room.count else {})
     must = frozenset(name for wanted in costed.values() for name in wanted.must)
     graph = layered(groups, [[row[j] for j in indexes] for row in rows], SetRequest(counts, must=must), catalog.scale)
+    is_cut = is_cut or any(wanted.why for wanted in candidates.values())
     return select_in(graph, SELECT), Scope(room.count, room.asked, is_cut)
 
 

@@ -46,9 +46,9 @@ class PlaceSearch:
     The first answer anywhere is worked out once: it tells whether there is any, and is the first that is improved.
     """
 
-    def __init__(self, held: HeldDevices, asked: DeviceAsk) -> None:
-        """Read the question."""
-        self._held, self._node = held, held.node
+    def __init__(self, held: HeldDevices, asked: DeviceAsk, only: Mapping[DeviceKey, str] | None = None) -> None:
+        """Read the question, which is about ``only`` these devices where it is not about all."""
+        self._held, self._node, self._only = held, held.node, only
         self.question: Final = question_of(asked)
 
     @cached_property
@@ -57,7 +57,7 @@ class PlaceSearch:
 
     def _attempt(self, nodes: int | None) -> tuple[DeviceAttempt, DeviceAllocation | CannotAllocate]:
         within = self._node.within(nodes)
-        attempt = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within)
+        attempt = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, self._only)
         return attempt, attempt.run()
 
     def lacking(self) -> Rejected | None:
@@ -129,8 +129,8 @@ class PlaceSearch:
                     key = shortage, (*self._spread(answer), nodes)
                     best = (key, answer) if best is None or key < best[0] else best
             if best is not None and (size < width or best[0][0] < lacks):
-                return FoundAllocation(best[1], passed_over=touched if best[0][0] < lacks else 0)
-        return FoundAllocation(first)
+                return FoundAllocation(attempt.cheapest(best[1]), passed_over=touched if best[0][0] < lacks else 0)
+        return FoundAllocation(attempt.cheapest(first))
 
     def _sets(
         self, room: NodeRoom, attempt: DeviceAttempt, within: int | None, size: int

@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from policies.costs.inventory import Inventory
+from policies.costs.model import CostLine, CostListing
+from policies.costs.table import compile_costs
 from policies.devices.allocate import DeviceAllocator
 from policies.devices.demand import DeviceDemand
 from policies.devices.hints import device_hints
@@ -83,3 +86,32 @@ def test_the_score_of_gpus_is_that_of_their_links() -> None:
     assert link_score(links(), range(8)) == 6 * 200 + 22 * 100
     (choice,) = allocated(node(matrix=links()), question({GPUS: 2})).choices
     assert choice.link_score == link_score(links(), (0, 3))
+
+
+UNIFORM = matrix_of([[int(a != b) for b in range(8)] for a in range(8)], [])
+
+
+def costs(*lines: tuple[str, int, str]) -> Inventory:
+    """Costs of GPUs, which are known by their numbers there."""
+    listed = tuple(CostLine((f"{GPUS}/{one}",), cost, (other,)) for one, cost, other in lines)
+    return Inventory(compile_costs(CostListing(listed)))
+
+
+def test_of_gpus_with_equal_links_those_that_cost_least_are_taken() -> None:
+    far = [(str(gpu), 9, f"{GPUS}/{other}") for gpu in range(8) for other in range(gpu) if (other, gpu) != (1, 2)]
+    assert given(replace(node(matrix=UNIFORM), costs=costs(*far)), 2) == [1, 2]
+    to_cpus = [(str(gpu), 9 - gpu, "cpu/cpu0") for gpu in range(8)]
+    assert given(replace(node(matrix=UNIFORM), costs=costs(*to_cpus)), 2) == [2, 3]
+
+
+def test_links_and_numa_nodes_decide_before_costs() -> None:
+    cheap = costs(*[("1", 9, f"{GPUS}/{other}") for other in (0, 3, 4)], ("0", 9, f"{GPUS}/3"), ("2", 1, f"{GPUS}/3"))
+    assert given(replace(node(matrix=links()), costs=cheap), 2) == [1, 2]
+    assert given(replace(node(matrix=links(((0, 3),))), costs=cheap), 2) == [0, 3]
+    assert given(replace(node(matrix=UNIFORM), costs=costs(("0", 9, f"{GPUS}/1"))), 2) == [0, 2]
+
+
+def test_costs_change_no_choice_that_they_say_nothing_of() -> None:
+    of_others = Inventory(compile_costs(CostListing((CostLine(("example.com/nic/0",), 5, ("cpu/cpu0",)),))))
+    assert given(replace(node(matrix=links()), costs=of_others), 2) == [0, 3]
+    assert given(replace(node(matrix=links()), costs=costs(("0", 0, "cpu/cpu0"))), 2) == [0, 3]

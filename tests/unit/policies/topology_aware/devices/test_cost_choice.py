@@ -8,11 +8,14 @@ from policies.alignment import Alignment, DeviceAmount
 from policies.base import CpuKind, Grant, Previous, Rejected
 from policies.costs.inventory import Inventory
 from policies.device_grants import cost_names
+from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.links.matrix import matrix_of
 from policies.topology_aware.devices.cost_choice import MOST_GROUPS, DeviceStock, cheapest_anywhere
 from policies.topology_aware.devices.held import HeldDevices
 from policies.topology_aware.devices.reasons import ChosenDevices
 from policies.topology_aware.devices.step import DeviceStep
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
@@ -174,3 +177,34 @@ def test_the_cheapest_set_anywhere_is_that_of_all_types_together() -> None:
     found = cheapest_anywhere(at, DeviceStock(held, amounts(gpu=2, nic=1)))
     assert {f"{GPU}/0", f"{GPU}/1", f"{NIC}/0"} <= found
     assert cheapest_anywhere(at, DeviceStock(held, amounts(nic=3))) == frozenset()
+
+
+def linked(*lines: tuple[str, int, str], **keys: object) -> PlacementContext:
+    """GPUs of the inventory and of cost files, 0-3 on node 0 and 4-7 on node 1, of which 5 and 6 are linked."""
+    gpus = tuple(InventoryDevice("gpu", i, i // 4, f"p{i}") for i in range(8))
+    costs = inventory(lines, "nvidia.com/gpu/0-7")
+    nvlinks = [[int({a, b} == {5, 6}) for b in range(8)] for a in range(8)]
+    wanted = request("new/c", 2000, devices=(DeviceAmount("nvidia.com/gpu", 2),), **keys)  # type: ignore[arg-type]
+    node = MachineDevices(MACHINE, DeviceInventory(gpus, links=matrix_of(nvlinks, []), costs=costs))
+    return replace(context_of(TREE, wanted), machine_devices=node)
+
+
+def test_of_gpus_with_links_and_costs_the_links_decide_first() -> None:
+    cheap = [("nvidia.com/gpu/5-6", 9, "cpu/cpu0-15")]
+    choice = chosen(linked(*cheap))
+    assert cost_names(choice.devices) == ("nvidia.com/gpu/5", "nvidia.com/gpu/6")
+    assert codes(choice) == ["allocated", "devices", "device-costs"]
+    assert "links of 100 points" in choice.reasons[0].text
+    assert "not proved" in choice.reasons[1].text
+    assert cost_names(chosen(linked()).devices) == ("nvidia.com/gpu/5", "nvidia.com/gpu/6")
+
+
+def test_links_decide_among_the_gpus_on_the_nodes_that_a_container_is_kept_within() -> None:
+    costs = [
+        ("nvidia.com/gpu/0-3", 1, "cpu/cpu4-15"),
+        ("nvidia.com/gpu/4-7", 1, "cpu/cpu0-3"),
+        ("nvidia.com/gpu/4-7", 1, "cpu/cpu8-15"),
+        ("nvidia.com/gpu/0", 5, "nvidia.com/gpu/1"),
+    ]
+    inside = chosen(linked(*costs, alignment=within("0", is_strict=True)))
+    assert cost_names(inside.devices) == ("nvidia.com/gpu/0", "nvidia.com/gpu/2")
