@@ -15,7 +15,7 @@ from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy
+from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import (
     Affinity,
     Allocations,
@@ -31,6 +31,7 @@ from policies.builder import build_policy
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CPU_TYPE, CostLine, CostListing
 from policies.costs.table import compile_costs
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.model import DeviceInventory
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
@@ -164,7 +165,7 @@ def asked(policy: Policy, held: Allocations, load: Load, rng: random.Random, num
     request = some_request(policy.machine, load, rng, number)
     if load.devices:
         pod = replace(request.pod, qos=QosClass.GUARANTEED)
-        wanted = replace(request.preferences, devices=(DeviceAmount(GPU, 2), DeviceAmount(NIC, 1)))
+        wanted = replace(request.preferences, devices=DeviceAsk((DeviceAmount(GPU, 2), DeviceAmount(NIC, 1))))
         return replace(request, pod=pod, cpu_request_mcpu=4000, cpu_limit_mcpu=4000, preferences=wanted)
     if not load.full:
         return request

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import Allocations, ContainerKey, Placed, Pod, QosClass, Request
 from policies.builder import build_policy
-from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.device_grants import DeviceGrant
+from policies.device_requests import NOTHING_ASKED, DeviceAsk
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, read_annotations
 from policies.devices.hints import device_hints
@@ -151,13 +152,14 @@ def decider(load: DecisionLoad) -> tuple[Policy, Request]:
     options = TopologyAwareOptions(machine.online, CpuSet.of([0]), topology=TopologyOptions(load.policy))
     policy = build_policy("topology-aware", machine, options, devices=DeviceInventory(tuple(devices)))
     joint = ((JOINT_ALLOCATE, json.dumps({"deviceTypes": [GPU, RDMA]})),)
-    asked = DeviceAsk((("koordinator.sh/rdma", 1), ("nvidia.com/gpu", load.count)), joint) if load.count else None
+    amounts = (("koordinator.sh/rdma", 1), ("nvidia.com/gpu", load.count))
+    asked = DeviceAsk((), amounts, joint) if load.count else NOTHING_ASKED
     return policy, container("new", QosClass.GUARANTEED, 4000, asked)
 
 
-def container(name: str, qos: QosClass, mcpu: int, asked: DeviceAsk | None = None) -> Request:
+def container(name: str, qos: QosClass, mcpu: int, asked: DeviceAsk = NOTHING_ASKED) -> Request:
     """A container that is alone in its pod."""
-    pod, asks = Pod(name, name, "default", qos), Preferences(allocation=asked)
+    pod, asks = Pod(name, name, "default", qos), Preferences(devices=asked)
     return Request(ContainerKey(name, "c"), pod, mcpu, mcpu, 1 << 28, 1 << 28, preferences=asks)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.device_grants import DeviceAsk
+from policies.device_requests import DeviceAsk
 from sysfs.cpuset import NodeSet
 
 
@@ -39,22 +39,13 @@ class TopologyOptions:
     prefers_chosen_sets: bool = False
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DeviceAmount:
-    """How many devices of a type that cost files list, such as ``example.com/gpu``."""
-
-    kind: str
-    count: int
-
-
 @dataclass(frozen=True, slots=True)
 class PodSums:
     """What the containers of a pod ask for together, as its sandbox says; 0, and no devices = not known."""
 
     cpu_mcpu: int = 0
     memory_bytes: int = 0
-    devices: tuple[DeviceAmount, ...] = ()  # of the annotation, for all containers that it names
-    allocations: tuple[DeviceAsk, ...] = ()  # of the inventory, what each of them asks for
+    devices: tuple[DeviceAsk, ...] = ()  # what each of them asks for, as far as annotations name them
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,19 +210,15 @@ class Grant:
     def as_running(self) -> Previous | None:
         """What a new size of this container should keep; None where that is nothing."""
         previous = self.as_previous
-        if previous is None and self._asks_for_devices:
+        if previous is None and self.request.preferences.devices:
             previous = Previous("", CpuSet())  # it runs without the devices that it asks for
         return None if previous is None else replace(previous, is_running=True)
 
     @property
     def as_elsewhere(self) -> Previous | None:
         """The devices that a container that exists keeps in any place; None where it neither has nor asks for any."""
-        has_or_asks = self.devices or self._asks_for_devices
+        has_or_asks = self.devices or self.request.preferences.devices
         return Previous("", CpuSet(), devices=self.devices, is_running=True) if has_or_asks else None
-
-    @property
-    def _asks_for_devices(self) -> bool:
-        return bool(self.request.preferences.devices) or self.request.preferences.allocation is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Frozen values of a node's devices (GPUs, NICs, FPGAs): what a container asks for, and what it holds of each of them.
+"""Frozen values of a node's devices (GPUs, NICs, FPGAs): what a container holds of each of them.
 
 How they are chosen is in ``policies.devices``.
 """
@@ -94,17 +94,6 @@ def by_cost(devices: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
 def by_place(devices: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:
     """Return those devices that were asked for by resources of the inventory, or chosen by others."""
     return tuple(device for device in devices if not device.cost_name)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceAsk:
-    """What a container asks for of the node's devices: amounts by resource, and the annotations that say how.
-
-    Both are sorted by name; the texts are those of the pod, which ``policies.devices.annotations`` reads.
-    """
-
-    requests: tuple[tuple[str, int], ...]
-    annotations: tuple[tuple[str, str], ...] = ()
 
 
 def with_given(devices: tuple[DeviceGrant, ...], given: Iterable[DeviceGrant]) -> tuple[DeviceGrant, ...]:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.alignment import DeviceAmount, TopologyPolicy, TopologyScope
-from policies.device_grants import DeviceAsk
+from policies.alignment import TopologyPolicy, TopologyScope
+from policies.device_requests import NOTHING_ASKED, DeviceAsk
 from policies.thread_counts import ThreadCounts
 from sysfs.model import MemoryKind
 
@@ -87,7 +87,6 @@ class Preferences:
     resource_files: bool | None = None  # mount /.cri-proxy, whose files list the container's resources
     thread_counts: ThreadCounts | None = None  # variables such as GOMAXPROCS, set when it is created
     notify: tuple[str, ...] = ()  # command run in the container when they change
-    devices: tuple[DeviceAmount, ...] = ()  # by type; chosen by their costs
-    allocation: DeviceAsk | None = None  # devices of the inventory, chosen by their place to each other
+    devices: DeviceAsk = NOTHING_ASKED
     topology_policy: TopologyPolicy | None = None
     topology_scope: TopologyScope | None = None

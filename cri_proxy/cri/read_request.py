@@ -10,8 +10,7 @@ from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
-from cri_proxy.cri.annotations.read import Parsed, pod_allocations, pod_devices
-from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.annotations.read import Parsed, pod_devices
 from cri_proxy.cri.device_sources import counting_hints, hint_kind
 from cri_proxy.cri.kubelet_numbers import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
@@ -24,9 +23,9 @@ from cri_proxy.cri.kubelet_numbers import (
 from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
-from policies.alignment import DeviceAmount, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import ContainerKey, DeviceLocality, Labels, Pod, QosClass, Request
-from policies.device_grants import DeviceAsk
+from policies.device_requests import DeviceAsk
 from policies.preferences import Preferences
 
 Origins = tuple[tuple[str, str], ...]
@@ -36,7 +35,6 @@ MAX_LABELS = 512
 _pod_with = lru_cache(maxsize=128)(Pod)
 _NO_MERGE = TopologyOptions()
 _TOPOLOGY = "topology-"  # in the keys about merging hints
-_PodAsks = tuple[tuple[DeviceAmount, ...], tuple[DeviceAsk, ...]]  # of cost files, added up; of the inventory, each
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def read_create(
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
     reader = annotations or AnnotationReader()
     read = reader.read(message.pod_sandbox_id, pod.namespace, sandbox.annotations, container)
-    of_pod = partial(_pod_asks, read[0], pod.namespace, reader.rules)
+    of_pod = partial(pod_devices, read[0], pod.namespace, reader.rules)
     fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
     parsed = fields.parsed
@@ -118,7 +116,7 @@ def read_pod(
         return None  # as most are: their annotations are read with the first container
     pod = pod_of(sandbox)
     read, parsed = annotations.read("", pod.namespace, sandbox.annotations, "")
-    of_pod = partial(_pod_asks, read, pod.namespace, annotations.rules)
+    of_pod = partial(pod_devices, read, pod.namespace, annotations.rules)
     sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod)
     if sums is None:
         return None
@@ -137,22 +135,18 @@ def _pod_sums(
     resources: pb.LinuxContainerResources,
     asked: Preferences,
     topology: TopologyOptions,
-    devices: Callable[[], _PodAsks],
+    devices: Callable[[], tuple[DeviceAsk, ...]],
 ) -> PodSums | None:
     """Return the sums of a pod; None where they do not count or, as from crictl, are not there.
 
-    ``devices`` adds up what its annotations ask for.
+    ``devices`` reads what its annotations ask for.
     """
     policy, scope = asked.topology_policy or topology.policy, asked.topology_scope or topology.scope
     if policy is TopologyPolicy.NONE or scope is not TopologyScope.POD or not resources.cpu_shares:
         return None
     limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
     cpu_mcpu, memory_bytes = limit_mcpu or mcpu_of_shares(resources.cpu_shares), max(0, resources.memory_limit_in_bytes)
-    return PodSums(cpu_mcpu, memory_bytes, *devices())
-
-
-def _pod_asks(read: PodAnnotations, namespace: str, rules: AnnotationRules) -> _PodAsks:
-    return pod_devices(read, namespace, rules), pod_allocations(read, namespace, rules)
+    return PodSums(cpu_mcpu, memory_bytes, devices())
 
 
 def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:

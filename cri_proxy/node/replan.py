@@ -51,7 +51,7 @@ def admit(held: Allocations, rules: AnnotationRules) -> Admitted:
     why: dict[ContainerKey, str] = {}
     for grant in held.grants if rules.restricted else ():
         # What runs has its devices open: they go with its next creation.
-        has = (("devices", by_cost(grant.devices)), ("allocation", by_place(grant.devices)))
+        has = (("devices.counts", by_cost(grant.devices)), ("devices.requests", by_place(grant.devices)))
         stay = [name for name, devices in has if devices]
         request, reason = without_refused(grant.request, rules, stay=stay)
         if not reason:

@@ -81,20 +81,30 @@ def rename_preferences() -> tuple[str, ...]:
 
 def _renamed_origin(table: str, column: str, *, old: str, new: str) -> str:
     """Return the SQL that renames a field in ``origins``, a list of pairs; the path excludes labels, also pairs."""
+    found = f"atom = '{old}' AND fullkey LIKE '%.origins[%][0]'"
+    return _changed(
+        table, column, found, f"json_replace(text, found.path, '{new}')", f"""instr({column}, '["{old}",')"""
+    )
+
+
+def _changed(table: str, column: str, found: str, changed: str, where: str) -> str:
+    """Return the SQL that changes JSON in a column, where that may have any of it, at each ``found.path``.
+
+    ``found`` is a condition on a row of ``json_tree``, ``changed`` the whole ``text`` after the change at one path.
+    """
     return f"""UPDATE {table} SET {column} = (
         WITH RECURSIVE
             found(number, path) AS (
-                SELECT row_number() OVER (), fullkey FROM json_tree({table}.{column})
-                WHERE atom = '{old}' AND fullkey LIKE '%.origins[%][0]'
+                SELECT row_number() OVER (), fullkey FROM json_tree({table}.{column}) WHERE {found}
             ),
-            renamed(number, text) AS (
+            changed(number, text) AS (
                 SELECT 0, {table}.{column}
                 UNION ALL
-                SELECT found.number, json_replace(text, path, '{new}')
-                FROM renamed JOIN found ON found.number = renamed.number + 1
+                SELECT found.number, {changed}
+                FROM changed JOIN found ON found.number = changed.number + 1
             )
-        SELECT text FROM renamed ORDER BY number DESC LIMIT 1
-    ) WHERE instr({column}, '["{old}",') AND json_valid({column})"""
+        SELECT text FROM changed ORDER BY number DESC LIMIT 1
+    ) WHERE ({where}) AND json_valid({column})"""
 
 
 def unite_decision_records() -> tuple[str, ...]:
@@ -139,34 +149,65 @@ def _with_joined_devices(table: str, column: str) -> str:
 
     What a decision record says of the devices that it ``granted`` is in words, and stays.
     """
-    name, path = "device.value", "found.path"
+    name = "device.value"
     kind = f"rtrim(rtrim({name}, replace({name}, '/', '')), '/')"
     instance = f"substr({name}, length({kind}) + iif(instr({name}, '/'), 2, 1))"
     listed = f"json_object('kind', {kind}, 'minor', {instance}, 'amount', 100)"
-    return f"""UPDATE {table} SET {column} = (
-        WITH RECURSIVE
-            found(number, path) AS (
-                SELECT row_number() OVER (), fullkey FROM json_tree({table}.{column})
-                WHERE type = 'object' AND (fullkey = '$' OR fullkey LIKE '%.previous' OR fullkey LIKE '$[%].grant')
-            ),
-            joined(number, text) AS (
-                SELECT 0, {table}.{column}
+    found = "type = 'object' AND (fullkey = '$' OR fullkey LIKE '%.previous' OR fullkey LIKE '$[%].grant')"
+    changed = f"""iif(
+        json_type(text, found.path || '.devices') IS NULL AND json_type(text, found.path || '.allocated') IS NULL,
+        text,
+        json_remove(json_set(text, found.path || '.devices', json((
+            SELECT json_group_array(json(value)) FROM (
+                SELECT {listed} AS value FROM json_each(text, found.path || '.devices') AS device
                 UNION ALL
-                SELECT found.number, iif(
-                    json_type(text, {path} || '.devices') IS NULL AND json_type(text, {path} || '.allocated') IS NULL,
-                    text,
-                    json_remove(json_set(text, {path} || '.devices', json((
-                        SELECT json_group_array(json(value)) FROM (
-                            SELECT {listed} AS value FROM json_each(text, {path} || '.devices') AS device
-                            UNION ALL
-                            SELECT device.value FROM json_each(text, {path} || '.allocated') AS device
-                        )
-                    ))), {path} || '.allocated')
-                )
-                FROM joined JOIN found ON found.number = joined.number + 1
+                SELECT device.value FROM json_each(text, found.path || '.allocated') AS device
             )
-        SELECT text FROM joined ORDER BY number DESC LIMIT 1
-    ) WHERE (instr({column}, '"devices":') OR instr({column}, '"allocated":')) AND json_valid({column})"""
+        ))), found.path || '.allocated')
+    )"""
+    return _changed(
+        table, column, found, changed, f"""instr({column}, '"devices":') OR instr({column}, '"allocated":')"""
+    )
+
+
+def ask_for_devices_once() -> tuple[str, ...]:
+    """8 -> 9: one ask. ``allocation`` of preferences joins ``devices``, ``allocations`` of a pod's sums too."""
+    origins = (("devices", "devices.counts"), ("allocation", "devices.requests"))
+    return (
+        *(_with_one_ask(*column) for column in _OF_GRANTS),
+        *(_with_asks_of_pod(*column) for column in _OF_GRANTS),
+        *(_renamed_origin(*column, old=old, new=new) for column in _OF_GRANTS for old, new in origins),
+    )
+
+
+def _with_one_ask(table: str, column: str) -> str:
+    """Return the SQL that joins what the preferences of every request ask for."""
+    parts = (("counts", ".devices"), ("requests", ".allocation.requests"), ("annotations", ".allocation.annotations"))
+    ask = ", ".join(f"'{key}', json(coalesce(json_extract(text, found.path || '{old}'), '[]'))" for key, old in parts)
+    changed = f"""iif(
+        json_type(text, found.path || '.devices') IS NULL AND json_type(text, found.path || '.allocation') IS NULL,
+        text,
+        json_remove(json_set(text, found.path || '.devices', json_object({ask})), found.path || '.allocation')
+    )"""
+    found = "type = 'object' AND key = 'preferences'"
+    return _changed(
+        table, column, found, changed, f"""instr({column}, '"devices":') OR instr({column}, '"allocation":')"""
+    )
+
+
+def _with_asks_of_pod(table: str, column: str) -> str:
+    """Return the SQL that makes one list of what a pod's containers ask for: its counts, then each one's amounts."""
+    changed = """json_remove(json_set(text, found.path || '.devices', json((
+        SELECT json_group_array(json(value)) FROM (
+            SELECT json_object('counts', json(json_extract(text, found.path || '.devices'))) AS value
+            WHERE json_array_length(text, found.path || '.devices') > 0
+            UNION ALL
+            SELECT ask.value FROM json_each(text, found.path || '.allocations') AS ask
+        )
+    ))), found.path || '.allocations')"""
+    return _changed(
+        table, column, "type = 'object' AND key = 'pod_sums'", changed, f"""instr({column}, '"pod_sums":')"""
+    )
 
 
 STEPS: tuple[Step, ...] = (
@@ -178,6 +219,7 @@ STEPS: tuple[Step, ...] = (
     rename_preferences,
     unite_decision_records,
     join_devices,
+    ask_for_devices_once,
 )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
 from policies.claims import CpuClaim
+from policies.device_requests import NOTHING_ASKED
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
 from policies.topology_aware.supply.memory_account import promised_bytes
@@ -144,7 +145,7 @@ def has_all_cpu(grant: Grant, request: Request, totals: PodTotals) -> bool:
 def _wants_alike(one: Preferences, other: Preferences) -> bool:
     """Return whether two containers differ in nothing that decides about their CPUs and memory."""
     plain, others = (
-        replace(each, notify=(), resource_files=None, thread_counts=None, devices=(), allocation=None)
+        replace(each, notify=(), resource_files=None, thread_counts=None, devices=NOTHING_ASKED)
         for each in (one, other)
     )
     return plain == others

@@ -144,9 +144,8 @@ class PodSharing(Policy):
     ) -> Decision:
         """Place a container on its pod's CPUs, as in ``after``, with devices of its own."""
         request, own = arrival.request, held.get(arrival.request.container)
-        asked = request.preferences
         has = devices or (own is not None and own.devices) or request.given
-        if not (has or asked.devices or asked.allocation is not None):
+        if not (has or request.preferences.devices):
             return self._placed(held, after, request.container)
         others = self._view(after.without(request.container)).owners
         fellow = next(grant for grant in after.grants if grant.container == arrival.fellows[0].container)

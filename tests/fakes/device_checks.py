@@ -12,9 +12,9 @@ from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.write import DEVICES_VARIABLE
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.runtime.embedded.state import Container
-from policies.alignment import DeviceAmount
 from policies.costs.model import type_of
 from policies.device_grants import cost_names
+from policies.device_requests import DeviceAmount
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
 
@@ -69,7 +69,9 @@ class DeviceCheck:
         self.look(ledger)
         for row in ledger.active():
             if row.grant.devices:
-                assert amounts_of(cost_names(row.grant.devices)) == row.grant.request.preferences.devices, row.key
+                assert amounts_of(cost_names(row.grant.devices)) == row.grant.request.preferences.devices.counts, (
+                    row.key
+                )
         live = self._live()
         newest = {(c.sandbox_id, c.config.metadata.name): c.id for c in live}
         for container in live:

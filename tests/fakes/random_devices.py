@@ -6,12 +6,13 @@ from random import Random
 from cri_proxy.cri.annotations.device_request import amounts_text
 from cri_proxy.cri.annotations.table import DEVICE_REQUEST
 from cri_proxy.cri_client.pods import PodSpec
-from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Labels
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
+from policies.device_requests import DeviceAmount
 from sysfs.model import Machine
 
 KINDS = ("example.com/gpu", "example.com/nic", "example.com/quiet")

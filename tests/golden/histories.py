@@ -47,6 +47,8 @@ ADDED_SINCE: Final = (
     "in_use=()",
     "pod_request_mcpu=0",
 )
+# A field that says nothing, as a value shows it, and as it did when the marks were recorded.
+RENAMED_SINCE: Final = (("devices=DeviceAsk(counts=(), requests=(), annotations=())", "allocation=None"),)
 
 
 def told(name: str) -> str:
@@ -113,6 +115,8 @@ def _mark(step: Step) -> str:
 
 
 def _without_unset(text: str) -> str:
+    for now, then in RENAMED_SINCE:
+        text = text.replace(now, then)
     for unset in ADDED_SINCE:
         text = text.replace(f", {unset}", "")
     return text

@@ -15,7 +15,8 @@ import pytest
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass, Rejected, Request
 from policies.builder import build_policy
-from policies.device_grants import DeviceAsk, DeviceGrant, DeviceKey
+from policies.device_grants import DeviceGrant, DeviceKey
+from policies.device_requests import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
 from policies.devices.model import DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
 from policies.pod_share import PodTotals
@@ -69,7 +70,7 @@ def random_ask(rng: random.Random) -> DeviceAsk:
     if rng.random() < 0.4:
         joint: dict[str, object] = {"deviceTypes": ["gpu", "rdma"]}
         texts[JOINT_ALLOCATE] = json.dumps(joint | ({"requiredScope": "SamePCIe"} if rng.random() < 0.3 else {}))
-    return DeviceAsk(tuple(sorted(requests.items())), tuple(sorted(texts.items())))
+    return DeviceAsk((), tuple(sorted(requests.items())), tuple(sorted(texts.items())))
 
 
 def devices_of_other_pods(grant: Grant, others: Iterable[Grant]) -> list[DeviceGrant]:
@@ -116,7 +117,7 @@ class World:
             )  # fmt: skip
         kind = self.rng.random()
         if kind < 0.75:
-            wanted = replace(wanted, preferences=replace(wanted.preferences, allocation=random_ask(self.rng)))
+            wanted = replace(wanted, preferences=replace(wanted.preferences, devices=random_ask(self.rng)))
         if kind > 0.65:
             device = self.rng.choice(self.devices.devices)
             amount = self.rng.choice((1, 50, 100))
@@ -139,7 +140,7 @@ class World:
         """What a new grant has beside all others: its whole request, healthy devices, on its strict nodes."""
         chosen = [device for device in grant.devices if not device.is_given]
         assert {d.key for d in grant.devices if d.is_given} == {d.key for d in wanted.given}
-        assert bool(chosen) == (wanted.preferences.allocation is not None)
+        assert bool(chosen) == bool(wanted.preferences.devices)
         by_key = {device.key: device for device in self.policy.devices.devices}
         assert all(by_key[device.key].is_healthy for device in chosen)
         alignment, nodes = grant.request.alignment, {node.id for node in self.machine.nodes}
@@ -250,11 +251,12 @@ def test_devices_are_given_once_and_stay_where_they_are(seed: int) -> None:
     empty = World(seed).policy
     for kind in ("gpu", "rdma"):
         every = DeviceAsk(
+            (),
             ((f"koordinator.sh/{kind}", 100),),
             ((ALLOCATE_HINT, json.dumps({kind: {"allocateStrategy": "ApplyForAll"}})),),
         )
         asked = replace(world.request(999), given=(), pod_totals=None)
-        asked = replace(asked, preferences=type(asked.preferences)(preserve_cpu=True, allocation=every))
+        asked = replace(asked, preferences=type(asked.preferences)(preserve_cpu=True, devices=every))
         found = empty.decide(world.held, asked)
         count = len(world.devices.of(kind))
         assert isinstance(found, Placed) == bool(count)

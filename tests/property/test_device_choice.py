@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 import pytest
 
-from policies.alignment import DeviceAmount, TopologyOptions, TopologyPolicy
+from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import Allocations, Grant, Placed, Request
 from policies.builder import build_policy
 from policies.costs.catalog import DeviceCatalog
@@ -20,6 +20,7 @@ from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing, type_of
 from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, cost_names
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.devices.reasons import ChosenDevices
@@ -73,7 +74,9 @@ class World:
 
     def create(self, number: int) -> None:
         wanted = random_request(self.machine, self.rng, number)
-        wanted = replace(wanted, hints=(), preferences=replace(wanted.preferences, devices=random_amounts(self.rng)))
+        wanted = replace(
+            wanted, hints=(), preferences=replace(wanted.preferences, devices=DeviceAsk(random_amounts(self.rng)))
+        )
         decision = self.policy.decide(self.held, wanted)
         again = policy_on(self.machine, self.inventory, self.rules).decide(self.held, wanted)
         assert repr(decision) == repr(again)
@@ -81,7 +84,7 @@ class World:
             return
         self.placed += 1
         grant = decision.grant
-        counts = {amount.kind: amount.count for amount in wanted.preferences.devices}
+        counts = {amount.kind: amount.count for amount in wanted.preferences.devices.counts}
         assert Counter(map(type_of, cost_names(grant.devices))) == Counter(counts)
         assert set(cost_names(grant.devices)) <= {name for names in self.inventory.devices.values() for name in names}
         self.check_nodes(grant)
@@ -105,7 +108,7 @@ class World:
         kind = type_of(freed[0])
         taken = {name for other in self.held.grants for name in cost_names(other.devices)}
         left = [name for name in self.inventory.devices[kind] if name not in taken]
-        every = request("all/of", 0, devices=(DeviceAmount(kind, len(left)),), preserve_cpu=True)
+        every = request("all/of", 0, devices=DeviceAsk((DeviceAmount(kind, len(left)),)), preserve_cpu=True)
         answer = self.policy.decide(self.held, every)
         assert isinstance(answer, Placed)
         assert freed[0] in cost_names(answer.grant.devices) or freed[0] in taken
@@ -169,7 +172,7 @@ def cheapest(machine: Machine, listing: CostListing, missing: Missing, wanted: R
     spreads = [s for s in spreads if all(n <= size for n, size in zip(s, sizes, strict=True))]
     by_kind = [
         combinations([name for name in listing.present if type_of(name) == amount.kind], amount.count)
-        for amount in wanted.preferences.devices
+        for amount in wanted.preferences.devices.counts
         if amount.kind in catalog.costed
     ]
     best = None
@@ -196,7 +199,7 @@ def test_a_set_that_is_proved_is_the_cheapest_of_all(seed: int) -> None:
     present = Counter(map(type_of, listing.present))
     some = tuple(DeviceAmount(a.kind, min(a.count, present[a.kind])) for a in random_amounts(rng))
     count = rng.randint(1, 3)
-    wanted = request("a/c", 1000 * count, devices=some)
+    wanted = request("a/c", 1000 * count, devices=DeviceAsk(some))
     node = MachineDevices(machine, DeviceInventory((), costs=Inventory(compile_costs(listing), missing)))
     context = replace(context_of(tree_of(machine), wanted), machine_devices=node)
     choice = DeviceStep(context).chosen(context)

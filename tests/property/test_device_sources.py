@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cri_proxy.codec import decode, encode
 from cri_proxy.cri.devices.names import devices_named
-from policies.alignment import DeviceAmount
 from policies.base import Allocations, Grant, Placed, Rejected
 from policies.builder import build_policy
-from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.device_grants import DeviceGrant
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from policies.policy import Policy
@@ -172,19 +172,20 @@ class History:
     def ask(self) -> dict[str, object]:
         rng = self.rng
         asked: dict[str, object] = {}
+        wanted = DeviceAsk()
         kinds = sorted({name.rpartition("/")[0] for name in self.sources.names})
         if kinds and rng.random() < 0.6:
             some = sorted(rng.sample(kinds, min(len(kinds), rng.choice((1, 1, 2)))))
-            asked["devices"] = tuple(DeviceAmount(kind, rng.choice((1, 1, 2))) for kind in some)
-        if not asked or rng.random() < 0.3:
+            wanted = DeviceAsk(tuple(DeviceAmount(kind, rng.choice((1, 1, 2))) for kind in some))
+        if not wanted or rng.random() < 0.3:
             amount = rng.choice(
                 (("nvidia.com/gpu", 1), ("koordinator.sh/gpu", 50), ("koordinator.sh/rdma", rng.choice((1, 100))))
             )
             hint = json.dumps({"rdma": {"vfSelector": {}}}) if amount == ("koordinator.sh/rdma", 1) else "{}"
-            asked["allocation"] = DeviceAsk((amount,), ((ALLOCATE_HINT, hint),))
+            wanted = replace(wanted, requests=(amount,), annotations=((ALLOCATE_HINT, hint),))
         if rng.random() < 0.1:
             asked["given"] = devices_named([f"cri-proxy.io/gpu={rng.randrange(3)}"], self.policy.known)
-        return asked
+        return asked | {"devices": wanted}
 
     def check(self, piece: Hardware, units: int, mine: list[tuple[Hardware, int]], pod: str) -> None:
         """What is chosen for a container overlaps with nothing that another one has, or that it has itself."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from policies.alignment import DeviceAmount
 from policies.costs.model import SYSTEM_TYPES
+from policies.device_requests import DeviceAmount
 
 MAX_TYPES: Final = 16
 MAX_COUNT: Final = 256  # of one type: no node has so many devices that containers own whole

@@ -4,10 +4,12 @@ CRI has no field for extended resources, so a container's request says nothing o
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from cri_proxy.cri.annotations.device_request import NONE, named_pairs
-from policies.device_grants import DeviceAsk
+from cri_proxy.cri.annotations.values import ReadText
+from policies.device_requests import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 from policies.devices.model import GPU_MEMORY
 from policies.devices.resources import RESOURCES, full_name
@@ -25,14 +27,14 @@ _EXPECTED: Final = "expected RESOURCE=AMOUNT pairs like nvidia.com/gpu=4,koordin
 _SIMILAR: Final = 0.85
 
 
-def device_ask(value: object) -> DeviceAsk | None:
-    """Return what is asked for, by full name; None for ``none``. Raises ValueError.
+def device_requests(value: object) -> tuple[tuple[str, int], ...]:
+    """Return what is asked for, by full name; nothing for ``none``. Raises ValueError.
 
-    >>> device_ask("nvidia.com/gpu=4,rdma=1") == device_ask({"koordinator.sh/rdma": 1, "nvidia.com/gpu": "4"})
+    >>> device_requests("nvidia.com/gpu=4,rdma=1") == device_requests({"koordinator.sh/rdma": 1, "nvidia.com/gpu": "4"})
     True
     """
     if value == NONE:
-        return None
+        return ()
     found: dict[str, int] = {}
     for word, amount in named_pairs(value, _EXPECTED):
         name = full_name(word)
@@ -45,7 +47,7 @@ def device_ask(value: object) -> DeviceAsk | None:
         found[name] = _amount(name, amount)
     if not found:
         raise ValueError(_EXPECTED)
-    return DeviceAsk(tuple(sorted(found.items())))
+    return tuple(sorted(found.items()))
 
 
 def device_quantity(resource: str, text: str) -> int:
@@ -62,18 +64,18 @@ def device_quantity(resource: str, text: str) -> int:
     return thousandths // 1000
 
 
-def with_pod_annotations(asked: DeviceAsk, texts: Mapping[str, str]) -> DeviceAsk:
-    """Return it with those of Koordinator's annotations that the pod has."""
-    return DeviceAsk(asked.requests, tuple((key, texts[key]) for key in OF_KOORDINATOR if key in texts))
+def with_pod_annotations(asked: DeviceAsk, texts: Mapping[str, ReadText]) -> DeviceAsk:
+    """Return it with those of Koordinator's annotations that the pod has, where any amounts are asked for."""
+    said = tuple((key, texts[key].text) for key in OF_KOORDINATOR if key in texts) if asked.requests else ()
+    return asked if said == asked.annotations else replace(asked, annotations=said)
 
 
-def ask_text(asked: DeviceAsk | None) -> str:
+def requests_text(requests: tuple[tuple[str, int], ...]) -> str:
     """Return the amounts as one writes them.
 
-    >>> ask_text(device_ask({"gpu-core": 50, "gpu-memory": "40Gi"}))
+    >>> requests_text(device_requests({"gpu-core": 50, "gpu-memory": "40Gi"}))
     'koordinator.sh/gpu-core=50,koordinator.sh/gpu-memory=40Gi'
     """
-    requests = asked.requests if asked is not None else ()
     return ",".join(f"{name}={bytes_text(amount) if name == GPU_MEMORY else amount}" for name, amount in requests)
 
 

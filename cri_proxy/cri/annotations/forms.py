@@ -12,6 +12,7 @@ and counts as absent: the next wider one applies.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Generic, TypeVar, cast
 
@@ -28,6 +29,19 @@ _PROBLEM_BYTES = 512  # a key has 317 characters at most, of the value 80 are sh
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+def field_of(preferences: Preferences, field: str) -> object:
+    """Return the value of a field, which may be one of a value inside: ``devices.counts``."""
+    return attrgetter(field)(preferences)
+
+
+def with_field(preferences: Preferences, field: str, value: object) -> Preferences:
+    """Return the preferences with this value in a field, which may be one of a value inside."""
+    outer, _, inner = field.partition(".")
+    if inner:
+        value = replace(getattr(preferences, outer), **{inner: value})
+    return replace(preferences, **{outer: value})  # type: ignore[arg-type]  # as the row's parser makes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +82,14 @@ class Annotation(Generic[T_co]):
     @property
     def is_preference(self) -> bool:
         """Whether its fields are fields of ``Preferences``."""
-        return self.fields[0] in Preferences.__dataclass_fields__
+        return self.fields[0].partition(".")[0] in Preferences.__dataclass_fields__
 
     def put(self, preferences: Preferences, value: object) -> Preferences:
         """Return the preferences with this value; a row of several fields has a tuple with one item each."""
         values = value if isinstance(value, tuple) and len(self.fields) > 1 else (value,)
-        return replace(preferences, **dict(zip(self.fields, values, strict=True)))
+        for field, each in zip(self.fields, values, strict=True):
+            preferences = with_field(preferences, field, each)
+        return preferences
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 The rows are in ``annotations.table``, the forms and scopes of a key in ``annotations.forms``.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TypeVar
 
 from cri_proxy.cri.annotations import cpu_memory_rows as cpu_rows
@@ -15,13 +15,21 @@ from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
-from cri_proxy.cri.annotations.forms import Annotation, AnnotationProblem, Finder, FoundValue, is_about, key_in
+from cri_proxy.cri.annotations.forms import (
+    Annotation,
+    AnnotationProblem,
+    Finder,
+    FoundValue,
+    field_of,
+    is_about,
+    key_in,
+    with_field,
+)
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText, by_container
-from policies.alignment import DeviceAmount
 from policies.base import Affinity, Request
-from policies.device_grants import DeviceAsk
+from policies.device_requests import DeviceAsk
 from policies.preferences import Preferences
 
 T = TypeVar("T")
@@ -34,6 +42,7 @@ GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/g
 _MAX_NAMED = 64  # containers of a pod whose devices are added up; each is looked for in all forms of the key
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
+_NO_TEXTS: Mapping[str, ReadText] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +71,20 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
     )
     affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
     problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
-    unused = resource_managers.OF_OTHERS.union(() if preferences.allocation is not None else OF_KOORDINATOR)
+    unused = resource_managers.OF_OTHERS.union(() if preferences.devices.requests else OF_KOORDINATOR)
     origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains, unused))
     return Parsed(preferences, affinities, hint_filter, origins, problems)
 
 
-def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAmount, ...]:
-    """Return the devices that the pod's containers ask for together, by type, as far as its annotations tell.
+def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
+    """Return what the pod's containers ask for of the node's devices, each for itself, as far as annotations tell.
 
     A value for the whole pod counts for one container, beside those that are named: how many there are, no annotation
-    says. Neither does it say which are init containers, so the sum is over all. Never raises.
+    says. Neither does it say which are init containers, so these count too. Never raises.
     """
-    total: Counter[str] = Counter()
-    for amounts in _of_containers(pod, rows.DEVICE_REQUEST, namespace, rules):
-        for amount in amounts:
-            total[amount.kind] += amount.count
-    return tuple(DeviceAmount(kind, total[kind]) for kind in sorted(total))
-
-
-def pod_allocations(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
-    """Return what the pod's containers ask for of the node's devices, each for itself, as ``pod_devices`` counts them.
-
-    Shares do not add up to what several containers need: two of 60 do not fit on one GPU.
-    """
-    asked = _of_containers(pod, rows.DEVICE_RESOURCES, namespace, rules)
-    preferences = (_with_pod_annotations(Preferences(allocation=each), pod.texts) for each in asked)
-    return tuple(found.allocation for found in preferences if found.allocation is not None)
+    counts = (DeviceAsk(counts=found) for found in _of_containers(pod, rows.DEVICE_REQUEST, namespace, rules))
+    asked = (DeviceAsk(requests=found) for found in _of_containers(pod, rows.DEVICE_RESOURCES, namespace, rules))
+    return (*filter(None, counts), *(with_pod_annotations(ask, pod.texts) for ask in filter(None, asked)))
 
 
 def _of_containers(pod: PodAnnotations, row: Annotation[T], namespace: str, rules: AnnotationRules) -> Iterator[T]:
@@ -126,11 +123,8 @@ def _preferences(finder: Finder) -> Preferences:
 
 def _with_pod_annotations(preferences: Preferences, texts: Mapping[str, ReadText]) -> Preferences:
     """Return the preferences with the annotations of the pod that say how its devices are allocated, as they are."""
-    asked = preferences.allocation
-    if asked is None:
-        return preferences
-    said = {key: texts[key].text for key in OF_KOORDINATOR if key in texts}
-    return replace(preferences, allocation=with_pod_annotations(asked, said))
+    asked = with_pod_annotations(preferences.devices, texts)
+    return preferences if asked is preferences.devices else replace(preferences, devices=asked)
 
 
 def _requires_isolated(prefer: FoundValue[bool] | None, require: FoundValue[bool] | None) -> bool:
@@ -155,10 +149,10 @@ def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, st
     if preferences.require_isolated:
         behind["prefer_isolated"] = behind["require_isolated"]
     for field, found in sorted(behind.items()):
-        if field not in _ADDED_UP and getattr(preferences, field) == getattr(_NO_PREFERENCES, field):
+        if field not in _ADDED_UP and field_of(preferences, field) == field_of(_NO_PREFERENCES, field):
             continue
         counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
-        how = dict(preferences.allocation.annotations) if field == "allocation" and preferences.allocation else {}
+        how = dict(preferences.devices.annotations) if field == "devices.requests" else {}
         yield field, " and ".join((*(f.full_key for f in counting), *how))
 
 
@@ -177,10 +171,11 @@ def without_refused(request: Request, rules: AnnotationRules, *, stay: Collectio
                 gone[field] = f"{full_key}: {why}"
     if not gone:
         return request, ""
-    preferences = replace(
-        request.preferences,
-        **{field: getattr(_NO_PREFERENCES, field) for field in gone if field in Preferences.__dataclass_fields__},
-    )
+    preferences = request.preferences
+    for field in gone:
+        if field.partition(".")[0] in Preferences.__dataclass_fields__:
+            preferences = with_field(preferences, field, field_of(_NO_PREFERENCES, field))
+    preferences = _with_pod_annotations(preferences, _NO_TEXTS) if "devices.requests" in gone else preferences
     preferences = replace(preferences, strict_memory=preferences.strict_memory and bool(preferences.memory_kinds))
     stripped = replace(
         request,

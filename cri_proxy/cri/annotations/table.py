@@ -6,7 +6,7 @@ from cri_proxy.cri.annotations import device_filter, preferences
 from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.cpu_memory_rows import CPU_MEMORY_ROWS, chosen
 from cri_proxy.cri.annotations.device_request import amounts_text, device_amounts
-from cri_proxy.cri.annotations.device_resources import SHORT_NAMES, ask_text, device_ask
+from cri_proxy.cri.annotations.device_resources import SHORT_NAMES, device_requests, requests_text
 from cri_proxy.cri.annotations.forms import NOTHING_OF_OTHERS, Annotation
 from cri_proxy.cri.annotations.values import truth
 
@@ -66,7 +66,7 @@ PICK_BY_HINTS = Annotation(
 DEVICE_REQUEST = Annotation(
     "device-request",
     device_amounts,
-    ("devices",),
+    ("devices.counts",),
     "How many devices of each type that cost files list the container gets for itself, chosen by their costs: "
     "TYPE=COUNT, separated by commas, or a map of them. For the whole pod: each of its containers gets so many. none: "
     "none. The container is refused where too few are free.",
@@ -74,12 +74,12 @@ DEVICE_REQUEST = Annotation(
     "cpu=2",
     "devices, which no other container gets meanwhile",
     label="devices asked",
-    shown=lambda asked: amounts_text(asked.devices),
+    shown=lambda asked: amounts_text(asked.devices.counts),
 )
 DEVICE_RESOURCES = Annotation(
     "device-resources",
-    device_ask,
-    ("allocation",),
+    device_requests,
+    ("devices.requests",),
     "How much of the inventory's devices the container gets, by Koordinator's resource names: RESOURCE=AMOUNT, "
     "separated by commas, or a map of them. For the whole pod: each of its containers gets so much. Koordinator's "
     "annotations device-joint-allocate, device-allocate-hint and gpu-partition-spec of the pod say which ones. "
@@ -89,7 +89,7 @@ DEVICE_RESOURCES = Annotation(
     "devices, or shares of them, which no other container gets meanwhile",
     value_fields=SHORT_NAMES,
     label="device amounts",
-    shown=lambda asked: ask_text(asked.allocation),
+    shown=lambda asked: requests_text(asked.devices.requests),
 )
 TOPOLOGY_POLICY = Annotation(
     "topology-policy",

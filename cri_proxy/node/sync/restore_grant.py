@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from cri_proxy.cri.claim import claimed
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
 from cri_proxy.cri.read_status import Existing
-from policies.alignment import DeviceAmount
 from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
 from policies.costs.model import type_of
 from policies.device_grants import DeviceGrant, by_place, cost_names
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind
@@ -76,14 +76,11 @@ def _with_devices(request: Request, held: tuple[DeviceGrant, ...]) -> Request:
 
     What runs gets none any more, where it was created without them, and keeps its own, where its pod may not ask now.
     """
-    asked = request.preferences
-    if not by_place(held) and asked.allocation is not None:
-        asked = replace(asked, allocation=None)
-    names = cost_names(held)
-    if names or asked.devices:
-        counts = Counter(map(type_of, names))
-        asked = replace(asked, devices=tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts)))
-    return request if asked is request.preferences else replace(request, preferences=asked)
+    asked, counts = request.preferences.devices, Counter(map(type_of, cost_names(held)))
+    had = DeviceAsk(tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts)))
+    if by_place(held):
+        had = replace(had, requests=asked.requests, annotations=asked.annotations)
+    return request if had == asked else replace(request, preferences=replace(request.preferences, devices=had))
 
 
 def _granted_for(request: Request, parts: GrantParts, cpus: CpuSet) -> Request:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from policies.alignment import DeviceAmount
 from policies.base import DeviceLocality
 from policies.costs.model import type_of
+from policies.device_requests import DeviceAmount
 from policies.devices.allocate import DeviceAttempt, DeviceQuestion
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.demand import DemandError
@@ -129,7 +129,7 @@ def _of_amounts(
         )
         hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]
         words = free_text(nodes, _per_node([places[name] for name in free], [node.id for node in nodes]))
-        yield ResourceHints(amount.kind, hints, plural(amount.count, "device"), words, "devices")
+        yield ResourceHints(amount.kind, hints, plural(amount.count, "device"), words, "devices.counts")
 
 
 def _per_node(free: Sequence[int | None], nodes: Sequence[int]) -> list[int]:
@@ -150,7 +150,7 @@ def _of_allocations(held: HeldDevices, asked: Asked) -> Iterator[ResourceHints]:
     except (AnnotationError, DemandError):
         return
     for kind, count in offer.wanted.items():
-        yield ResourceHints(kind, hints, plural(count, "device"), offer.free_text(kind), "allocation")
+        yield ResourceHints(kind, hints, plural(count, "device"), offer.free_text(kind), "devices.requests")
 
 
 class _Offer:

@@ -6,12 +6,11 @@ CPUs to own, and containers that are not Guaranteed get other memory nodes for m
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from policies.alignment import DeviceAmount
-from policies.base import HugePageLimit, Request
-from policies.device_grants import DeviceAsk
+from policies.base import HugePageLimit
+from policies.device_requests import DeviceAmount, DeviceAsk, summed
 from policies.hardware.pools import memory_at
 from policies.hints.model import Amount, Hints
 from policies.hints.node_sets import by_size, enough, fewest_nodes, hints_of, listed_nodes, unions
@@ -42,7 +41,7 @@ class Asked:
     memory_bytes: int
     huge_pages: tuple[HugePageLimit, ...]
     devices: tuple[DeviceAmount, ...] = ()
-    allocations: tuple[DeviceAsk, ...] = ()  # of the inventory, by container
+    allocations: tuple[DeviceAsk, ...] = ()  # of amounts, by container
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +68,16 @@ def asked_of(context: PlacementContext, *, is_of_pod: bool) -> Asked:
         shares = context.options.prefer_shared if prefers_shared is None else prefers_shared
         whole = whole if shares else max(whole, pod.cpu_mcpu // 1000)
         memory_bytes = max(memory_bytes, pod.memory_bytes)
-    devices, allocations = _devices(request, is_of_pod=is_of_pod), _allocations(request, is_of_pod=is_of_pod)
-    return Asked(whole, memory_bytes, request.huge_pages, devices, allocations)
+    own, of_pod = request.preferences.devices, request.pod_sums.devices if is_of_pod and request.pod_sums else ()
+    # Of a type the larger number is the last.
+    counts = {amount.kind: amount for amount in sorted((*own.counts, *summed(of_pod)))}
+    return Asked(whole, memory_bytes, request.huge_pages, tuple(counts.values()), _allocations(own, of_pod))
 
 
-def _devices(request: Request, *, is_of_pod: bool) -> tuple[DeviceAmount, ...]:
-    """Return how many devices of each type are asked for by annotation; of its pod's, where they are more."""
-    counts = {amount.kind: amount.count for amount in request.preferences.devices}
-    for amount in request.pod_sums.devices if is_of_pod and request.pod_sums is not None else ():
-        counts[amount.kind] = max(amount.count, counts.get(amount.kind, 0))
-    return tuple(DeviceAmount(kind, counts[kind]) for kind in sorted(counts))
-
-
-def _allocations(request: Request, *, is_of_pod: bool) -> tuple[DeviceAsk, ...]:
-    """Return what is asked of the inventory: by the container, or by each one of its pod that annotations name."""
-    own = request.preferences.allocation
-    pod = request.pod_sums.allocations if is_of_pod and request.pod_sums is not None else ()
-    return pod if own is None or own in pod else (own, *pod)
+def _allocations(own: DeviceAsk, of_pod: Sequence[DeviceAsk]) -> tuple[DeviceAsk, ...]:
+    """Return the amounts that are asked for: by the container, or by each one of its pod that annotations name."""
+    own, pod = replace(own, counts=()), tuple(ask for ask in of_pod if ask.requests)
+    return pod if not own.requests or own in pod else (own, *pod)
 
 
 def cpu_nodes(machine: Machine) -> tuple[NumaNode, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from policies.alignment import Alignment, DeviceAmount
+from policies.alignment import Alignment
 from policies.base import Reason, Rejected
 from policies.costs.catalog import DeviceCatalog
 from policies.costs.demand import SetRequest
@@ -17,7 +17,8 @@ from policies.costs.graph import layered
 from policies.costs.model import CPU_TYPE, type_of
 from policies.costs.select import Selection, SelectOptions, select_in
 from policies.costs.table import Group
-from policies.device_grants import DeviceAsk, by_cost, cost_names
+from policies.device_grants import by_cost, cost_names
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.allocate import CannotAllocate
 from policies.devices.model import GPU
 from policies.devices.resources import WHOLE_GPUS
@@ -167,7 +168,7 @@ def _candidates(
     is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
     if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
         return Candidates(inside, (), amount.count)
-    asked = DeviceAsk(((WHOLE_GPUS[0], amount.count),))
+    asked = DeviceAsk(requests=((WHOLE_GPUS[0], amount.count),))
     found = PlaceSearch(held, asked, dict.fromkeys(gpus, "")).find(context, None)
     if isinstance(found, CannotAllocate):
         return Rejected(reasons.refused(found.problem))

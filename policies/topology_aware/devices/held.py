@@ -21,8 +21,7 @@ UNHEALTHY = "unhealthy"
 
 def asks_for_devices(request: Request) -> bool:
     """Return whether devices are to be chosen for a container, or others chose some."""
-    asked = request.preferences
-    return bool(asked.devices or request.given) or asked.allocation is not None
+    return bool(request.preferences.devices or request.given)
 
 
 def fixed_devices(context: PlacementContext) -> tuple[DeviceGrant, ...] | None:

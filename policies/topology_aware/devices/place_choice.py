@@ -11,7 +11,8 @@ from operator import or_
 from typing import Final
 
 from policies.base import Rejected
-from policies.device_grants import DeviceAsk, DeviceGrant, DeviceKey, by_place
+from policies.device_grants import DeviceGrant, DeviceKey, by_place
+from policies.device_requests import DeviceAsk
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion
 from policies.devices.annotations import read_annotations
 from policies.topology_aware.devices import reasons

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.alignment import Alignment, DeviceAmount
+from policies.alignment import Alignment
 from policies.base import DeviceLocality, Reason
 from policies.costs.model import CPU_TYPE, CostValue, type_of
 from policies.costs.select import CostTerm, Selection
 from policies.device_grants import DeviceGrant, ExclusivePolicy, cost_names
+from policies.device_requests import DeviceAmount
 from policies.devices.allocate import DeviceAllocation, DeviceAllocator
 from policies.devices.joint import Closeness
 from policies.devices.model import WHOLE

@@ -7,9 +7,9 @@ from functools import partial
 from policies.alignment import Alignment
 from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
 from policies.device_grants import DeviceGrant, by_cost, by_place, sources_of, with_given
+from policies.device_requests import DeviceAsk
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
-from policies.preferences import Preferences
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.cost_choice import DeviceStock, choose_by_cost
 from policies.topology_aware.devices.held import (
@@ -41,15 +41,15 @@ class DeviceStep:
         """Why the container cannot have the devices that it asks for, wherever it is placed."""
         if context.machine_devices is not None and self._fixed is None:
             self._held = HeldDevices(context, context.machine_devices)
-            self._look(context.request.preferences)
+            self._look(context.request.preferences.devices)
 
-    def _look(self, asked: Preferences) -> None:
+    def _look(self, asked: DeviceAsk) -> None:
         try:
-            if asked.devices:
-                self._stock = DeviceStock(self._held, asked.devices)
+            if asked.counts:
+                self._stock = DeviceStock(self._held, asked.counts)
                 self.lacking = self._stock.lacking()
-            if asked.allocation is not None and self.lacking is None:
-                self._search = PlaceSearch(self._beside(()), asked.allocation)
+            if asked.requests and self.lacking is None:
+                self._search = PlaceSearch(self._beside(()), asked)
                 self.lacking = self._search.lacking()
         except (AnnotationError, DemandError) as error:
             self.lacking = Rejected(reasons.refused(str(error)))
@@ -79,13 +79,13 @@ class DeviceStep:
 
     def _choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Choose by cost, then by place what is asked for so beside it, then add what others chose."""
-        node, asked = self._held.node, context.request.preferences.allocation
+        node = self._held.node
         first = choose_by_cost(context, self._held, self._stock) if self._stock is not None else ChosenDevices()
         if isinstance(first, Rejected):
             return first
         search = self._search
-        if search is not None and asked is not None and first.devices:
-            search = PlaceSearch(self._beside(first.devices), asked)
+        if search is not None and first.devices:
+            search = PlaceSearch(self._beside(first.devices), context.request.preferences.devices)
         then = search.choose(context) if search is not None else ChosenDevices()
         if isinstance(then, Rejected):
             return then

@@ -4,9 +4,11 @@ The file was written by the program whose newest version that was, where a grant
 files, by their names, and ``allocated`` of the inventory. Texts that look like these names must stay.
 """
 
+from dataclasses import replace
+
 from cri_proxy.state import decisions as kept
 from cri_proxy.state.rows import DisplacedGrant, Row
-from policies.alignment import DeviceAmount, PodSums
+from policies.alignment import PodSums
 from policies.base import (
     ContainerKey,
     CpuKind,
@@ -19,13 +21,15 @@ from policies.base import (
     Reason,
     Request,
 )
-from policies.device_grants import DeviceAsk, DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 
 CPUS, NODES = CpuSet.parse("2-3"), NodeSet.parse("0")
 PINNING = Pinning(CPUS, NODES)
 ASK = DeviceAsk(
+    (),
     (("koordinator.sh/rdma", 1), ("nvidia.com/gpu", 1)),
     (("scheduling.koordinator.sh/device-joint-allocate", '{"deviceTypes":["gpu","rdma"]}'),),
 )
@@ -62,11 +66,12 @@ def _grant(
         cpu_request_mcpu=2000,
         cpu_limit_mcpu=2000,
         preferences=Preferences(
-            devices=AMOUNTS if listed else (), allocation=ASK if shares else None, notify=('"devices":["a"]',)
+            devices=replace(ASK if shares else DeviceAsk(), counts=AMOUNTS if listed else ()),
+            notify=('"devices":["a"]',),
         ),
         hints=tuple(DeviceLocality(device.source, CpuSet.parse("0-3"), NODES) for device in listed),
         previous=Previous("root", CPUS, devices=devices, is_running=True) if had_it_before else None,
-        pod_sums=PodSums(devices=AMOUNTS, allocations=(ASK,)),
+        pod_sums=PodSums(devices=(DeviceAsk(AMOUNTS), ASK)),
         given=given,
     )
     return Grant(request, "package #0", CpuKind.EXCLUSIVE, CPUS, mems=NODES, devices=devices)

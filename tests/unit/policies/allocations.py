@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant, Request
-from policies.device_grants import DeviceAsk, DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_requests import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.policy import TopologyAware
@@ -29,11 +30,11 @@ def ask(
         texts[ALLOCATE_HINT] = json.dumps(hints)
     names = RESOURCES | {"core": "koordinator.sh/gpu"}
     requests = tuple(sorted((names[kind], count) for kind, count in counts.items()))
-    return DeviceAsk(requests, tuple(sorted(texts.items())))
+    return DeviceAsk((), requests, tuple(sorted(texts.items())))
 
 
 def asking(name: str, wanted: DeviceAsk, mcpu: int = 1000, **keys: object) -> Request:
-    return request(name, mcpu, allocation=wanted, **keys)  # type: ignore[arg-type]  # by name
+    return request(name, mcpu, devices=wanted, **keys)  # type: ignore[arg-type]  # by name
 
 
 def gpus_on(*nodes: int | None) -> DeviceInventory:

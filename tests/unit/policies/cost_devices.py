@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from policies.alignment import DeviceAmount
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostLine, CostListing
 from policies.costs.table import compile_costs
 from policies.costs.text import names_of
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.model import DeviceInventory
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.supply.machine_devices import MachineDevices
@@ -27,6 +27,11 @@ def inventory(costs: Costs, *present: str, missing: Missing = Missing.ZERO) -> I
 def amounts(**counts: int) -> tuple[DeviceAmount, ...]:
     """How many devices of the type ``example.com/KEY``."""
     return tuple(DeviceAmount(f"example.com/{kind}", counts[kind]) for kind in sorted(counts))
+
+
+def asked(**counts: int) -> DeviceAsk:
+    """The same as a container asks for it."""
+    return DeviceAsk(amounts(**counts))
 
 
 def on_nodes(machine: Machine, kind: str, nodes: Sequence[int], far: int = 50) -> Costs:

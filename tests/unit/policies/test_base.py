@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.alignment import DeviceAmount
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Previous, QosClass, Reason, Reinstated
+from policies.device_requests import DeviceAmount, DeviceAsk
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import request
@@ -85,7 +85,7 @@ def test_a_container_that_is_placed_elsewhere_keeps_its_devices_and_no_place() -
     assert bare.as_elsewhere is None
     held = replace(bare, devices=listed("x.io/gpu/gpu0"))
     assert held.as_elsewhere == Previous("", CpuSet(), devices=held.devices, is_running=True)
-    asking = replace(bare, request=request("c", devices=(DeviceAmount("x.io/gpu", 1),)))
+    asking = replace(bare, request=request("c", devices=DeviceAsk((DeviceAmount("x.io/gpu", 1),))))
     assert asking.as_elsewhere == Previous("", CpuSet(), is_running=True)
 
 

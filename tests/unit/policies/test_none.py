@@ -7,7 +7,7 @@ from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import before, options, placed, request
-from tests.unit.policies.cost_devices import GPU, amounts
+from tests.unit.policies.cost_devices import GPU, asked
 
 MACHINE = small_machine()
 POLICY = NonePolicy(MACHINE, options(MACHINE))
@@ -40,9 +40,9 @@ def test_the_only_pool_is_the_machine() -> None:
 
 
 def test_devices_are_not_chosen_and_stay_with_containers_that_have_them() -> None:
-    holder = Grant(request("h/c", devices=amounts(gpu=1)), "root", CpuKind.SHARED, devices=listed(f"{GPU}/0"))
+    holder = Grant(request("h/c", devices=asked(gpu=1)), "root", CpuKind.SHARED, devices=listed(f"{GPU}/0"))
     had = replace(before("root"), devices=listed(f"{GPU}/1"))
-    assert placed(POLICY.decide(Allocations(), request("a/c", devices=amounts(gpu=1)))).grant.devices == ()
+    assert placed(POLICY.decide(Allocations(), request("a/c", devices=asked(gpu=1)))).grant.devices == ()
     found = POLICY.reinstate(Allocations().with_grants(holder, OWNER), [request("n/c", previous=had), request("x/c")])
     assert [grant.devices for grant in found.allocations.grants] == [listed(f"{GPU}/0"), listed(f"{GPU}/1"), (), ()]
     again = POLICY.reinstate(found.allocations, [request("h/c")])

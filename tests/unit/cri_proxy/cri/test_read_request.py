@@ -12,8 +12,9 @@ from cri_proxy.cri.qos import qos_of_cgroup
 from cri_proxy.cri.read_request import MAX_LABELS, merge_update, pod_of, read_create, read_pod
 from cri_proxy.cri.sandbox_config import stored_config
 from cri_proxy.cri_client.pods import systemd_slice
-from policies.alignment import DeviceAmount, PodSums, TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import ContainerKey, DeviceLocality, HugePageLimit, Pod, QosClass, Request
+from policies.device_requests import DeviceAmount, DeviceAsk
 from sysfs.cpuset import CpuSet, NodeSet
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "/kubepods/podu", "/kubepods/burstable/podu", "/kubepods/besteffort/podu"
@@ -133,16 +134,20 @@ def test_the_sums_of_a_pod_are_read_where_its_hints_are_merged_as_a_whole() -> N
         assert (whole.pod_sums, whole.container, whole.pod.qos) == (sums, ContainerKey("u", ""), QosClass.GUARANTEED)
 
 
+def gpus(count: int) -> DeviceAmount:
+    return DeviceAmount("gpu", count)
+
+
 def test_the_sums_of_a_pod_have_the_devices_of_all_containers_that_it_names() -> None:
     sandbox = summed(
         topology_policy="restricted", topology_scope="pod", device_request="{c0: gpu=2, c1: gpu=1, c2: nic=1}"
     )
-    devices = (DeviceAmount("gpu", 3), DeviceAmount("nic", 1))
+    devices = tuple(DeviceAsk((each,)) for each in (gpus(2), gpus(1), DeviceAmount("nic", 1)))
     whole = read_pod(sandbox, annotations=AnnotationReader(), topology=TopologyOptions())
     assert whole is not None
     assert whole.pod_sums == PodSums(5000, GIB, devices)
     request = read_create(message(), sandbox).request
-    assert (request.pod_sums, request.preferences.devices) == (whole.pod_sums, (DeviceAmount("gpu", 2),))
+    assert (request.pod_sums, request.preferences.devices) == (whole.pod_sums, DeviceAsk((gpus(2),)))
 
 
 def test_the_sums_of_a_pod_have_what_each_of_its_containers_asks_of_the_inventory() -> None:
@@ -150,8 +155,8 @@ def test_the_sums_of_a_pod_have_what_each_of_its_containers_asks_of_the_inventor
     sandbox = summed(topology_policy="restricted", topology_scope="pod", device_resources=values)
     request = read_create(message(), sandbox).request
     assert request.pod_sums is not None
-    one, other = request.pod_sums.allocations
-    assert (one, other.requests) == (request.preferences.allocation, (("koordinator.sh/gpu-core", 50),))
+    one, other = request.pod_sums.devices
+    assert (one, other.requests) == (request.preferences.devices, (("koordinator.sh/gpu-core", 50),))
 
 
 @pytest.mark.parametrize(

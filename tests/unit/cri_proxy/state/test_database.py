@@ -17,10 +17,10 @@ from cri_proxy.state.migrate import STEPS
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import apply, change
 from tests.fakes.rows import make_record, make_row
-from tests.golden.stores import version_5, version_7
+from tests.golden.stores import version_5, version_7, version_8
 
 STORES = Path(__file__).parents[3] / "golden" / "stores"
-VERSION_1, VERSION_5, VERSION_7 = (STORES / f"version-{number}.db" for number in (1, 5, 7))
+VERSION_1, VERSION_5, VERSION_7, VERSION_8 = (STORES / f"version-{number}.db" for number in (1, 5, 7, 8))
 
 
 def fill(path: Path) -> None:
@@ -114,6 +114,16 @@ def test_a_store_of_version_7_keeps_all_devices_of_both_lists_in_one(tmp_path: P
     assert opened.recovered is None
     assert opened.saved.rows == version_7.ROWS
     assert [unpack(decision) for decision in opened.saved.decisions] == list(version_7.DECISIONS)
+
+
+def test_a_store_of_version_8_keeps_all_that_requests_ask_for_in_one_value(tmp_path: Path) -> None:
+    """The file was written by the program whose newest version that was, from values as those of ``version_8``."""
+    shutil.copy(VERSION_8, tmp_path / "state.db")
+    opened = open_database(tmp_path / "state.db")
+    opened.connection.close()
+    assert opened.recovered is None
+    assert opened.saved.rows == version_8.ROWS
+    assert [unpack(decision) for decision in opened.saved.decisions] == list(version_8.DECISIONS)
 
 
 def test_a_damaged_row_of_version_5_is_damage_still(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def test_a_gpu_beside_a_full_node_loses_to_one_beside_a_free_node() -> None:
 
 def test_sharers_are_near_their_devices_too() -> None:
     held = Allocations((full(0, 1),))
-    sharing = request("b/c", 500, BURSTABLE, allocation=ask(gpu=1))
+    sharing = request("b/c", 500, BURSTABLE, devices=ask(gpu=1))
     assert devices(placed(PLAIN.decide(held, sharing)).grant) == "gpu 4"
-    idle = request("b/c", 0, BEST_EFFORT, allocation=ask(gpu=1))
+    idle = request("b/c", 0, BEST_EFFORT, devices=ask(gpu=1))
     assert devices(placed(PLAIN.decide(held, idle)).grant) == "gpu 4"
 
 
@@ -89,7 +89,7 @@ def test_a_pod_is_kept_where_all_its_containers_find_devices() -> None:
     one, two = ask(gpu=1), ask(gpu=2)
     alone = POD.decide(Allocations((holding("h/c", whole(0)),)), asking("a/one", one))
     assert devices(placed(alone).grant) == "gpu 1"
-    sums = PodSums(allocations=(one, two))
+    sums = PodSums(devices=(one, two))
     held = Allocations((holding("h/c", whole(0)),))
     wanted = replace(asking("a/one", one), pod_sums=sums)
     assert rejected(POD.decide(held, wanted)).reason.code == "strict-topology"
@@ -174,14 +174,14 @@ def test_strict_hints_make_the_place_of_devices_a_condition() -> None:
 
 def test_an_overcommitted_container_gets_its_devices() -> None:
     held = Allocations((Grant(request("full/c", 15500, BURSTABLE), "root", CpuKind.SHARED, shared_mcpu=15500),))
-    wanted = request("a/c", 2000, BURSTABLE, allocation=ask(gpu=1))
+    wanted = request("a/c", 2000, BURSTABLE, devices=ask(gpu=1))
     refused = rejected(PLAIN.decide(held, wanted))
     grant = placed(PLAIN.overcommitted(held, wanted, refused)).grant
     assert (grant.shared_mcpu, devices(grant)) == (0, "gpu 0")
 
 
 def test_containers_that_keep_their_cpuset_or_are_reserved_get_devices_as_well() -> None:
-    preserved = request("a/c", 1000, preserve_cpu=True, allocation=ask(gpu=1))
+    preserved = request("a/c", 1000, preserve_cpu=True, devices=ask(gpu=1))
     assert devices(placed(PLAIN.decide(NOTHING, preserved)).grant) == "gpu 0"
-    reserved = request("a/c", 1000, prefer_reserved=True, allocation=ask(gpu=1))
+    reserved = request("a/c", 1000, prefer_reserved=True, devices=ask(gpu=1))
     assert devices(placed(PLAIN.decide(NOTHING, reserved)).grant) == "gpu 0"

@@ -23,7 +23,7 @@ from tests.unit.policies.build import (
     request,
     topology_aware,
 )
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_nodes, with_devices
+from tests.unit.policies.cost_devices import GPU, NIC, asked, inventory, on_nodes, with_devices
 
 MACHINE = four_nodes()
 GPUS = on_nodes(MACHINE, GPU, [0, 0, 1, 1, 2, 2, 3, 3])
@@ -41,7 +41,7 @@ POD = policy_of("single-numa-node", "pod")
 
 
 def wanting(name: str, mcpu: int = 2000, previous: object = None, **counts: int) -> Request:
-    return request(name, mcpu, devices=amounts(**counts), previous=previous)
+    return request(name, mcpu, devices=asked(**counts), previous=previous)
 
 
 def devices(grant: Grant) -> str:
@@ -55,12 +55,12 @@ def test_own_cpus_are_on_the_node_of_the_devices() -> None:
 
 def test_shared_cpus_are_on_the_node_of_the_devices_too() -> None:
     held = fill(PLAIN, wanting("a/c", 3000, gpu=2, nic=1))
-    grant = placed(PLAIN.decide(held, request("b/c", 500, BURSTABLE, devices=amounts(nic=1)))).grant
+    grant = placed(PLAIN.decide(held, request("b/c", 500, BURSTABLE, devices=asked(nic=1)))).grant
     assert (devices(grant), grant.pool) == ("nic/1", "NUMA node #3")
 
 
 def test_a_container_without_a_request_of_cpus_is_near_its_devices() -> None:
-    wanted = request("a/c", 0, BEST_EFFORT, devices=amounts(nic=1))
+    wanted = request("a/c", 0, BEST_EFFORT, devices=asked(nic=1))
     assert placed(PLAIN.decide(NOTHING, wanted)).grant.pool in ("NUMA node #0", "NUMA node #3")
 
 
@@ -80,19 +80,19 @@ def test_without_cost_files_a_wish_for_devices_is_refused() -> None:
 
 @pytest.mark.parametrize("keys", [{"namespace": "kube-system"}, {"preserve_cpu": True}], ids=["reserved", "preserved"])
 def test_containers_of_every_kind_get_devices(keys: dict[str, object]) -> None:
-    wanted = request("a/c", 100, devices=amounts(gpu=1, nic=1), **keys)  # type: ignore[arg-type]  # by name
+    wanted = request("a/c", 100, devices=asked(gpu=1, nic=1), **keys)  # type: ignore[arg-type]  # by name
     assert len(placed(PLAIN.decide(NOTHING, wanted)).grant.devices) == 2
 
 
 def test_a_reserved_container_that_overflows_has_devices() -> None:
-    wanted = request("a/c", 2000, BURSTABLE, namespace="kube-system", devices=amounts(nic=1))
+    wanted = request("a/c", 2000, BURSTABLE, namespace="kube-system", devices=asked(nic=1))
     grant = placed(PLAIN.decide(NOTHING, wanted)).grant
     assert (grant.kind, len(grant.devices)) == (CpuKind.SHARED, 1)
 
 
 def test_one_that_is_overcommitted_has_devices_too() -> None:
     held = fill(PLAIN, request("big/c", 14_000), request("rest/c", 1000, BURSTABLE))
-    wanted = request("a/c", 500, BURSTABLE, devices=amounts(gpu=1))
+    wanted = request("a/c", 500, BURSTABLE, devices=asked(gpu=1))
     refused = rejected(PLAIN.decide(held, wanted))
     grant = placed(PLAIN.overcommitted(held, wanted, refused)).grant
     assert grant.is_overcommitted
@@ -120,7 +120,7 @@ def test_best_effort_takes_them_from_elsewhere() -> None:
 
 
 def test_a_pods_first_container_finds_the_nodes_for_the_sum() -> None:
-    sums = PodSums(devices=amounts(gpu=2, nic=1))
+    sums = PodSums(devices=(asked(gpu=2, nic=1),))
     held = fill(SINGLE, wanting("x/c", gpu=1, nic=1))
     first = replace(wanting("a/c", 1000, gpu=1), pod_sums=sums)
     held = fill(POD, first, held=held)
@@ -129,11 +129,11 @@ def test_a_pods_first_container_finds_the_nodes_for_the_sum() -> None:
 
 
 def test_a_pod_that_asks_for_more_devices_than_a_node_has_is_refused_with_its_sandbox() -> None:
-    pod = replace(request("a/", 0), pod_sums=PodSums(devices=amounts(gpu=3)))
+    pod = replace(request("a/", 0), pod_sums=PodSums(devices=(asked(gpu=3),)))
     refused = POD.refused_pod(NOTHING, pod)
     assert refused is not None
     assert "example.com/gpu: wanted 3 devices" in refused.reason.text
-    assert POD.refused_pod(NOTHING, replace(pod, pod_sums=PodSums(devices=amounts(gpu=2)))) is None
+    assert POD.refused_pod(NOTHING, replace(pod, pod_sums=PodSums(devices=(asked(gpu=2),)))) is None
 
 
 def test_a_pods_later_container_finds_too_few_on_its_nodes() -> None:
@@ -219,7 +219,7 @@ def test_a_device_of_two_saved_grants_is_free_when_both_have_ended() -> None:
     left = found.allocations.without(first.container)
     assert rejected(PLAIN.decide(left, every)).reason.code == "devices-short"
     assert placed(PLAIN.decide(left.without(second.container), every)).grant.devices
-    again = replace(request("b/c", 500, BURSTABLE, devices=amounts(gpu=1)), previous=second.as_previous)
+    again = replace(request("b/c", 500, BURSTABLE, devices=asked(gpu=1)), previous=second.as_previous)
     others = found.allocations.without(second.container)
     assert first.devices[0] not in placed(PLAIN.decide(others, again)).grant.devices
 
@@ -239,14 +239,14 @@ def test_devices_that_the_policy_none_left_with_a_container_are_not_given_to_oth
 
 
 def test_a_shared_pool_follows_the_devices_when_it_is_looked_for_again() -> None:
-    held = fill(PLAIN, request("a/c", 500, BURSTABLE, devices=amounts(nic=1)))
+    held = fill(PLAIN, request("a/c", 500, BURSTABLE, devices=asked(nic=1)))
     assert not PLAIN.better_places(held).grants
     assert cpus(PLAIN, held, "a/c") in ("1-3", "12-15")
 
 
 @pytest.mark.parametrize("keys", [{"namespace": "kube-system"}, {"preserve_cpu": True}], ids=["reserved", "preserved"])
 def test_a_new_size_changes_no_device_of_kinds_without_a_place(keys: dict[str, object]) -> None:
-    held = fill(PLAIN, request("a/c", 100, devices=amounts(gpu=1), **keys))  # type: ignore[arg-type]  # by name
+    held = fill(PLAIN, request("a/c", 100, devices=asked(gpu=1), **keys))  # type: ignore[arg-type]  # by name
     grant = held.grants[0]
     resized = replace(grant.request, cpu_request_mcpu=5000, previous=grant.as_running)
     other = with_devices(MACHINE, inventory([(f"{GPU}/7", 9, "cpu/cpu0-3")]), "0")
@@ -257,7 +257,7 @@ def test_a_new_size_changes_no_device_of_kinds_without_a_place(keys: dict[str, o
 @pytest.mark.parametrize("runs", [True, False], ids=["resized", "created-again"])
 def test_a_container_that_is_let_in_without_room_keeps_the_devices_that_it_had(runs: bool) -> None:
     """By other cost files others are the cheapest, and those that it runs with are listed no more."""
-    was = placed(PLAIN.decide(NOTHING, request("a/c", 500, BURSTABLE, devices=amounts(gpu=1)))).grant
+    was = placed(PLAIN.decide(NOTHING, request("a/c", 500, BURSTABLE, devices=asked(gpu=1)))).grant
     gpus = [(f"{GPU}/{i}", int(i != 7), "cpu/cpu0-15") for i in range(1 if runs else 0, 8)]
     policy = with_devices(MACHINE, inventory(gpus), "0")
     held = fill(policy, *(request(f"full{i}/c", 2000, BURSTABLE) for i in range(7)))

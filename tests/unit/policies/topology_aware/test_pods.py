@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Rejected, Request
+from policies.device_requests import DeviceAsk
 from policies.devices.model import DeviceInventory
 from policies.pod_share import PodShare, PodTotals
 from policies.policy import Policy
@@ -215,8 +216,8 @@ SITE = PodSharing(MACHINE, options(MACHINE, "0"), DEVICES)
 
 def with_gpu(name: str, *, costs: bool = False) -> Request:
     wanted = member(name, 3000)
-    asked_for = {"devices": amounts(gpu=1)} if costs else {"allocation": ask(gpu=1)}
-    return replace(wanted, preferences=replace(wanted.preferences, **asked_for))
+    asks = DeviceAsk(amounts(gpu=1)) if costs else ask(gpu=1)
+    return replace(wanted, preferences=replace(wanted.preferences, devices=asks))
 
 
 def shared(*requests: Request) -> Allocations:
@@ -240,7 +241,7 @@ def test_containers_that_share_cpus_have_devices_of_their_own() -> None:
 
 def test_devices_of_every_container_that_shares_count_for_others() -> None:
     held = shared(with_gpu("p/a"), with_gpu("p/b"))
-    wanted = request("o/c", 1000, allocation=ask(gpu=1))
+    wanted = request("o/c", 1000, devices=ask(gpu=1))
     decision = SITE.decide(held, wanted)
     assert isinstance(decision, Placed)
     assert names(decision.grant.devices) == "gpu 2"

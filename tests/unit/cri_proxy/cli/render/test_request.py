@@ -3,9 +3,10 @@ from dataclasses import fields, replace
 import pytest
 
 from cri_proxy.cli.render.request import LABELS, render_request
-from policies.alignment import DeviceAmount, TopologyPolicy
+from policies.alignment import TopologyPolicy
 from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.claims import CpuClaim
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.policy import Default
 from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, Threads
 from policies.thread_counts import ThreadCounts
@@ -65,7 +66,7 @@ def test_every_preference_is_shown() -> None:
 
 
 def test_every_preference_has_a_label() -> None:
-    assert {field.name for field in fields(Preferences)} <= LABELS.keys()
+    assert {field.name for field in fields(Preferences)} <= {field.partition(".")[0] for field in LABELS}
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,8 @@ def test_huge_pages_are_shown_by_size_with_their_field() -> None:
 def test_devices_that_are_asked_for_and_those_it_had_are_shown() -> None:
     asked = replace(
         request("c0", 1000),
-        preferences=Preferences(devices=(DeviceAmount("example.com/gpu", 2),)),
-        origins=(("devices", "cri-proxy.io/device-request"),),
+        preferences=Preferences(devices=DeviceAsk((DeviceAmount("example.com/gpu", 2),))),
+        origins=(("devices.counts", "cri-proxy.io/device-request"),),
         previous=Previous("", CpuSet(), devices=listed("example.com/gpu/gpu0", "example.com/gpu/gpu1")),
     )
     text = "\n".join(render_request(asked, (), width=80))

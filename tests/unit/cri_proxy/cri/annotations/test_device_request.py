@@ -4,19 +4,19 @@ import pytest
 
 from cri_proxy.cri.annotations.device_request import MAX_COUNT, MAX_TYPES, amounts_text, device_amounts
 from cri_proxy.cri.annotations.values import parse_text
-from policies.alignment import DeviceAmount
+from policies.device_requests import DeviceAmount
 from tests.fakes.annotations import parse_annotations
 
 GPU, NIC = DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1)
 
 
 def asked(text: str, container: str = "c0", key: str = "cri-proxy.io/device-request") -> tuple[DeviceAmount, ...]:
-    return parse_annotations({key: text}, container).preferences.devices
+    return parse_annotations({key: text}, container).preferences.devices.counts
 
 
 def problem(text: str, container: str = "c0") -> str:
     parsed = parse_annotations({"cri-proxy.io/device-request": text}, container)
-    assert parsed.preferences.devices == ()
+    assert parsed.preferences.devices.counts == ()
     return "; ".join(found.problem for found in parsed.problems)
 
 
@@ -38,7 +38,7 @@ def test_every_form_gives_the_amounts_by_type(text: str) -> None:
 
 def test_the_narrower_value_counts_and_none_takes_the_wider_one_away() -> None:
     both = {"cri-proxy.io/device-request": "example.com/gpu=2", "device-request.cri-proxy.io/container.c1": "none"}
-    assert [parse_annotations(both, name).preferences.devices for name in ("c0", "c1")] == [(GPU,), ()]
+    assert [parse_annotations(both, name).preferences.devices.counts for name in ("c0", "c1")] == [(GPU,), ()]
 
 
 def test_a_type_without_a_slash_is_told_from_a_container_by_standing_under_one() -> None:
@@ -49,7 +49,7 @@ def test_a_type_without_a_slash_is_told_from_a_container_by_standing_under_one()
 
 def test_the_request_names_where_it_was_read() -> None:
     parsed = parse_annotations({"device-request.cri-proxy.io/pod": "example.com/gpu=2"}, "c0")
-    assert parsed.origins == (("devices", "device-request.cri-proxy.io/pod"),)
+    assert parsed.origins == (("devices.counts", "device-request.cri-proxy.io/pod"),)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 import pytest
 
-from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, ask_text, device_quantity
+from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, device_quantity, requests_text
 from cri_proxy.cri.annotations.pod import parse_pod, select
 from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container, without_refused
 from cri_proxy.cri.annotations.rules import AnnotationRules, parse_restriction
 from cri_proxy.cri.annotations.values import MAX_BYTES
 from policies.base import ContainerKey, Pod, QosClass, Request
-from policies.device_grants import DeviceAsk
+from policies.device_requests import DeviceAsk
 from tests.fakes.annotations import parse_annotations
 
 KEY = "cri-proxy.io/device-resources"
@@ -15,13 +15,13 @@ SAME_PCIE = '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'
 GPU_AND_NIC = (("koordinator.sh/rdma", 1), ("nvidia.com/gpu", 4))
 
 
-def asked(text: str, container: str = "c0", **more: str) -> DeviceAsk | None:
-    return parse_annotations({KEY: text, **more}, container).preferences.allocation
+def asked(text: str, container: str = "c0", **more: str) -> DeviceAsk:
+    return parse_annotations({KEY: text, **more}, container).preferences.devices
 
 
 def problem(text: str) -> str:
     parsed = parse_annotations({KEY: text}, "c0")
-    assert parsed.preferences.allocation is None
+    assert parsed.preferences.devices == DeviceAsk()
     return "; ".join(found.problem for found in parsed.problems)
 
 
@@ -37,19 +37,19 @@ def problem(text: str) -> str:
     ],
 )
 def test_every_form_gives_the_amounts_by_full_name(text: str) -> None:
-    assert asked(text) == DeviceAsk(GPU_AND_NIC)
+    assert asked(text) == DeviceAsk((), GPU_AND_NIC)
 
 
 def test_a_map_of_short_names_is_for_the_whole_pod() -> None:
-    shares = DeviceAsk((("koordinator.sh/gpu-core", 50), ("koordinator.sh/gpu-memory", 40 << 30)))
+    shares = DeviceAsk((), (("koordinator.sh/gpu-core", 50), ("koordinator.sh/gpu-memory", 40 << 30)))
     assert asked("{gpu-core: 50, gpu-memory: 40Gi}") == shares
-    assert asked("{rdma: {rdma: 1}}", "rdma") == DeviceAsk((("koordinator.sh/rdma", 1),))  # a container's name
+    assert asked("{rdma: {rdma: 1}}", "rdma") == DeviceAsk((), (("koordinator.sh/rdma", 1),))  # a container's name
 
 
 def test_the_narrower_value_counts_and_none_takes_the_wider_one_away() -> None:
     both = {KEY: "nvidia.com/gpu=1", "device-resources.cri-proxy.io/container.c1": "none"}
-    found = [parse_annotations(both, name).preferences.allocation for name in ("c0", "c1")]
-    assert found == [DeviceAsk((("nvidia.com/gpu", 1),)), None]
+    found = [parse_annotations(both, name).preferences.devices for name in ("c0", "c1")]
+    assert found == [DeviceAsk((), (("nvidia.com/gpu", 1),)), DeviceAsk()]
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_what_is_no_amount_is_reported_with_a_remedy(text: str, words: str) -> N
 
 
 def test_the_annotations_of_the_pod_that_say_how_come_along_as_they_are() -> None:
-    assert asked("nvidia.com/gpu=4,rdma=1", **{JOINT: SAME_PCIE}) == DeviceAsk(GPU_AND_NIC, ((JOINT, SAME_PCIE),))
+    assert asked("nvidia.com/gpu=4,rdma=1", **{JOINT: SAME_PCIE}) == DeviceAsk((), GPU_AND_NIC, ((JOINT, SAME_PCIE),))
     parsed = parse_annotations({KEY: "rdma=1", JOINT: SAME_PCIE}, "c0")
-    assert parsed.origins == (("allocation", f"{KEY} and {JOINT}"),)
+    assert parsed.origins == (("devices.requests", f"{KEY} and {JOINT}"),)
 
 
 @pytest.mark.parametrize("key", OF_KOORDINATOR)
@@ -95,22 +95,22 @@ def test_a_long_annotation_of_koordinator_counts_only_where_devices_are_asked_fo
 def test_a_restricted_namespace_neither_asks_nor_keeps_its_wish() -> None:
     rules = AnnotationRules(DOMAINS, (parse_restriction("keys=device-resources namespaces=ml"),))
     pod = parse_pod(select({KEY: "rdma=1"}, DOMAINS), DOMAINS)
-    assert read_container(pod, "c0", "ml", rules).preferences.allocation is not None
+    assert read_container(pod, "c0", "ml", rules).preferences.devices
     refused = read_container(pod, "c0", "web", rules)
-    assert refused.preferences.allocation is None and "restrictedAnnotations" in str(refused.problems)
+    assert refused.preferences.devices == DeviceAsk() and "restrictedAnnotations" in str(refused.problems)
     admitted = read_container(pod, "c0", "ml", rules)
     request = Request(ContainerKey("u", "c0"), Pod("u", "p", "web", QosClass.BURSTABLE), 0)
     stripped, why = without_refused(
         Request(request.container, request.pod, 0, preferences=admitted.preferences, origins=admitted.origins), rules
     )
-    assert stripped.preferences.allocation is None and KEY in why
+    assert stripped.preferences.devices == DeviceAsk() and KEY in why
 
 
 def test_amounts_are_worded_as_they_can_be_written() -> None:
-    text = ask_text(asked("nvidia.com/gpu=4,rdma=1"))
+    text = requests_text(asked("nvidia.com/gpu=4,rdma=1").requests)
     assert text == "koordinator.sh/rdma=1,nvidia.com/gpu=4"
-    assert asked(text) == DeviceAsk(GPU_AND_NIC)
-    assert ask_text(None) == ""
+    assert asked(text) == DeviceAsk((), GPU_AND_NIC)
+    assert requests_text(()) == ""
 
 
 def test_memory_is_in_bytes_and_the_rest_in_pieces() -> None:

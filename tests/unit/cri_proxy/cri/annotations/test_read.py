@@ -9,7 +9,6 @@ from cri_proxy.cri.annotations.pod import parse_pod
 from cri_proxy.cri.annotations.read import (
     _MAX_NAMED,
     DOMAINS,
-    pod_allocations,
     pod_devices,
     without_effect,
     without_refused,
@@ -17,8 +16,8 @@ from cri_proxy.cri.annotations.read import (
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from cri_proxy.cri.annotations.table import TABLE
-from policies.alignment import DeviceAmount
 from policies.base import Affinity, Expression
+from policies.device_requests import DeviceAmount, DeviceAsk, summed
 from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Preferences, Threads
 from sysfs.model import MemoryKind
 from tests.fakes.annotations import parse_annotations
@@ -206,7 +205,7 @@ def test_every_wish_that_is_set_has_an_origin() -> None:
     annotations = {f"{OURS}/{row.key}": row.examples[0] for row in TABLE} | {f"{OURS}/memory-type": "mixed"}
     parsed = parse_annotations(annotations, "c0")
     default = Preferences()
-    known = dict(parsed.origins)
+    known = {field.partition(".")[0]: origin for field, origin in parsed.origins}
     for field in fields(Preferences):
         if getattr(parsed.preferences, field.name) != getattr(default, field.name):
             assert known[field.name].startswith(OURS), field.name
@@ -227,7 +226,7 @@ def total(namespace: str = "shop", rules: AnnotationRules | None = None, **value
     texts = {key.replace("__", "/container.").replace("_", "-"): value for key, value in values.items()}
     chosen = {key.replace("request", f"request.{OURS}", 1): value for key, value in texts.items()}
     read = pod_devices(parse_pod(chosen, DOMAINS), namespace, rules or AnnotationRules())
-    return {amount.kind: amount.count for amount in read}
+    return {amount.kind: amount.count for amount in summed(read)}
 
 
 def test_the_devices_of_a_pod_are_those_of_all_containers_that_it_names() -> None:
@@ -254,7 +253,7 @@ def test_what_the_containers_of_a_pod_ask_of_the_inventory_stays_apart() -> None
         f"device-resources.{OURS}/container.c2": "none",
         "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"]}',
     }
-    found = pod_allocations(parse_pod(texts, DOMAINS), "shop", AnnotationRules())
+    found = pod_devices(parse_pod(texts, DOMAINS), "shop", AnnotationRules())
     assert [ask.requests for ask in found] == [(("nvidia.com/gpu", 1),), (("koordinator.sh/rdma", 1),)]
     assert all(ask.annotations for ask in found)
 
@@ -271,6 +270,6 @@ def test_wishes_that_are_to_stay_are_not_taken_from_a_request() -> None:
     asked = replace(request("c0", 1000), preferences=parsed.preferences, origins=parsed.origins)
     bare, why = without_refused(asked, rules)
     assert (bare.preferences, "device-request" in why, "cpu.preserve" in why) == (Preferences(), True, True)
-    kept, why = without_refused(asked, rules, stay=("devices",))
-    assert kept.preferences == Preferences(devices=(DeviceAmount("gpu", 1),))
+    kept, why = without_refused(asked, rules, stay=("devices.counts",))
+    assert kept.preferences == Preferences(devices=DeviceAsk((DeviceAmount("gpu", 1),)))
     assert ("device-request" in why, "cpu.preserve" in why) == (False, True)

@@ -6,9 +6,10 @@ from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing
 from cri_proxy.node.sync.restore_grant import Rebuilt, rebuild, united
-from policies.alignment import Alignment, DeviceAmount
+from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, QosClass
 from policies.claims import CpuClaim
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -162,7 +163,7 @@ def test_who_asked_for_no_cold_start_has_none() -> None:
 
 
 GPUS = ("example.com/gpu/gpu1", "example.com/gpu/gpu2", "example.com/nic/eth0")
-ASKED = (DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1))
+ASKED = DeviceAsk((DeviceAmount("example.com/gpu", 2), DeviceAmount("example.com/nic", 1)))
 
 
 def with_devices(created: Grant) -> Grant:
@@ -192,7 +193,7 @@ def test_a_container_whose_cpus_are_left_alone_keeps_its_devices() -> None:
 
 def test_what_runs_has_its_devices_although_its_pod_may_not_ask_any_more() -> None:
     created = replace(OWNER, devices=listed(*GPUS))  # as its annotations are read now, it asks for none
-    assert created.request.preferences.devices == ()
+    assert created.request.preferences.devices == DeviceAsk()
     grant = live(created, "2-3").grant
     assert grant is not None
     assert (grant.devices, grant.request.preferences.devices) == (listed(*GPUS), ASKED)
@@ -203,7 +204,7 @@ def test_what_was_created_without_devices_gets_none_while_it_runs(is_ours: bool)
     """A device enters a container with its creation only."""
     asks = replace(OWNER, request=replace(OWNER.request, preferences=Preferences(devices=ASKED)))
     rebuilt = live(asks, "2-3") if is_ours else rebuild(replace(existing(asks, "2-3"), grant_text=""), MACHINE)
-    assert rebuilt.request.preferences.devices == ()
+    assert rebuilt.request.preferences.devices == DeviceAsk()
 
 
 def test_a_claim_comes_back_with_the_cpus_that_were_chosen() -> None:

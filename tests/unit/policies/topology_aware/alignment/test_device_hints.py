@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.alignment import PodSums
 from policies.base import Grant
-from policies.device_grants import DeviceAsk
+from policies.device_requests import DeviceAsk
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import ResourceHints, asked_of
@@ -36,7 +36,7 @@ def test_sets_are_offered_on_which_all_can_be_had_and_the_smallest_are_preferred
     (gpu,) = offered(context(gpus_on(0, 0, 1, 2), ask(gpu=2)))
     assert sets(gpu)[:3] == [("0001", True), ("0011", False), ("0101", False)]
     assert (gpu.wanted, gpu.free) == ("2 devices", "2 on node 0, 1 on node 1, 1 on node 2, 0 on node 3")
-    assert gpu.field == "allocation"
+    assert gpu.field == "devices.requests"
 
 
 def test_all_types_have_the_same_sets() -> None:
@@ -55,7 +55,7 @@ def test_what_others_hold_is_not_offered() -> None:
 
 
 def test_for_a_pod_sets_are_offered_that_can_serve_its_containers_one_after_the_other() -> None:
-    pod = PodSums(allocations=(ask(core=60), ask(core=70)))
+    pod = PodSums(devices=(ask(core=60), ask(core=70)))
     wanted = context(gpus_on(0, 1, 1), ask(core=60), pod=pod)
     (alone,), (together,) = offered(wanted), offered(wanted, is_of_pod=True)
     assert sets(alone)[0] == ("0001", True)

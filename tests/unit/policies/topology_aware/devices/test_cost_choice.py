@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.alignment import Alignment, DeviceAmount
+from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, Previous, Rejected
 from policies.costs.inventory import Inventory
 from policies.device_grants import cost_names
+from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.links.matrix import matrix_of
 from policies.topology_aware.devices.cost_choice import MOST_GROUPS, DeviceStock, cheapest_anywhere
@@ -19,7 +20,7 @@ from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_node, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, asked, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
@@ -55,42 +56,42 @@ def codes(choice: ChosenDevices) -> list[str]:
 
 
 def test_devices_and_cpus_are_on_one_node_where_one_has_them_all() -> None:
-    choice = chosen(context(devices=amounts(gpu=2, nic=1)))
+    choice = chosen(context(devices=asked(gpu=2, nic=1)))
     assert names(choice) in ("gpu/0 gpu/1 nic/0", "gpu/6 gpu/7 nic/1")
     assert len({str(place.cpus) for place in choice.near}) == 1
 
 
 def test_a_node_without_free_cpus_is_left_for_another() -> None:
     owner = Grant(request("a/c", 3000), "NUMA node #0", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("0-2"))
-    assert names(chosen(context(owner, devices=amounts(gpu=2, nic=1)))) == "gpu/6 gpu/7 nic/1"
+    assert names(chosen(context(owner, devices=asked(gpu=2, nic=1)))) == "gpu/6 gpu/7 nic/1"
 
 
 def test_costs_between_devices_count_beside_those_to_cpus() -> None:
     linked = inventory([*GPUS, *[(f"{GPU}/{2 * i}", 9 if i != 2 else 1, f"{GPU}/{2 * i + 1}") for i in range(4)]])
-    assert names(chosen(context(found=linked, devices=amounts(gpu=2)))) == "gpu/4 gpu/5"
+    assert names(chosen(context(found=linked, devices=asked(gpu=2)))) == "gpu/4 gpu/5"
 
 
 def test_what_others_hold_is_not_chosen() -> None:
     held = holding("a/c", f"{GPU}/0", f"{GPU}/6")
-    assert names(chosen(context(held, devices=amounts(gpu=2)))) in ("gpu/2 gpu/3", "gpu/4 gpu/5")
+    assert names(chosen(context(held, devices=asked(gpu=2)))) in ("gpu/2 gpu/3", "gpu/4 gpu/5")
 
 
 def test_types_without_costs_come_from_the_front_of_what_is_free() -> None:
-    choice = chosen(context(holding("a/c", "example.com/fpga/f0"), devices=amounts(fpga=2)))
+    choice = chosen(context(holding("a/c", "example.com/fpga/f0"), devices=asked(fpga=2)))
     assert (names(choice), choice.near, codes(choice)) == ("fpga/f1 fpga/f2", (), ["devices"])
 
 
 def test_devices_are_listed_by_type_and_name() -> None:
-    assert names(chosen(context(devices=amounts(nic=1, gpu=1, fpga=1)))).split()[0] == "fpga/f0"
+    assert names(chosen(context(devices=asked(nic=1, gpu=1, fpga=1)))).split()[0] == "fpga/f0"
 
 
 def test_the_nodes_that_it_is_kept_within_bound_the_choice() -> None:
-    at = context(devices=amounts(gpu=2), alignment=within("2", is_strict=True))
+    at = context(devices=asked(gpu=2), alignment=within("2", is_strict=True))
     assert names(chosen(at)) == "gpu/4 gpu/5"
 
 
 def test_too_few_devices_on_its_nodes_is_a_refusal_under_a_strict_policy() -> None:
-    at = context(devices=amounts(gpu=3), alignment=within("2", is_strict=True))
+    at = context(devices=asked(gpu=3), alignment=within("2", is_strict=True))
     answer = DeviceStep(at).chosen(at)
     assert isinstance(answer, Rejected)
     assert answer.reason.code == "strict-topology"
@@ -99,42 +100,42 @@ def test_too_few_devices_on_its_nodes_is_a_refusal_under_a_strict_policy() -> No
 
 
 def test_under_a_lenient_policy_those_on_its_nodes_come_first() -> None:
-    choice = chosen(context(devices=amounts(gpu=3), alignment=within("2", is_strict=False)))
+    choice = chosen(context(devices=asked(gpu=3), alignment=within("2", is_strict=False)))
     assert {f"{GPU}/4", f"{GPU}/5"} < set(cost_names(choice.devices))
     assert codes(choice)[-1] == "devices-beyond"
 
 
 @pytest.mark.parametrize("is_strict", [True, False])
 def test_types_that_tell_no_nodes_apart_are_on_any(*, is_strict: bool) -> None:
-    choice = chosen(context(devices=amounts(fpga=2), alignment=within("2", is_strict=is_strict)))
+    choice = chosen(context(devices=asked(fpga=2), alignment=within("2", is_strict=is_strict)))
     assert (names(choice), codes(choice)) == ("fpga/f0 fpga/f1", ["devices"])
 
 
 def test_an_earlier_attempts_devices_are_kept() -> None:
     had = Previous("root", CpuSet(), devices=listed(f"{GPU}/3", f"{GPU}/5"))
-    choice = chosen(context(devices=amounts(gpu=2), previous=had))
+    choice = chosen(context(devices=asked(gpu=2), previous=had))
     assert (names(choice), codes(choice)) == ("gpu/3 gpu/5", ["devices-kept"])
     assert [str(place.cpus) for place in choice.near] == ["4-7", "8-11"]
 
 
 def test_an_earlier_attempts_devices_that_are_taken_or_elsewhere_are_not() -> None:
     had = Previous("root", CpuSet(), devices=listed(f"{GPU}/3"))
-    taken = chosen(context(holding("a/c", f"{GPU}/3"), devices=amounts(gpu=1), previous=had))
+    taken = chosen(context(holding("a/c", f"{GPU}/3"), devices=asked(gpu=1), previous=had))
     assert codes(taken)[0] == "devices-lost"
-    elsewhere = chosen(context(devices=amounts(gpu=1), previous=had, alignment=within("0", is_strict=True)))
+    elsewhere = chosen(context(devices=asked(gpu=1), previous=had, alignment=within("0", is_strict=True)))
     assert names(elsewhere) == "gpu/0"
 
 
 def test_a_container_that_runs_keeps_devices_that_are_listed_no_more() -> None:
     runs = Previous("root", CpuSet(), devices=listed(f"{GPU}/99"), is_running=True)
-    at = context(devices=amounts(gpu=1), previous=runs)
+    at = context(devices=asked(gpu=1), previous=runs)
     choice = chosen(replace(at, own=holding("new/c", f"{GPU}/99")))
     assert (names(choice), codes(choice), choice.near) == ("gpu/99", ["devices-kept"], ())
 
 
 def test_silent_devices_that_win_are_named() -> None:
     some = inventory([*GPUS, *[(f"{GPU}/{i}", 1, f"{NIC}/9") for i in range(8)]], f"{GPU}/8")
-    choice = chosen(context(found=some, mcpu=0, devices=amounts(gpu=1, nic=1)))
+    choice = chosen(context(found=some, mcpu=0, devices=asked(gpu=1, nic=1)))
     assert "gpu/8" in names(choice)
     assert codes(choice)[-1] == "devices-silent"
 
@@ -142,7 +143,7 @@ def test_silent_devices_that_win_are_named() -> None:
 def test_of_many_devices_those_nearest_to_free_cpus_are_compared() -> None:
     count = MOST_GROUPS + 40
     lines = [(f"{GPU}/{i}", 1000 - i, "cpu/cpu0-15") for i in range(count)]
-    choice = chosen(context(found=inventory(lines), devices=amounts(gpu=2)))
+    choice = chosen(context(found=inventory(lines), devices=asked(gpu=2)))
     assert names(choice) == f"gpu/{count - 2} gpu/{count - 1}"
     assert "not proved" in choice.reasons[0].text
 
@@ -150,24 +151,24 @@ def test_of_many_devices_those_nearest_to_free_cpus_are_compared() -> None:
 def test_devices_that_have_to_be_taken_are_never_left_out() -> None:
     lines = [*on_nodes(MACHINE, GPU, [2], far=2000), *((f"{GPU}/{i}", i, "cpu/cpu0-7") for i in range(1, 200))]
     lenient = within("2", is_strict=False)
-    choice = chosen(context(found=inventory(lines), devices=amounts(gpu=190), alignment=lenient))
+    choice = chosen(context(found=inventory(lines), devices=asked(gpu=190), alignment=lenient))
     assert f"{GPU}/0" in cost_names(choice.devices)
     assert len(set(choice.devices)) == 190
 
 
 def test_a_request_beyond_what_is_free_or_listed_is_refused_before_any_placement() -> None:
-    few = DeviceStep(context(holding("a/c", f"{NIC}/0"), devices=amounts(nic=2))).lacking
+    few = DeviceStep(context(holding("a/c", f"{NIC}/0"), devices=asked(nic=2))).lacking
     assert few is not None
     assert few.reason.code == "devices-short"
-    unknown = DeviceStep(context(devices=(DeviceAmount("example.com/gpus", 1),))).lacking
+    unknown = DeviceStep(context(devices=DeviceAsk((DeviceAmount("example.com/gpus", 1),)))).lacking
     assert unknown is not None
     assert unknown.reason.text.endswith("did you mean example.com/gpu?")
-    assert DeviceStep(context(devices=amounts(nic=2))).lacking is None
-    assert DeviceStep(replace(context(devices=amounts(nic=9)), devices=())).lacking is None
+    assert DeviceStep(context(devices=asked(nic=2))).lacking is None
+    assert DeviceStep(replace(context(devices=asked(nic=9)), devices=())).lacking is None
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    assert len({names(chosen(context(devices=amounts(gpu=3, nic=1)))) for _ in range(5)}) == 1
+    assert len({names(chosen(context(devices=asked(gpu=3, nic=1)))) for _ in range(5)}) == 1
 
 
 def test_the_cheapest_set_anywhere_is_that_of_all_types_together() -> None:
@@ -184,7 +185,7 @@ def linked(*lines: tuple[str, int, str], **keys: object) -> PlacementContext:
     gpus = tuple(InventoryDevice("gpu", i, i // 4, f"p{i}") for i in range(8))
     costs = inventory(lines, "nvidia.com/gpu/0-7")
     nvlinks = [[int({a, b} == {5, 6}) for b in range(8)] for a in range(8)]
-    wanted = request("new/c", 2000, devices=(DeviceAmount("nvidia.com/gpu", 2),), **keys)  # type: ignore[arg-type]
+    wanted = request("new/c", 2000, devices=DeviceAsk((DeviceAmount("nvidia.com/gpu", 2),)), **keys)  # type: ignore[arg-type]
     node = MachineDevices(MACHINE, DeviceInventory(gpus, links=matrix_of(nvlinks, []), costs=costs))
     return replace(context_of(TREE, wanted), machine_devices=node)
 

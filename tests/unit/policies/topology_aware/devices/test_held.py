@@ -11,7 +11,7 @@ from policies.topology_aware.supply.context import PlacementContext
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
-from tests.unit.policies.cost_devices import GPU, NIC, amounts, inventory, on_node, on_nodes
+from tests.unit.policies.cost_devices import GPU, NIC, amounts, asked, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
@@ -23,7 +23,7 @@ def holding(name: str, *devices: str) -> Grant:
 
 
 def context(*grants: Grant, previous: Previous | None = None, **counts: int) -> PlacementContext:
-    wanted = request("new/c", 1000, previous=previous, devices=amounts(**counts))
+    wanted = request("new/c", 1000, previous=previous, devices=asked(**counts))
     return replace(context_of(TREE, wanted, *grants), machine_devices=DEVICES)
 
 

@@ -1,7 +1,8 @@
 """Devices beside free CPUs, on four nodes of four CPUs."""
 
 from policies.base import CpuKind, Grant
-from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.device_grants import DeviceGrant
+from policies.device_requests import DeviceAsk
 from policies.devices.allocate import CannotAllocate
 from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.held import HeldDevices

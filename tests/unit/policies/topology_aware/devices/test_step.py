@@ -10,7 +10,7 @@ from policies.topology_aware.supply.context import Place, PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, placed, rejected, request, tree_of
-from tests.unit.policies.cost_devices import GPU, amounts, inventory, on_node, on_nodes
+from tests.unit.policies.cost_devices import GPU, asked, inventory, on_node, on_nodes
 
 MACHINE = four_nodes()
 TREE = tree_of(MACHINE)
@@ -33,7 +33,7 @@ def beside(context: PlacementContext, place: Place) -> Decision:
 
 
 def context(**keys: object) -> PlacementContext:
-    wanted = request("new/c", 1000, devices=amounts(gpu=1), **keys)  # type: ignore[arg-type]  # by name
+    wanted = request("new/c", 1000, devices=asked(gpu=1), **keys)  # type: ignore[arg-type]  # by name
     return replace(context_of(TREE, wanted), machine_devices=DEVICES)
 
 
