@@ -124,7 +124,7 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
     if len(found) > MAX_VERTICES:
         return CannotSelect(f"{len(found)} of the free instances stand in different lines; at most {MAX_VERTICES} may")
     groups = [Group(table.groups[i].kind, free[i]) for i in found]
-    return layered(groups, _pair_costs(table, found, missing), wanted, table.scale)
+    return layered(groups, pair_costs(table, found, missing), wanted, table.scale)
 
 
 def layered(groups: Sequence[Group], pair: Sequence[Sequence[int]], wanted: SetRequest, scale: int = 1) -> CostGraph:
@@ -169,7 +169,7 @@ def _vertex(layer: int, groups: Sequence[tuple[str, ...]], wanted: SetRequest) -
     return Vertex(layer, tuple(members), sum(name in wanted.must for name in names))
 
 
-def _pair_costs(table: CostTable, groups: Sequence[int], missing: Missing) -> list[list[int]]:
+def pair_costs(table: CostTable, groups: Sequence[int], missing: Missing) -> list[list[int]]:
     """Return the costs between groups, there and back together."""
     unknown = None if missing is Missing.MIRROR else 0
     there = [list(map(table.costs[a].get, groups, repeat(unknown))) for a in groups]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from policies.costs.graph import Missing, both_ways, known_groups
+from policies.costs.graph import Missing, known_groups, pair_costs
 from policies.costs.model import CPU_TYPE, SYSTEM_TYPES, CostListing, name_order
 from policies.costs.table import CostTable, compile_costs
 
@@ -38,18 +38,12 @@ class Inventory:
 
     def between(self, names: Sequence[str]) -> list[list[int]]:
         """Return what each two of these devices cost each other; in place of itself the CPU that each costs least."""
-        groups = [self._group_of.get(name) for name in names]
+        groups = [self._group_of[name] for name in names]
         cpus = [i for i, group in enumerate(self.table.groups) if group.kind == CPU_TYPE]
-        rows = [[self._pair(one, other) for other in groups] for one in groups]
-        for i, group in enumerate(groups):
-            rows[i][i] = min((self._pair(group, cpu) for cpu in cpus), default=0)
-        return rows
-
-    def _pair(self, one: int | None, other: int | None) -> int:
-        if one is None or other is None:
-            return 0
-        unknown, costs = None if self.missing is Missing.MIRROR else 0, self.table.costs
-        return both_ways(costs[one].get(other, unknown), costs[other].get(one, unknown))
+        rows = pair_costs(self.table, [*groups, *cpus], self.missing)
+        for i in range(len(groups)):
+            rows[i][i] = min(rows[i][len(groups) :], default=0)
+        return [row[: len(groups)] for row in rows[: len(groups)]]
 
     def _of_devices(self, groups: frozenset[int]) -> dict[str, tuple[str, ...]]:
         """Return the members of these groups by type of devices."""

@@ -39,23 +39,22 @@ def device_hints(
         return dict.fromkeys(kinds)
     if len(nodes) > MAX_LISTED_NODES:
         return CannotAllocate(f"the devices are on {len(nodes)} NUMA nodes; hints are listed for {MAX_LISTED_NODES}")
-    can_serve = serving_sets(allocator, (question,), held, [1 << node for node in nodes])
-    serving = [index for index in by_size(len(nodes)) if can_serve[index]]
-    size = min(index.bit_count() for index in serving)
-    return dict.fromkeys(kinds, hints_of(nodes, serving, size))
+    return dict.fromkeys(kinds, hints_on(allocator, (question,), held, {node: 1 << node for node in nodes}))
 
 
-def serving_sets(
+def hints_on(
     allocator: DeviceAllocator,
     questions: Sequence[DeviceQuestion],
     held: Sequence[DeviceGrant],
-    places: Sequence[int],
+    nodes: Mapping[int, int],
     own: Sequence[DeviceGrant] = (),
-) -> list[bool]:
-    """Return for every subset of the places, masks of NUMA nodes, whether devices on it can meet these questions.
+) -> tuple[Hint, ...]:
+    """Return the sets of nodes on which devices can meet these questions, one after the other; the smallest preferred.
 
-    They are met one after the other. Devices on nodes that no place names belong to every subset. Raises DemandError.
+    ``nodes`` has for each the mask of the NUMA nodes whose devices are its own. Devices on nodes that none names belong
+    to every set. Raises DemandError.
     """
+    places = tuple(nodes.values())
     beyond = ~reduce(or_, places, 0)
     usage = allocator.usage(held, own)
     attempts = [DeviceAttempt(allocator, question, usage) for question in questions]
@@ -70,7 +69,8 @@ def serving_sets(
         can_serve[index] = is_known or (
             enough[index] and (is_decided or can_meet(allocator, questions, held, masks[index] | beyond, own))
         )
-    return can_serve
+    serving = [index for index in by_size(len(places)) if can_serve[index]]
+    return hints_of(tuple(nodes), serving, min((index.bit_count() for index in serving), default=0))
 
 
 def can_meet(

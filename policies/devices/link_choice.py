@@ -73,10 +73,10 @@ def cheapest_linked(
 
     ``names`` are those of GPUs in the cost files. The better links of a pair outweigh all costs in the search.
     """
-    if not names or len(chosen) == len(usable) or not matrix.indices.issuperset(usable):
+    if len(chosen) == len(usable) or not matrix.indices.issuperset(usable) or not names.keys() >= set(usable):
         return tuple(chosen)
     gpus = sorted(usable, key=lambda gpu: (gpu not in chosen, gpu))  # of equal sets the one that is chosen
-    cost, points = costs.between([names.get(gpu, "") for gpu in gpus]), points_between(matrix, gpus)
+    cost, points = costs.between([names[gpu] for gpu in gpus]), points_between(matrix, gpus)
     if not any(map(any, cost)):
         return tuple(chosen)
     most, numbers = max(map(max, points)), range(len(gpus))

@@ -1,7 +1,7 @@
 """Parse the ``device-request`` annotation: how many devices of which types, ``TYPE=COUNT`` pairs or a map. Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from policies.costs.model import SYSTEM_TYPES
@@ -31,19 +31,10 @@ def device_amounts(value: object) -> tuple[DeviceAmount, ...]:
     ... )
     True
     """
-    if value == NONE:
-        return ()
-    found: dict[str, int] = {}
-    for kind, count in named_pairs(value, _EXPECTED):
-        _require_type(kind)
-        if kind in found:
-            raise ValueError(f"{kind} is named twice; name it once, with the sum")
-        found[kind] = _count(kind, count)
-    if not found:
-        raise ValueError(_EXPECTED)
+    found = named_amounts(value, _EXPECTED, _type, _count)
     if len(found) > MAX_TYPES:
         raise ValueError(f"{len(found)} types of devices; a container may ask for {MAX_TYPES}")
-    return tuple(DeviceAmount(kind, found[kind]) for kind in sorted(found))
+    return tuple(DeviceAmount(kind, count) for kind, count in found)
 
 
 def amounts_text(amounts: Sequence[DeviceAmount]) -> str:
@@ -55,7 +46,22 @@ def amounts_text(amounts: Sequence[DeviceAmount]) -> str:
     return ",".join(f"{amount.kind}={amount.count}" for amount in amounts)
 
 
-def named_pairs(value: object, expected: str) -> Iterator[tuple[str, object]]:
+def named_amounts(
+    value: object, expected: str, name_of: Callable[[str], str], amount_of: Callable[[str, object], int]
+) -> tuple[tuple[str, int], ...]:
+    """Return the amounts of pairs or a map by name; nothing for ``none``. Raises ValueError, with ``expected``."""
+    found: dict[str, int] = {}
+    for word, amount in _named_pairs(value, expected) if value != NONE else ():
+        name = name_of(word)
+        if name in found:
+            raise ValueError(f"{name} is named twice; name it once, with the sum")
+        found[name] = amount_of(name, amount)
+    if not found and value != NONE:
+        raise ValueError(expected)
+    return tuple(sorted(found.items()))
+
+
+def _named_pairs(value: object, expected: str) -> Iterator[tuple[str, object]]:
     """Yield each name with its amount as written, of pairs or a map. Raises ValueError with ``expected``."""
     if isinstance(value, dict):
         cut_off = next((key for key, count in value.items() if count is None and "=" in str(key)), None)
@@ -72,11 +78,12 @@ def named_pairs(value: object, expected: str) -> Iterator[tuple[str, object]]:
         raise ValueError(expected)
 
 
-def _require_type(kind: str) -> None:
+def _type(kind: str) -> str:
     if kind in SYSTEM_TYPES:
         raise ValueError(f"{kind} is no type of devices: {_REMEDIES[kind]}")
     if len(kind) > MAX_TYPE_CHARS or not _TYPE.fullmatch(kind):
         raise ValueError(f"{kind!r:.80} is no type of devices; expected a name like example.com/gpu")
+    return kind
 
 
 def _count(kind: str, count: object) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from cri_proxy.cri.annotations.device_request import NONE, named_pairs
+from cri_proxy.cri.annotations.device_request import named_amounts
 from cri_proxy.cri.annotations.values import ReadText
 from policies.device_requests import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
@@ -33,21 +33,16 @@ def device_requests(value: object) -> tuple[tuple[str, int], ...]:
     >>> device_requests("nvidia.com/gpu=4,rdma=1") == device_requests({"koordinator.sh/rdma": 1, "nvidia.com/gpu": "4"})
     True
     """
-    if value == NONE:
-        return ()
-    found: dict[str, int] = {}
-    for word, amount in named_pairs(value, _EXPECTED):
-        name = full_name(word)
-        if name not in RESOURCES:
-            near = similar(name, RESOURCES, _SIMILAR)
-            hint = f"did you mean {near}?" if near else f"known are {', '.join(RESOURCES)}"
-            raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
-        if name in found:
-            raise ValueError(f"{name} is named twice; name it once, with the sum")
-        found[name] = _amount(name, amount)
-    if not found:
-        raise ValueError(_EXPECTED)
-    return tuple(sorted(found.items()))
+    return named_amounts(value, _EXPECTED, _resource, _amount)
+
+
+def _resource(word: str) -> str:
+    name = full_name(word)
+    if name not in RESOURCES:
+        near = similar(name, RESOURCES, _SIMILAR)
+        hint = f"did you mean {near}?" if near else f"known are {', '.join(RESOURCES)}"
+        raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
+    return name
 
 
 def device_quantity(resource: str, text: str) -> int:

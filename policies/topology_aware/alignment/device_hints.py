@@ -20,10 +20,9 @@ from policies.devices.allocate import DeviceAttempt, DeviceQuestion
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
-from policies.devices.hints import can_meet, serving_sets
+from policies.devices.hints import can_meet, hints_on
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from policies.hints.model import Amount, Hints
-from policies.hints.node_sets import by_size, hints_of
 from policies.topology_aware.alignment.offers import (
     MOST_TRIED,
     SHOWN,
@@ -190,10 +189,8 @@ class _Offer:
         nodes, held = self._node.nodes, self._held
         if len(nodes) > MOST_TRIED:
             return self._summed()
-        can_serve = serving_sets(self._node.allocator, self._questions, held.by_others, self._node.masks, held.by_pod)
-        serving = [index for index in by_size(len(nodes)) if can_serve[index]]
-        size = min((index.bit_count() for index in serving), default=0)
-        return hints_of([node.id for node in nodes], serving, size)
+        own = {node.id: mask for node, mask in zip(nodes, self._node.masks, strict=True)}
+        return hints_on(self._node.allocator, self._questions, held.by_others, own, held.by_pod)
 
     def _summed(self) -> Hints:
         """Return the sets that have a node which can serve alone; without such a node those with enough devices."""

@@ -1,8 +1,8 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from policies.device_grants import DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
-from policies.devices.hints import can_meet, device_hints, serving_sets
+from policies.devices.hints import can_meet, device_hints, hints_on
 from policies.devices.model import DeviceInventory
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question
@@ -57,12 +57,20 @@ def test_more_nodes_than_are_listed_are_a_refusal() -> None:
     assert found == CannotAllocate("the devices are on 17 NUMA nodes; hints are listed for 16")
 
 
+def serving(
+    allocator: DeviceAllocator, asked: Sequence[DeviceQuestion], held: Sequence[DeviceGrant], *places: int
+) -> list[int]:
+    """The sets of these places, bit i for the i-th, that can serve."""
+    found = hints_on(allocator, asked, held, dict(enumerate(places)))
+    return sorted(hint.nodes or 0 for hint in found)
+
+
 def test_places_may_be_several_nodes_and_unnamed_ones_belong_to_every_set() -> None:
     allocator, one = DeviceAllocator(inventory(gpu(0, 0), gpu(1, 1), gpu(2, 7))), question({GPUS: 1})
-    assert serving_sets(allocator, (one,), (), [0b01, 0b10]) == [False, True, True, True]
+    assert serving(allocator, (one,), (), 0b01, 0b10) == [1, 2, 3]
     full = [DeviceGrant("gpu", 2, 100), DeviceGrant("gpu", 0, 100)]
-    assert serving_sets(allocator, (one,), full, [0b01, 0b10]) == [False, False, True, True]
-    assert serving_sets(allocator, (question({GPUS: 2}),), full[:1], [0b11, 0b10]) == [False, True, False, True]
+    assert serving(allocator, (one,), full, 0b01, 0b10) == [2, 3]
+    assert serving(allocator, (question({GPUS: 2}),), full[:1], 0b11, 0b10) == [1, 3]
 
 
 def test_questions_are_met_one_after_the_other() -> None:
@@ -70,7 +78,7 @@ def test_questions_are_met_one_after_the_other() -> None:
     assert can_meet(allocator, (half, half), (), None)
     assert not can_meet(allocator, (half, half), (), 0b01)
     assert not can_meet(allocator, (half, half), (), None, [DeviceGrant("gpu", 0, 100)])
-    assert serving_sets(allocator, (half, half), (), [0b01, 0b10]) == [False, False, False, True]
+    assert serving(allocator, (half, half), (), 0b01, 0b10) == [3]
 
 
 def test_questions_of_one_pod_share_a_pcie_that_it_has_exclusively() -> None:
@@ -83,5 +91,5 @@ def test_questions_of_one_pod_share_a_pcie_that_it_has_exclusively() -> None:
 def test_enough_devices_do_not_serve_where_a_place_is_required_or_some_are_counted_twice() -> None:
     allocator = DeviceAllocator(pairs(2, 1))
     on_one_pcie = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
-    assert serving_sets(allocator, (on_one_pcie,), (), [0b1]) == [False, False]
-    assert serving_sets(allocator, (question({GPUS: 3}),), (), [0b1, 0b1]) == [False] * 4
+    assert serving(allocator, (on_one_pcie,), (), 0b1) == []
+    assert serving(allocator, (question({GPUS: 3}),), (), 0b1, 0b1) == []

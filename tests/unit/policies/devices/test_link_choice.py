@@ -88,6 +88,7 @@ def test_the_score_of_gpus_is_that_of_their_links() -> None:
     assert choice.link_score == link_score(links(), (0, 3))
 
 
+ALL = tuple((str(gpu), 0, "cpu/cpu0") for gpu in range(8))
 UNIFORM = matrix_of([[int(a != b) for b in range(8)] for a in range(8)], [])
 
 
@@ -108,10 +109,11 @@ def test_links_and_numa_nodes_decide_before_costs() -> None:
     cheap = costs(*[("1", 9, f"{GPUS}/{other}") for other in (0, 3, 4)], ("0", 9, f"{GPUS}/3"), ("2", 1, f"{GPUS}/3"))
     assert given(replace(node(matrix=links()), costs=cheap), 2) == [1, 2]
     assert given(replace(node(matrix=links(((0, 3),))), costs=cheap), 2) == [0, 3]
-    assert given(replace(node(matrix=UNIFORM), costs=costs(("0", 9, f"{GPUS}/1"))), 2) == [0, 2]
+    assert given(replace(node(matrix=UNIFORM), costs=costs(("0", 9, f"{GPUS}/1"), *ALL)), 2) == [0, 2]
 
 
 def test_costs_change_no_choice_that_they_say_nothing_of() -> None:
+    assert given(replace(node(matrix=UNIFORM), costs=costs(("0", 9, f"{GPUS}/1"))), 2) == [0, 1]  # of two of them alone
     of_others = Inventory(compile_costs(CostListing((CostLine(("example.com/nic/0",), 5, ("cpu/cpu0",)),))))
     assert given(replace(node(matrix=links()), costs=of_others), 2) == [0, 3]
     assert given(replace(node(matrix=links()), costs=costs(("0", 0, "cpu/cpu0"))), 2) == [0, 3]
