@@ -100,14 +100,11 @@ class HeldDevices:
             return self._pieces.get(piece, "")
         if not device.is_healthy:
             return UNHEALTHY
-        group_of = self.node.allocator.group_of
         here = [(who, part) for who, each in self._holdings() for part in self.node.joined.of_inventory((each,))]
+        apart = [(who, part) for who, part in here if part.exclusive is ExclusivePolicy.PCIE_LEVEL]
+        group, group_of = self.node.allocator.group_of[device.key], self.node.allocator.group_of
         parts = (who for who, part in here if part.key == device.key)
-        alone = (
-            who
-            for who, part in here
-            if part.exclusive is ExclusivePolicy.PCIE_LEVEL and group_of.get(part.key) == group_of[device.key]
-        )
+        alone = (who for who, part in apart if part.kind == device.kind and group_of.get(part.key) == group)
         return next(chain(parts, alone), "")
 
 

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuKind, Grant, Previous
+from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.cost_choice import DeviceStock
-from policies.topology_aware.devices.held import HeldDevices, earlier_devices, fixed_devices
+from policies.topology_aware.devices.held import LEFT_ALONE, UNHEALTHY, HeldDevices, earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
@@ -74,3 +77,28 @@ def test_an_earlier_attempt_had_those_of_its_grant_or_of_the_record() -> None:
 def test_a_silent_device_counts_on_every_node_where_others_tell_nodes_apart() -> None:
     assert DEVICES.nodes_by_cost(GPU) == {f"{GPU}/0": 0b1, f"{GPU}/1": 0b10, f"{GPU}/2": 0b1111}
     assert DEVICES.nodes_by_cost(NIC) == {f"{NIC}/0": None, f"{NIC}/1": None}
+
+
+def test_who_has_a_device_that_is_not_free_is_told_by_whatever_is_in_the_way() -> None:
+    """GPU 0 and 1 are on one PCIe; cost files list all."""
+    gpus = tuple(InventoryDevice("gpu", i, 0, f"p{i // 2}", is_healthy=i != 3) for i in range(4))
+    node = MachineDevices(MACHINE, DeviceInventory(gpus, costs=inventory((), "nvidia.com/gpu/0-3")))
+    alone = DeviceGrant("gpu", 0, 50, exclusive=ExclusivePolicy.PCIE_LEVEL)
+    part = Grant(request("a/c"), "root", CpuKind.SHARED, devices=(alone,))
+    held = HeldDevices(context(part), node)
+    pieces = [node.joined.named(f"nvidia.com/gpu/{i}") for i in range(4)]
+    assert [held.is_free(piece) for piece in pieces] == [False, False, True, False]
+    assert [held.holder(piece) for piece in pieces if not held.is_free(piece)] == [
+        "default/a/c",
+        "default/a/c",
+        UNHEALTHY,
+    ]
+    fellow = replace(part, request=request("new/d"))
+    assert HeldDevices(context(fellow), node).is_free(pieces[1])
+
+
+def test_what_a_container_without_a_grant_uses_is_held() -> None:
+    at = replace(context(), in_use=listed(f"{GPU}/2"))
+    piece = DEVICES.joined.named(f"{GPU}/2")
+    assert HeldDevices(at, DEVICES).holder(piece) == LEFT_ALONE
+    assert not HeldDevices(at, DEVICES).is_free(piece)
