@@ -45,7 +45,7 @@ class PodSums:
 
     cpu_mcpu: int = 0
     memory_bytes: int = 0
-    devices: tuple[DeviceAsk, ...] = ()  # what each of them asks for, as far as annotations name them
+    devices: tuple[DeviceAsk, ...] = ()  # of those that annotations name: whole ones together, amounts each for itself
 
 
 @dataclass(frozen=True, slots=True)

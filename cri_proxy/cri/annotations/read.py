@@ -29,7 +29,7 @@ from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText, by_container
 from policies.base import Affinity, Request
-from policies.device_requests import DeviceAsk
+from policies.device_requests import DeviceAsk, summed
 from policies.preferences import Preferences
 
 T = TypeVar("T")
@@ -77,14 +77,15 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
 
 
 def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
-    """Return what the pod's containers ask for of the node's devices, each for itself, as far as annotations tell.
+    """Return what the pod's containers ask for of the node's devices: whole ones together, amounts each for itself.
 
     A value for the whole pod counts for one container, beside those that are named: how many there are, no annotation
     says. Neither does it say which are init containers, so these count too. Never raises.
     """
     counts = (DeviceAsk(counts=found) for found in _of_containers(pod, rows.DEVICE_REQUEST, namespace, rules))
     asked = (DeviceAsk(requests=found) for found in _of_containers(pod, rows.DEVICE_RESOURCES, namespace, rules))
-    return (*filter(None, counts), *(with_pod_annotations(ask, pod.texts) for ask in filter(None, asked)))
+    each = (with_pod_annotations(ask, pod.texts) for ask in asked)
+    return tuple(filter(None, (DeviceAsk(summed(counts)), *each)))
 
 
 def _of_containers(pod: PodAnnotations, row: Annotation[T], namespace: str, rules: AnnotationRules) -> Iterator[T]:
