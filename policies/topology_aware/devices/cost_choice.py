@@ -222,40 +222,25 @@ def solve(
 def _device_groups(
     stock: DeviceStock, candidates: Mapping[str, Candidates], parts: Sequence[int]
 ) -> tuple[list[tuple[int, tuple[str, ...]]], bool]:
-    """Return the groups, by index, with their members that may be taken; and whether some are left out."""
-    catalog, found = stock.catalog, []
-    allowed = {kind: frozenset(wanted.names) for kind, wanted in candidates.items()}
-    for g, group in enumerate(catalog.groups):
-        if group.kind in allowed:
-            members = tuple(name for name in group.members if name in allowed[group.kind])
-            if members:
-                found.append((g, members))
+    """Return the groups, by index, with their members that may be taken; and whether some are left out.
+
+    Of too many those nearest to the parts stay: an equal share of each type, and as many as are asked for.
+    """
+    catalog, first = stock.catalog, len(stock.catalog.parts)
+    names = {kind: frozenset(wanted.names) for kind, wanted in candidates.items()}
+    groups = ((g, group) for g, group in enumerate(catalog.groups) if group.kind in names)
+    each = ((g, tuple(name for name in group.members if name in names[group.kind])) for g, group in groups)
+    found = [(g, members) for g, members in each if members]
     if len(found) <= MOST_GROUPS:
         return found, False
-    return sorted(_nearest(stock, candidates, parts, found)), True
-
-
-def _nearest(
-    stock: DeviceStock,
-    candidates: Mapping[str, Candidates],
-    parts: Sequence[int],
-    found: Sequence[tuple[int, tuple[str, ...]]],
-) -> list[tuple[int, tuple[str, ...]]]:
-    """Return of each type the groups nearest to the parts: an equal share of all, and as many as are asked for."""
-    catalog, first = stock.catalog, len(stock.catalog.parts)
     result = []
     for kind, wanted in candidates.items():
-        must = frozenset(wanted.must)
-
-        def distance(each: tuple[int, tuple[str, ...]], must: frozenset[str] = must) -> tuple[bool, int, int]:
-            row = catalog.row(first + each[0])
-            return must.isdisjoint(each[1]), min((row[part] for part in parts), default=0), each[0]
-
-        count = 0
-        ours = sorted((each for each in found if catalog.groups[each[0]].kind == kind), key=distance)
-        for i, each in enumerate(ours):
-            is_needed = count < wanted.count or not must.isdisjoint(each[1])
-            if i < MOST_GROUPS // len(candidates) or is_needed:
-                result.append(each)
-                count += len(each[1])
-    return result
+        must, count = frozenset(wanted.must), 0
+        ours = [(g, members) for g, members in found if catalog.groups[g].kind == kind]
+        near = {g: min((catalog.row(first + g)[part] for part in parts), default=0) for g, _ in ours}
+        order = sorted((must.isdisjoint(members), near[g], g, members) for g, members in ours)
+        for i, (is_free, _, g, members) in enumerate(order):
+            if i < MOST_GROUPS // len(candidates) or count < wanted.count or not is_free:
+                result.append((g, members))
+                count += len(members)
+    return sorted(result), True

@@ -112,17 +112,14 @@ class DeviceStep:
             return None
         context, node = self._context, self._context.machine_devices
         named, others = by_cost(self._fixed), with_given(by_place(self._fixed), context.request.given)
-        places = []
-        for devices in (named, others):
-            sources = sources_of(devices)
-            saved = localities_of(context.request, sources)
-            if not saved and context.own is not None:
-                saved = localities_of(context.own.request, sources)
-            known = sources if saved and devices is named else {place.source for place in saved}
-            found = node.localities(devices) if node is not None else ()
-            places += [*saved, *(place for place in found if place.source not in known)]
-        why = tuple(reasons.kept(devices, runs=True) for devices in (named, others) if devices)
-        return ChosenDevices((*named, *others), why, tuple(places))
+        devices = (*named, *others)
+        places = localities_of(context.request, sources_of(devices))
+        if not places and context.own is not None:
+            places = localities_of(context.own.request, sources_of(devices))
+        known = {place.source for place in places}
+        found = node.localities(devices) if node is not None else ()
+        places = (*places, *(place for place in found if place.source not in known))
+        return ChosenDevices(devices, tuple(reasons.kept(d, runs=True) for d in (named, others) if d), places)
 
 
 def near_given(context: PlacementContext) -> PlacementContext:
