@@ -172,8 +172,8 @@ def with_cost_files(report: ConfigReport, options: CostOptions) -> ConfigReport:
     """Return the report with what the cost files of this node list, and what is wrong with them."""
     from cri_proxy.costs.merge import merge
     from cri_proxy.costs.words import listed_text, silent_text
-    from cri_proxy.node_files.directory import read_directory
-    from cri_proxy.node_files.file_state import where_text
+    from cri_proxy.in_force.file_state import where_text
+    from cri_proxy.in_force.text_files import read_directory
 
     if not options.directory:
         return report

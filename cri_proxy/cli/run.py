@@ -26,9 +26,9 @@ cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --
 
 _HELPERS_CODE: Final = (
     "cri_proxy.config.last_known_good",
-    "cri_proxy.node_files.directory",
+    "cri_proxy.in_force.text_files",
     "cri_proxy.costs.merge",
-    "cri_proxy.node_files.last_good",
+    "cri_proxy.in_force.last_good",
     "cri_proxy.inventory.merge",
     "cri_proxy.inventory.numbers",
     "cri_proxy.cri.cdi.resolve",

@@ -11,8 +11,8 @@ from typing import Final
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.cost_file import has_known_line, read_costs
 from cri_proxy.foreign_files.form import FileForm
-from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
-from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile
+from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile
+from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES, Inventory

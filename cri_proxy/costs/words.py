@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cri_proxy.costs.merge import MergedCosts
-from cri_proxy.node_files.directory import FoundFiles
+from cri_proxy.in_force.text_files import FoundFiles
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
 from sysfs.text import plural, some

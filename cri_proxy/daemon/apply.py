@@ -16,6 +16,7 @@ from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
 from cri_proxy.daemon.device_numbers import KnownNumbers, no_numbers
 from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
 from cri_proxy.errors import ConfigError, CriProxyError
+from cri_proxy.in_force.text_files import FoundFiles
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.inventory.merge import with_scanned
@@ -24,7 +25,6 @@ from cri_proxy.logs import Log
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_costs, use_devices
 from cri_proxy.node.status.view import ConfigInForce
-from cri_proxy.node_files.directory import FoundFiles
 from policies.builder import build_policy
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory

@@ -11,10 +11,10 @@ from cri_proxy.costs.merge import MergedCosts, merge
 from cri_proxy.costs.words import silent_text, wins_by_silence
 from cri_proxy.daemon.file_reload import MERGE_SECONDS, FilesKind, FilesReading, WatchedFiles
 from cri_proxy.file_workers import FileCalls
+from cri_proxy.in_force.last_good import KeptTexts, find_costs
+from cri_proxy.in_force.text_files import FoundFiles, directory_lookups, read_directory
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import CostFilesView, CostFileView
-from cri_proxy.node_files.directory import FoundFiles, directory_lookups, read_directory
-from cri_proxy.node_files.last_good import KeptTexts, find_costs
 from policies.costs.inventory import NO_DEVICES, Inventory
 
 CostReading = FilesReading[CostOptions, MergedCosts]

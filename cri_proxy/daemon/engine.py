@@ -21,7 +21,6 @@ from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.device_numbers import KnownNumbers
 from cri_proxy.daemon.file_reload import READ_SECONDS
 from cri_proxy.daemon.inventory_file import InventoryFile
-from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus
 from cri_proxy.daemon.watchers import Watchers
@@ -30,6 +29,7 @@ from cri_proxy.file_workers import FilesFailed, FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer, Posts
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader

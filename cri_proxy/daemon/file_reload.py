@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import Inotify
-from cri_proxy.config.files.symlinks import Lookups
-from cri_proxy.config.files.watch import Watch
-from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import FileCalls, FilesFailed
+from cri_proxy.in_force.file_state import FileState, JudgedFile, problem_text, texts_in_force
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.last_good import KeptTexts
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
+from cri_proxy.in_force.symlinks import Lookups
+from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.watch import Watch
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.node import Node
-from cri_proxy.node_files.directory import FoundFiles
-from cri_proxy.node_files.file_state import FileState, JudgedFile, problem_text, texts_in_force
-from cri_proxy.node_files.last_good import KeptTexts
 
 READ_SECONDS: Final = 2.0
 """For a directory of a few files, and for what was saved of it."""
@@ -56,7 +56,7 @@ class FilesReading(Generic[OptionsT, SaidT]):
 class FilesKind:
     """What is read: ``look``, ``lookups`` and ``find_kept`` block on the disk.
 
-    ``lookups`` are as of ``config.files.watch.Watched``, ``find_kept`` finds what an earlier run has saved. ``word`` is
+    ``lookups`` are as of ``in_force.watch.Watched``, ``find_kept`` finds what an earlier run has saved. ``word`` is
     for one of the files. The others are names of events.
     """
 
@@ -221,7 +221,7 @@ class WatchedFiles(ABC, Generic[OptionsT, SaidT]):
 
 
 class WatchedPlace(Generic[OptionsT, SaidT]):
-    """What the options in force name, as ``config.files.watch.Watched``: looked at by workers that may hang."""
+    """What the options in force name, as ``in_force.watch.Watched``: looked at by workers that may hang."""
 
     def __init__(self, watched: WatchedFiles[OptionsT, SaidT], options: Callable[[], OptionsT]) -> None:
         """``options`` returns those in force."""

@@ -9,12 +9,12 @@ from cri_proxy.clock import Clock
 from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.daemon.file_reload import MERGE_SECONDS, FilesKind, FilesReading, WatchedFiles
 from cri_proxy.file_workers import FileCalls
+from cri_proxy.in_force.last_good import KeptTexts, find_inventory
+from cri_proxy.in_force.text_files import FoundFiles, file_lookups, read_one
 from cri_proxy.inventory.driver_names import Identifiers, NoIdentifiers
 from cri_proxy.inventory.merge import ListedDevices, judge_inventory
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.inventory import DeviceFileView, InventoryFileView
-from cri_proxy.node_files.directory import FoundFiles, file_lookups, read_one
-from cri_proxy.node_files.last_good import KeptTexts, find_inventory
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 
 InventoryReading = FilesReading[DeviceOptions, ListedDevices]

@@ -59,7 +59,7 @@ def split_by_restart(started: Config, wanted: Config) -> tuple[Config, tuple[Nee
 
 
 class Reloader:
-    """Hold the configuration in force and replace it; ``config.files.watch`` calls ``take``."""
+    """Hold the configuration in force and replace it; ``in_force.watch`` calls ``take``."""
 
     def __init__(
         self,

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import FixedSource, Source
-from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.last_known_good import KnownGood, save_known_good
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
@@ -18,15 +16,17 @@ from cri_proxy.daemon.apply import Applier, Host
 from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.file_reload import FilesWatcher, WatchedPlace
 from cri_proxy.daemon.inventory_file import InventoryFile
-from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileCalls
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.last_good import KeptTexts, save_costs, save_inventory
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
+from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.merge import ListedDevices
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
-from cri_proxy.node_files.last_good import KeptTexts, save_costs, save_inventory
 from cri_proxy.state.decisions import PinningChange, name_of
 from sysfs.discover import Fingerprint
 

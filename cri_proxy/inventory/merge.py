@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile, where_text
+from cri_proxy.in_force.text_files import FoundFiles, TextFile, read_one
 from cri_proxy.inventory.file import DIALECT, INVENTORY_FORM, read_inventory
-from cri_proxy.node_files.directory import FoundFiles, TextFile, read_one
-from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, where_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.node_files.state_document import DocumentForm, foreign, save
+from cri_proxy.in_force.state_file import DocumentForm, foreign, save
 from policies.devices.model import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 

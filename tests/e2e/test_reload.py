@@ -186,7 +186,7 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
 WITHOUT_INOTIFY = """
 import sys
 from pathlib import Path
-from cri_proxy.config.files.inotify import Inotify
+from cri_proxy.in_force.inotify import Inotify
 
 limit, directory = Path(sys.argv[1]), Path(sys.argv[2])
 notices = Inotify(lambda: None)

@@ -28,7 +28,7 @@ HARMLESS = {
     "cri_proxy/daemon/engine.py": AT_START,
     "cri_proxy/cri/annotations/rules.py": AT_START,
     # As soon as it decides, where there is a file to be watched. To have it before would keep the first calls waiting.
-    "cri_proxy/config/files/inotify.py": "by the first look at the configuration",
+    "cri_proxy/in_force/inotify.py": "by the first look at the configuration",
     # Eight megabytes of the daemon's memory where nobody scrapes; where somebody does they are there since the first
     # time. A scrape that is the first in that very moment may fail, and no call with it.
     "cri_proxy/metrics/exposition.py": "by the first scrape",

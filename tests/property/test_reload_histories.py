@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import settings_for
 from cri_proxy.daemon.reload import Reloader
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume

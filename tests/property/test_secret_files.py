@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.merge import merge
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.merge import judge_inventory
 from cri_proxy.link_file import read_link_text
-from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError
 from tests.fakes.secret_files import MARK, SECRETS
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from cri_proxy.config.files.watch import DEBOUNCE_SECONDS
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
+from cri_proxy.in_force.watch import DEBOUNCE_SECONDS
 from cri_proxy.node.status.model import CostFilesView
 from cri_proxy.testbed.wait import until
 from tests.restart.place import SECONDS, Place

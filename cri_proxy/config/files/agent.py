@@ -10,12 +10,12 @@ from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.configmap_volume import VolumeError, publish
-from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import GROUP_FILE
-from cri_proxy.config.files.symlinks import ANY, DATA_LINK, Lookups, lookups_beneath, of_one_generation
-from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, NotRegular, open_beneath, read_text
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.symlinks import ANY, DATA_LINK, Lookups, lookups_beneath, of_one_generation
+from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.logs import Log
 
 # The period in which a failed copy is retried, and a copy that was changed by hand is restored.

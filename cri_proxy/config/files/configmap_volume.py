@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.config.files.symlinks import DATA_LINK
 from cri_proxy.errors import CriProxyError
+from cri_proxy.in_force.symlinks import DATA_LINK
 from cri_proxy.private_files import open_directory, read_file, shared_problem, write_file
 
 _NEW_LINK = "..data_tmp"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.sections import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
-from cri_proxy.config.files.symlinks import (
+from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
+from cri_proxy.errors import ConfigError
+from cri_proxy.in_force.symlinks import (
     ANY,
     DATA_LINK,
     directories_to_watch,
@@ -17,8 +19,6 @@ from cri_proxy.config.files.symlinks import (
     link_target,
     of_one_generation,
 )
-from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
-from cri_proxy.errors import ConfigError
 
 # Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.
 GROUP_FILE = "node-group"

@@ -7,11 +7,11 @@ from typing import Final
 
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import Inotify
-from cri_proxy.config.files.watch import OnThreads, Watch
 from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.device_plugin.register import (
     NotRegistered,

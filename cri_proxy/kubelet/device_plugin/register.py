@@ -11,9 +11,9 @@ from typing import Final
 
 from grpc import aio
 
-from cri_proxy.config.files.symlinks import Lookups, directories_to_watch
 from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
+from cri_proxy.in_force.symlinks import Lookups, directories_to_watch
 from cri_proxy.kubelet.device_plugin.resource import OPTIONS
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
@@ -55,7 +55,7 @@ class PluginSockets:
 
 
 class PluginDirectory:
-    """The directory as ``config.files.watch.BlockingPlace``."""
+    """The directory as ``in_force.watch.BlockingPlace``."""
 
     def __init__(self, path: Path, endpoints: Iterable[str], missing: Callable[[], frozenset[str]]) -> None:
         """``endpoints`` are the names that our sockets may have; ``missing`` returns those that are not in place."""

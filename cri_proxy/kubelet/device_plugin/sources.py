@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.config.files.symlinks import Lookups, lookups_beneath, of_one_generation
 from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
 from cri_proxy.foreign_files.beneath import FileRefused, read_text
+from cri_proxy.in_force.symlinks import Lookups, lookups_beneath, of_one_generation
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.numbers import boot_id, find_numbers, save_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.link_file import read_link_text
-from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError
 from policies.costs.table import CostTable
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory

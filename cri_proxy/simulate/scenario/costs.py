@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.merge import merge, read_listing
-from cri_proxy.node_files.directory import MAX_FILE_BYTES, FoundFiles, TextFile
+from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import CostText

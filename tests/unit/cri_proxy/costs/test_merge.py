@@ -5,8 +5,8 @@ import pytest
 
 from cri_proxy.costs import merge as module
 from cri_proxy.costs.merge import MergedCosts, merge
-from cri_proxy.node_files.directory import FoundFiles, TextFile
-from cri_proxy.node_files.file_state import EMPTY, FileState, JudgedFile, texts_in_force
+from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile, texts_in_force
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 from policies.costs.table import Normalize

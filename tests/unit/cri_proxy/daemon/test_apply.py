@@ -26,11 +26,11 @@ from cri_proxy.daemon.cost_files import CostFiles
 from cri_proxy.daemon.inventory_file import InventoryFile
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import ConfigInForce, NodeView
-from cri_proxy.node_files.directory import FoundFiles, TextFile
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath

@@ -7,13 +7,13 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 
 from cri_proxy import events
-from cri_proxy.config.files.symlinks import ANY
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
 from cri_proxy.daemon.file_reload import WatchedPlace
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
-from cri_proxy.node_files.directory import FoundFiles
-from cri_proxy.node_files.last_good import KeptTexts, save_costs
+from cri_proxy.in_force.last_good import KeptTexts, save_costs
+from cri_proxy.in_force.symlinks import ANY
+from cri_proxy.in_force.text_files import FoundFiles
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 from policies.costs.table import Normalize

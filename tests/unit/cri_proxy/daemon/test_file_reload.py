@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from cri_proxy.config.files.watch import Watch
 from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.daemon.file_reload import POLL_SECONDS, FilesWatcher, WatchedPlace
 from cri_proxy.daemon.inventory_file import InventoryFile
-from cri_proxy.daemon.last_good_writer import LastGoodWriter
 from cri_proxy.file_workers import PLAIN_THREADS
-from cri_proxy.node_files.directory import FoundFiles
-from cri_proxy.node_files.last_good import save_inventory
+from cri_proxy.in_force.last_good import save_inventory
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
+from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.watch import Watch
 from cri_proxy.tasks import Tasks
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard

@@ -7,8 +7,8 @@ from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.daemon.file_reload import WatchedPlace
 from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
 from cri_proxy.file_workers import PLAIN_THREADS
-from cri_proxy.node_files.directory import FoundFiles
-from cri_proxy.node_files.last_good import KeptTexts, save_inventory
+from cri_proxy.in_force.last_good import KeptTexts, save_inventory
+from cri_proxy.in_force.text_files import FoundFiles
 from policies.devices.model import EMPTY_INVENTORY
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard

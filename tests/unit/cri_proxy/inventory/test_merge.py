@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.in_force.file_state import FileState
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
-from cri_proxy.node_files.directory import FoundFiles, TextFile
-from cri_proxy.node_files.file_state import FileState
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from tests.fakes.secret_files import MARK, SECRETS
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.symlinks import ANY
-from cri_proxy.node_files import directory
-from cri_proxy.node_files.directory import (
+from cri_proxy.in_force import text_files
+from cri_proxy.in_force.symlinks import ANY
+from cri_proxy.in_force.text_files import (
     MAX_FILE_BYTES,
     FoundFiles,
     TextFile,
@@ -108,7 +108,7 @@ def test_a_large_file_is_not_read_whole(place: Path) -> None:
 
 
 def test_all_files_together_are_bounded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "MAX_BYTES", 10)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 10)
     write(place, "a.yaml", "123456")
     write(place, "b.yaml", "123456")
     first, second = read_directory(place).files
@@ -117,7 +117,7 @@ def test_all_files_together_are_bounded(place: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_number_of_files_is_bounded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "MAX_FILES", 2)
+    monkeypatch.setattr(text_files, "MAX_FILES", 2)
     for name in ("a.yaml", "b.yaml", "c.yaml"):
         write(place, name)
     *_, last = read_directory(place).files
@@ -125,7 +125,7 @@ def test_the_number_of_files_is_bounded(place: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_directory_full_of_other_files_is_not_listed_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(text_files, "MAX_ENTRIES", 3)
     for i in range(4):
         write(place, f"{i}")
     assert read_directory(place).problem == "has more than 3 files: keep only cost files there"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from cri_proxy.node_files.directory import FoundFiles
+from cri_proxy.in_force.text_files import FoundFiles
 
 EMPTY: Final = "is empty: it is being written, or the disk is full; write {} if it lists nothing"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.inotify import Inotify
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.files.symlinks import Lookups
+from cri_proxy.in_force.inotify import Inotify
+from cri_proxy.in_force.symlinks import Lookups
 from tests.fakes.kubelet_volume import KubeletVolume
 
 SECONDS = 20.0

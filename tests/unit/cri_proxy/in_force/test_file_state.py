@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from cri_proxy.node_files.directory import FoundFiles, TextFile
-from cri_proxy.node_files.file_state import FileState, JudgedFile, problem_text, texts_in_force
+from cri_proxy.in_force.file_state import FileState, JudgedFile, problem_text, texts_in_force
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
 
 HERE = FoundFiles(Path("/d"))
 ONE = FoundFiles(Path("/d/a.yaml"), (TextFile("a.yaml", "new"),), is_one=True)

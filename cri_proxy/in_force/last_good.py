@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.errors import StoreError
-from cri_proxy.node_files.directory import MAX_BYTES
-from cri_proxy.node_files.state_document import DocumentForm, foreign, save
+from cri_proxy.in_force.state_file import DocumentForm, foreign, save
+from cri_proxy.in_force.text_files import MAX_BYTES
 
 FILE: Final = "cost-files-in-force.json"
 INVENTORY_FILE: Final = "device-inventory-in-force.json"

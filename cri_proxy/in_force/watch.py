@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.config.files.inotify import ChangeNotifier
-from cri_proxy.config.files.symlinks import Lookups
+from cri_proxy.in_force.inotify import ChangeNotifier
+from cri_proxy.in_force.symlinks import Lookups
 
 # An editor and the kubelet write in several steps: a change is read after this time without a notice.
 DEBOUNCE_SECONDS = 0.3

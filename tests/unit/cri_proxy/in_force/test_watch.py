@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.files.location import Source
-from cri_proxy.config.files.symlinks import Lookups
-from cri_proxy.config.files.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, OnThreads, Watch
+from cri_proxy.in_force.symlinks import Lookups
+from cri_proxy.in_force.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, OnThreads, Watch
 from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.threads import AtOnce

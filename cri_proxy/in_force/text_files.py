@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.config.files.symlinks import ANY, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, open_beneath
+from cri_proxy.in_force.symlinks import ANY, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.private_files import shared_problem
 
 SUFFIXES: Final = (".yaml", ".json")

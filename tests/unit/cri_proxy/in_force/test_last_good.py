@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import StoreError
-from cri_proxy.node_files.last_good import FILE, KeptTexts, find_costs, save_costs
+from cri_proxy.in_force.last_good import FILE, KeptTexts, find_costs, save_costs
 
 HERE = Path("/etc/cri-proxy/costs.d")
 KEPT = KeptTexts(HERE, (("a.yaml", "a.com/x/x0:\n"), ("b.yaml", "b.com/é/y0:\n")))

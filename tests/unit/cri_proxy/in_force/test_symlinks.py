@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.files.symlinks import (
+from cri_proxy.in_force.symlinks import (
     DATA_LINK,
     directories_to_watch,
     is_directory,

@@ -7,7 +7,7 @@ from cri_proxy import events
 from cri_proxy.config.last_known_good import KnownGood, find_known_good, save_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.daemon.last_good_writer import LastGoodWriter
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
 from cri_proxy.tasks import Tasks
 from tests.fakes.reloads import Heard
 

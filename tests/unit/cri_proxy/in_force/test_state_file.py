@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import StoreError
-from cri_proxy.node_files.state_document import DocumentForm, save
+from cri_proxy.in_force.state_file import DocumentForm, save
 
 FORM = DocumentForm(version=3, most_bytes=60)
 

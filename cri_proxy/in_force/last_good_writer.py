@@ -2,16 +2,22 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
-from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
 
 SAVE_SECONDS: Final = 10.0  # for a file of some kilobytes and an fsync(2)
+
+
+class Notes(Protocol):
+    """Takes events for the log, as the node's journal does."""
+
+    def noted(self, event: str, **fields: object) -> None:
+        """Log this event."""
 
 
 class LastGoodWriter(Generic[T]):
@@ -24,7 +30,7 @@ class LastGoodWriter(Generic[T]):
         *,
         event: str,
         tasks: Tasks,
-        journal: Journal,
+        journal: Notes,
         files: FileCalls = PLAIN_THREADS,
     ) -> None:
         """``save`` writes to the directory and raises StoreError; ``event`` is logged when that fails."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from cri_proxy.config.files.symlinks import ANY, Lookups
+from cri_proxy.in_force.symlinks import ANY, Lookups
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
