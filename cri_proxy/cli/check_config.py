@@ -14,10 +14,9 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.config.settings import host_node_name, settings_for
 from cri_proxy.config.values import show_value
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.model import PlanView, StatusView
 from cri_proxy.state.decisions import PinningChange
@@ -125,7 +124,6 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
     from cri_proxy.http.routes import config_json
-    from cri_proxy.inventory.merge import inventory_problems
 
     place = ConfigLocation(path, names[0] or host_node_name(), names[1])
     source = place.read(may_wait=True)
@@ -142,9 +140,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
     if not machine or machine == "host":
-        report = with_cost_files(report, loaded.config.costs)
-        listed = inventory_problems(loaded.config.devices.inventory)
-        report = replace(report, cost_problems=(*report.cost_problems, *listed))
+        report = with_device_files(report, loaded.config)
     if against == "daemon":
         report = without_overridden(report, admin)
     fixed = {change.key for change in report.overridden or ()}
@@ -168,26 +164,28 @@ def hints(config: Config) -> tuple[str, ...]:
     return (UNRESTRICTED,)
 
 
-def with_cost_files(report: ConfigReport, options: CostOptions) -> ConfigReport:
-    """Return the report with what the cost files of this node list, and what is wrong with them."""
-    from cri_proxy.costs.merge import merge
+def with_device_files(report: ConfigReport, config: Config) -> ConfigReport:
+    """Return the report with what the device files of this node list, and what is wrong with them."""
     from cri_proxy.costs.words import listed_text, silent_text
-    from cri_proxy.in_force.file_state import where_text
-    from cri_proxy.in_force.text_files import read_directory
+    from cri_proxy.daemon.device_sources import cost_source, inventory_source
+    from cri_proxy.in_force.file_state import problems_of
 
-    if not options.directory:
-        return report
-    found = read_directory(Path(options.directory))
-    costs = merge(found, {}, options.normalize, options.missing)
-    problems = [f"{found.path}: {found.problem}"] if found.problem else []
-    problems += [f"{where_text(found, file)}: {file.problem}" for file in costs.files if file.problem]
-    silent = silent_text(costs.inventory)
-    return replace(
-        report,
-        warnings=(*report.warnings, *((f"cost files: {silent}",) if silent else ())),
-        cost_files=listed_text(found, costs),
-        cost_problems=tuple(problems),
-    )
+    costs, listed = cost_source(config.costs), inventory_source(config.devices)
+    if costs is not None:
+        found = costs.read()
+        judged = costs.judge(found, {})
+        silent = silent_text(judged.content)
+        report = replace(
+            report,
+            warnings=(*report.warnings, *((f"cost files: {silent}",) if silent else ())),
+            cost_files=listed_text(found, judged),
+            cost_problems=problems_of(found, judged.files),
+        )
+    if listed is not None:
+        found = listed.read()
+        problems = problems_of(found, listed.judge(found, {}).files)
+        report = replace(report, cost_problems=(*report.cost_problems, *problems))
+    return report
 
 
 def without_overridden(report: ConfigReport, admin: Path) -> ConfigReport:
@@ -238,7 +236,7 @@ def with_instead(report: ConfigReport, path: Path, admin: Path) -> ConfigReport:
     directory = str(_answer(admin, "/api/v1/config", "stateDir") or Config().state_dir)
     try:
         kept = find_known_good(Path(directory), path.absolute())
-    except ConfigError as error:
+    except StoreError as error:
         return replace(report, warnings=(*report.warnings, f"the last valid configuration cannot be used: {error}"))
     if kept is None:
         return report

@@ -3,11 +3,9 @@
 Never the file itself: that may be a whole ConfigMap object with other data.
 """
 
-import json
-import os
 import time
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +13,8 @@ from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Raw, read_value
 from cri_proxy.config.values import differences, show_value, with_values
-from cri_proxy.errors import ConfigError, StoreError
-from cri_proxy.private_files import open_directory, open_private, private_directory, replace_file
+from cri_proxy.in_force.state_file import StateFile
 
-FILE: Final = "config-in-force.json"
-_FILE_MODE: Final = 0o600
-# To be raised by a version that gives a key of the document another meaning.
-_VERSION = 1
 # The end of the year 9999, the last that a date can have.
 _LATEST_SECONDS = 253_402_300_800
 
@@ -31,7 +24,7 @@ class KnownGood:
     """A configuration that was in force, without the options of a command line.
 
     ``path`` is the value of ``--config``, ``file`` the one that applied there for this ``group``; ``digest`` is the
-    SHA-256 of its text, ``since_seconds`` (since the epoch) when it came into force.
+    SHA-256 of its text, ``since_seconds`` (since the epoch) when it came into force first: no part of what is compared.
     """
 
     config: Config
@@ -39,7 +32,7 @@ class KnownGood:
     file: Path
     group: str
     digest: str
-    since_seconds: float
+    since_seconds: float = field(compare=False)
 
     @property
     def since(self) -> str:
@@ -47,49 +40,19 @@ class KnownGood:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
 
 
-def save_known_good(directory: Path, kept: KnownGood) -> None:
-    """Save this for the next start; it is on disk when this returns. Blocks.
-
-    The same configuration from the same file is not rewritten, so its ``since`` stays. Raises StoreError,
-    and has changed nothing then.
-    """
-    with suppress(ConfigError):  # one that cannot be used is replaced
-        before = find_known_good(directory, kept.path)
-        if before is not None and replace(before, since_seconds=kept.since_seconds) == kept:
-            return
-    private_directory(directory)
-    try:
-        with open_directory(directory) as at:
-            replace_file(at, FILE, encode(kept).encode(), _FILE_MODE, is_synced=True)
-    except OSError as error:
-        raise StoreError(str(directory / FILE), f"cannot write: {error.strerror}; check the disk") from error
-
-
 def find_known_good(directory: Path, path: Path) -> KnownGood | None:
     """Return what was saved of the configuration at this ``--config`` path; None = nothing. Blocks.
 
-    Raises ConfigError, with the reason, for a file that cannot be used.
+    Raises StoreError, with the reason, for a file that cannot be used.
     """
-    file = directory / FILE
-    if not os.path.lexists(file):
-        return None
-    try:
-        with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
-            raw = opened.read(MAX_BYTES + 1)
-    except StoreError as error:
-        raise ConfigError(error.path, 0, "", error.problem) from error
-    except OSError as error:
-        raise ConfigError(str(file), 0, "", f"cannot read: {error.strerror}") from error
-    kept = decode(raw, str(file))
-    return kept if kept.path == path else None
+    kept = KNOWN_GOOD.find(directory)
+    return kept if kept is not None and kept.path == path else None
 
 
-def encode(kept: KnownGood) -> str:
-    """Return the document."""
+def _keys(kept: KnownGood) -> Mapping[str, object]:
     # Without defaults, so that an older version finds few options that it does not know.
     changed = differences(Config(), kept.config, known_options())
-    document = {
-        "version": _VERSION,
+    return {
         "path": str(kept.path),
         "file": str(kept.file),
         "group": kept.group,
@@ -97,7 +60,6 @@ def encode(kept: KnownGood) -> str:
         "since_seconds": kept.since_seconds,
         "options": {known.key: _written(value) for known, _, value in changed},
     }
-    return json.dumps(document, indent=1) + "\n"
 
 
 def _written(value: object) -> str | list[str]:
@@ -107,38 +69,29 @@ def _written(value: object) -> str | list[str]:
     return value if isinstance(value, str) else show_value(value)
 
 
-def decode(raw: bytes, name: str) -> KnownGood:
-    """Return what the document says; ``name`` is its file. Raises ConfigError for what ``encode`` does not write."""
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(name, 0, "", f"larger than {MAX_BYTES} bytes: cri-proxy did not write it")
-    try:
-        document = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(name, 0, "", f"not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("version") != _VERSION:
-        raise ConfigError(name, 0, "version", f"expected {_VERSION}: another version of cri-proxy wrote it")
+def _read(document: Mapping[str, object]) -> KnownGood:
     since = document.get("since_seconds")
     texts = [document.get(key) for key in ("path", "file", "group", "sha256")]
     if not isinstance(since, int | float) or not 0 <= since < _LATEST_SECONDS:
-        raise ConfigError(name, 0, "since_seconds", f"expected seconds since the epoch, got {since!r}")
+        raise ValueError(f"since_seconds: expected seconds since the epoch, got {since!r}")
     if not all(isinstance(text, str) for text in texts):
-        raise ConfigError(name, 0, "", "not as cri-proxy writes it")
+        raise ValueError
     path, file, group, digest = map(str, texts)
-    return KnownGood(_config(document.get("options"), name), Path(path), Path(file), group, digest, since)
+    return KnownGood(_config(document.get("options")), Path(path), Path(file), group, digest, since)
 
 
-def _config(options: object, name: str) -> Config:
+def _config(options: object) -> Config:
     if not isinstance(options, dict):
-        raise ConfigError(name, 0, "options", "expected an object")
+        raise ValueError("options: expected an object")
     known_by_key = {".".join(path): known for known in known_options() for path in known.paths}
     values = []
     for key, value in options.items():
         if key not in known_by_key:
-            raise ConfigError(name, 0, key, "unknown option: another version of cri-proxy wrote it")
+            raise ValueError(f"{key}: unknown option: another version of cri-proxy wrote it")
         try:
             values.append((known_by_key[key], read_value(known_by_key[key], _raw(value))))
         except ValueError as error:
-            raise ConfigError(name, 0, key, str(error)) from None
+            raise ValueError(f"{key}: {error}") from None
     return with_values(Config(), values)
 
 
@@ -148,3 +101,7 @@ def _raw(value: object) -> Raw:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     raise ValueError(f"expected a string or a list of strings, got {value!r}")
+
+
+KNOWN_GOOD: Final = StateFile("config-in-force.json", MAX_BYTES, _keys, _read)
+"""The configuration in force; the same one from the same file is not saved again, so that its ``since`` stays."""

@@ -11,7 +11,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
 from cri_proxy.config.settings import Fallback, Settings, host_node_name, settings_for
 from cri_proxy.config.values import with_values
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import ConfigError, StoreError
 
 EMPTY_FILE = "is empty now: write {} if the defaults are meant"
 
@@ -59,7 +59,7 @@ def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
             return None
         config = with_values(kept.config, settings.overrides)
         instead = settings_for(config, config_path=location.path, warnings=location.warnings())
-    except ConfigError as error:
+    except (ConfigError, StoreError) as error:
         both = f"{problem.problem}; nor can what was in force before be used: {error}"
         raise replace(problem, problem=both) from problem
     return replace(
@@ -88,7 +88,7 @@ def _refuse_emptied(given: Config, location: ConfigLocation, source: Source) -> 
     """
     kept = None
     if not source.text.strip():
-        with suppress(ConfigError):
+        with suppress(StoreError):
             kept = find_known_good(Path(given.state_dir), location.path)
     if kept is not None and kept.config != Config():
         raise ConfigError(str(source.file), 0, "", EMPTY_FILE)

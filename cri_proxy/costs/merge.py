@@ -11,11 +11,11 @@ from typing import Final
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.cost_file import has_known_line, read_costs
 from cri_proxy.foreign_files.form import FileForm
-from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile
-from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
+from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile
+from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextDirectory, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.graph import Missing
-from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.costs.inventory import Inventory
 from policies.costs.model import SYSTEM_TYPES, CostError, CostLine, CostListing, type_of
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import with_colons
@@ -31,14 +31,6 @@ _QUESTION: Final = ("request", "busy", "must", "options")
 
 
 @dataclass(frozen=True, slots=True)
-class MergedCosts:
-    """What the files of a directory say together; ``files`` by name."""
-
-    inventory: Inventory = NO_DEVICES
-    files: tuple[JudgedFile, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Problem:
     """Why a file cannot be used, and on which line."""
 
@@ -51,7 +43,7 @@ def merge(
     kept: Mapping[str, str],
     normalize: Normalize = Normalize.NONE,
     missing: Missing = Missing.ZERO,
-) -> MergedCosts:
+) -> Judged[Inventory]:
     """Return what these files say; ``kept`` are the texts that were in force before, by name.
 
     What was in force and has not changed comes first, then the other files by name: where two disagree, the one that
@@ -63,6 +55,18 @@ def merge(
         states = (replace(f, state=FileState.KEPT) if f.state is FileState.IN_FORCE else f for f in merged.files)
         return replace(merged, files=tuple(states))
     return _CostMerge(found, kept).merged(normalize, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class CostDirectory(TextDirectory):
+    """The directory of a node's cost files, and how these are read together."""
+
+    missing: Missing = Missing.ZERO
+    normalize: Normalize = Normalize.NONE
+
+    def judge(self, found: FoundFiles, kept: Mapping[str, str]) -> Judged[Inventory]:
+        """Return what these files of it say, as ``merge`` does."""
+        return merge(found, kept, self.normalize, self.missing)
 
 
 class _CostMerge:
@@ -83,7 +87,7 @@ class _CostMerge:
             else:
                 self._new[file.name] = read
 
-    def merged(self, normalize: Normalize, missing: Missing) -> MergedCosts:
+    def merged(self, normalize: Normalize, missing: Missing) -> Judged[Inventory]:
         """Leave out what disagrees, file by file, until the rest is one."""
         while True:
             listing = _announced([*self._settled.values(), *self._new.values()])
@@ -93,7 +97,7 @@ class _CostMerge:
             except CostError as error:
                 self._leave_out(error)
             else:
-                return MergedCosts(Inventory(table, missing), tuple(map(self._judged, self._found.files)))
+                return Judged(Inventory(table, missing), tuple(map(self._judged, self._found.files)))
 
     def _leave_out(self, error: CostError) -> None:
         problem = _Problem(f"{error.token}: {error.problem}", error.line)

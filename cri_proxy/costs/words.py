@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from cri_proxy.costs.merge import MergedCosts
+from cri_proxy.in_force.file_state import Judged
 from cri_proxy.in_force.text_files import FoundFiles
 from policies.costs.graph import Missing
 from policies.costs.inventory import Inventory
@@ -12,11 +12,11 @@ from sysfs.text import plural, some
 _SHOWN: Final = 5
 
 
-def listed_text(found: FoundFiles, costs: MergedCosts) -> str:
+def listed_text(found: FoundFiles, costs: Judged[Inventory]) -> str:
     """Return how many files there are, and how many devices of each type they list; '' without files."""
     if not costs.files:
         return ""
-    devices = ", ".join(f"{kind} {len(names)}" for kind, names in costs.inventory.devices.items()) or "no devices"
+    devices = ", ".join(f"{kind} {len(names)}" for kind, names in costs.content.devices.items()) or "no devices"
     return f"{found.path}, {plural(len(costs.files), 'file')}: {devices}"
 
 

@@ -4,36 +4,34 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from cri_proxy import events
 from cri_proxy.config.cpus import CpuList, CpuQuantity
 from cri_proxy.config.model import Config
-from cri_proxy.config.option_groups import DeviceOptions
 from cri_proxy.config.resolve import available_now, policy_options
 from cri_proxy.config.settings import Settings
 from cri_proxy.config.startup import fall_back
-from cri_proxy.daemon.cost_files import CostFiles, NoCostFiles
-from cri_proxy.daemon.device_numbers import KnownNumbers, no_numbers
-from cri_proxy.daemon.inventory_file import InventoryFile, NoInventoryFile
+from cri_proxy.daemon.device_sources import DeviceSources, ReadDevices
 from cri_proxy.errors import ConfigError, CriProxyError
+from cri_proxy.in_force.files import FilesInForce
 from cri_proxy.in_force.text_files import FoundFiles
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.inventory.merge import with_scanned
-from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.logs import Log
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_costs, use_devices
+from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices
 from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices.model import DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
 from sysfs.errors import SysfsBaseError
 from sysfs.model import Machine
 from sysfs.reader import DirectoryTree
+
+T = TypeVar("T")
 
 
 class Host:
@@ -75,53 +73,30 @@ class Built:
     policy: Policy
     warnings: tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class NodeDevices:
-    """What the files of a node say of its devices: those of cost files, and those of the inventory file.
-
-    ``before`` is the inventory in force, and what was there before it: devices that a scan finds again keep their
-    numbers.
-    """
-
-    costs: Inventory = NO_DEVICES
-    listed: DeviceInventory = EMPTY_INVENTORY
-    before: DeviceInventory = EMPTY_INVENTORY
+    def with_devices(self, devices: DeviceInventory) -> "Built":
+        """Return the same with these devices to choose among."""
+        return replace(self, policy=self.policy.with_devices(devices))
 
 
-NOTHING_FOUND = NodeDevices()
-
-
-def inventory_in_force(options: DeviceOptions, machine: Machine, devices: NodeDevices) -> DeviceInventory:
-    """Return the devices of all files, and those of a scan of this machine's PCI where that is wanted."""
-    listed = devices.listed
-    found = with_scanned(listed, inventory_of(machine), devices.before) if options.scan else listed
-    return found if found.costs == devices.costs else replace(found, costs=devices.costs)
-
-
-def build(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
-    """Resolve it for this machine and these devices; cgroups are read below ``root``.
-
-    Raises ConfigError, PolicyBaseError.
-    """
+def build(config: Config, machine: Machine, root: Path) -> Built:
+    """Resolve it for this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
     resolved = policy_options(config, machine, root)
-    inventory = inventory_in_force(config.devices, machine, devices)
-    policy = build_policy(config.policy, resolved.machine, resolved.options, inventory)
+    policy = build_policy(config.policy, resolved.machine, resolved.options)
     return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
-def build_anyway(config: Config, machine: Machine, root: Path, devices: NodeDevices = NOTHING_FOUND) -> Built:
+def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
     """Resolve it for a machine that has changed: other CPUs replace reserved ones that went away.
 
     Raises as ``build`` does when that does not help.
     """
     try:
-        return build(config, machine, root, devices)
+        return build(config, machine, root)
     except ConfigError as error:
         reduced = _with_fewer_reserved(config, machine, root)
         if reduced is None:
             raise
-        built = build(reduced, machine, root, devices)
+        built = build(reduced, machine, root)
         note = f"{error.key}: {error.problem}; reserved instead: {reduced.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
 
@@ -175,20 +150,12 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
 
 @dataclass(frozen=True, slots=True)
 class Applier:
-    """Apply a changed configuration, machine or inventory; ``reader_of`` makes the reader of messages for the former.
-
-    ``costs`` are the cost files, ``listed`` the inventory file, ``numbers`` those of scanned devices. ``lock`` keeps
-    changes apart: worked out at the same time, the later of two would undo half of the earlier one.
-    """
+    """Puts what was built in force on a node; ``reader_of`` makes the reader of messages for it."""
 
     node: Node
     interceptor: CriInterceptor
     in_force: ConfigInForce
     reader_of: Callable[[Built], Reader]
-    costs: CostFiles | NoCostFiles = field(default_factory=NoCostFiles)
-    listed: InventoryFile | NoInventoryFile = field(default_factory=NoInventoryFile)
-    numbers: KnownNumbers = field(default_factory=no_numbers)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
         """Put this in force as a whole; return '' or why not, then nothing has changed (only with ``must_fit``).
@@ -198,23 +165,36 @@ class Applier:
         problem = await reconfigure(self.node, built.policy, built.config, must_fit=must_fit)
         if problem:
             return problem
-        self._note_numbers(built.config.devices, built.policy.devices)
         self.interceptor.use_reader(self.reader_of(built))
         for warning in self.in_force.use(built.config, (*said, *built.warnings)):
             self.node.context.journal.noted(events.CONFIG_WARNING, reason=warning)
         return ""
 
-    async def take_machine(self, host: Host, said: Callable[[], Sequence[str]]) -> str:
+
+@dataclass(frozen=True, slots=True)
+class HostApplier(Applier):
+    """Puts a changed configuration, machine or inventory of the host in force.
+
+    ``lock`` keeps changes apart: worked out at the same time, the later of two would undo half of the earlier one.
+    """
+
+    host: Host
+    devices: DeviceSources
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def take_machine(self, said: Callable[[], Sequence[str]]) -> str:
         """Put the present machine in force; return '' or why not; ``said`` as in ``change``."""
         async with self.lock:
-            before = self.node.context.ledger.policy.machine
+            before, config = self.node.context.ledger.policy.machine, self.in_force.config
             try:
-                machine = await asyncio.to_thread(host.discover)
-                devices = self._found(self.costs.inventory, self.listed.listed)
-                built = await asyncio.to_thread(build_anyway, self.in_force.config, machine, host.cgroup_root, devices)
+                machine = await asyncio.to_thread(self.host.discover)
+                built = await asyncio.to_thread(build_anyway, config, machine, self.host.cgroup_root)
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
-            problem = await self.change(await self._identified(built), said(), must_fit=False)
+            inventory = await self.devices.joined(config, machine)
+            problem = await self.change(built.with_devices(inventory), said(), must_fit=False)
+            if not problem:
+                self.devices.use(config, inventory)
             self.node.context.journal.noted(
                 events.MACHINE_CHANGED,
                 cpus=str(machine.online),
@@ -224,77 +204,49 @@ class Applier:
             )
             return problem
 
-    async def take_config(self, host: Host, config: Config, said: Sequence[str]) -> str:
+    async def take_config(self, config: Config, said: Sequence[str]) -> str:
         """Apply this configuration on the machine as found last; return '', or why it was refused and nothing changed.
 
         It is refused where it does not fit the machine or takes a grant away. CPUs that went away since do not count
         against a configuration whose CPU options are unchanged.
         """
         async with self.lock:
-            read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
-            built = await self._build(host, config, self._found(read.said.inventory, listed.said.inventory))
+            found = await self.devices.at(config)
+            built = await self._build(config, found)
             if isinstance(built, str):
                 return built
             problem = await self.change(built, said, must_fit=True)
             if not problem:
-                self.costs.use(read)
-                self.listed.use(listed)
+                self.devices.use(config, built.policy.devices, found)
             return problem
 
-    async def take_costs(self, found: FoundFiles, is_asked: bool) -> None:
-        """Let new containers choose among the devices that these cost files list; no grant changes."""
+    async def take_files(self, files: FilesInForce[T], found: FoundFiles, is_asked: bool) -> None:
+        """Let new containers choose among the devices that these files list now; no grant changes."""
         async with self.lock:
-            options = self.in_force.config.costs
-            read = await self.costs.merged(found, options) if found.path == Path(options.directory) else None
-            read = read or await self.costs.read(options)  # the configuration names another directory since
-            if read.said.inventory != self.costs.inventory:
-                use_costs(self.node, read.said.inventory)
-            self.costs.use(read, is_asked=is_asked)
+            now, config = await files.again(found), self.in_force.config
+            files.use(now, is_asked=is_asked)
+            inventory = await self.devices.joined(config, self.node.context.ledger.policy.machine)
+            use_devices(self.node, inventory)
+            self.devices.use(config, inventory)
 
-    async def take_inventory(self, found: FoundFiles, is_asked: bool) -> None:
-        """Let new containers choose among the devices that this inventory file lists; no grant changes."""
-        async with self.lock:
-            options = self.in_force.config.devices
-            read = await self.listed.merged(found, options) if found.path == Path(options.inventory) else None
-            read = read or await self.listed.read(options)  # the configuration names another file since
-            machine = self.node.context.ledger.policy.machine
-            devices = self._found(self.costs.inventory, read.said.inventory)
-            inventory = inventory_in_force(options, machine, devices)
-            use_devices(self.node, await self.listed.identifiers.filled(inventory))
-            self._note_numbers(options, inventory)
-            self.listed.use(read, is_asked=is_asked)
-
-    async def plan_config(self, host: Host, config: Config) -> Planned:
+    async def plan_config(self, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""
         async with self.lock:
-            read, listed = await self.costs.read(config.costs), await self.listed.read(config.devices)
-            built = await self._build(host, config, self._found(read.said.inventory, listed.said.inventory))
+            built = await self._build(config, await self.devices.at(config))
             if isinstance(built, str):
                 return Planned(built, ())
             return await plan(self.node, built.policy, built.config)
 
-    def _found(self, costs: Inventory, listed: DeviceInventory) -> NodeDevices:
-        return NodeDevices(costs, listed, self.numbers.beside(self.node.context.ledger.policy.devices))
-
-    def _note_numbers(self, options: DeviceOptions, inventory: DeviceInventory) -> None:
-        """Note the numbers of an inventory with scanned devices, for the next scan and the next start."""
-        if options.scan:
-            self.numbers.use(inventory)
-
-    async def _build(self, host: Host, config: Config, devices: NodeDevices) -> Built | str:
-        """Resolve it for the machine as found last, or return why that fails."""
+    async def _build(self, config: Config, found: ReadDevices) -> Built | str:
+        """Resolve it for the machine as found last, with these devices, or return why that fails."""
         old = self.in_force.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway
         try:
-            machine = await asyncio.to_thread(host.machine)
-            return await self._identified(await asyncio.to_thread(make, config, machine, host.cgroup_root, devices))
+            machine = await asyncio.to_thread(self.host.machine)
+            built = await asyncio.to_thread(make, config, machine, self.host.cgroup_root)
         except ConfigError as error:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:
             return str(error)
-
-    async def _identified(self, built: Built) -> Built:
-        """Return this with the identifiers of the node's GPUs."""
-        inventory = await self.listed.identifiers.filled(built.policy.devices)
-        return replace(built, policy=built.policy.with_devices(inventory))
+        return built.with_devices(await self.devices.joined(config, machine, found))

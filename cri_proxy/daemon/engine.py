@@ -16,25 +16,18 @@ from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
-from cri_proxy.daemon.apply import Applier, Built, Host, NodeDevices, build_start, inventory_in_force
-from cri_proxy.daemon.cost_files import CostFiles
-from cri_proxy.daemon.device_numbers import KnownNumbers
-from cri_proxy.daemon.file_reload import READ_SECONDS
-from cri_proxy.daemon.inventory_file import InventoryFile
+from cri_proxy.daemon.apply import Built, Host, HostApplier, build_start
+from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus
 from cri_proxy.daemon.watchers import Watchers
-from cri_proxy.errors import StoreError
-from cri_proxy.file_workers import FilesFailed, FileWorkers
+from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer, Posts
-from cri_proxy.in_force.last_good_writer import LastGoodWriter
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.inventory.driver_names import DriverIdentifiers
-from cri_proxy.inventory.numbers import DeviceNumbers, boot_id, find_numbers, save_numbers
 from cri_proxy.kubelet.pod_resources import BUDGET_SECONDS, SOCKET, PodResources
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from cri_proxy.logs import Log, change_logging
@@ -53,8 +46,6 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import Store
 from policies.base import Request
-from policies.devices.model import EMPTY_INVENTORY
-from policies.policy import Policy
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 
@@ -116,15 +107,16 @@ class Engine:
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
         closing.callback(files.close)
-        store, (costs, listed), numbers = await asyncio.gather(
-            self._open_store(closing), self._device_files(files.of_host), self._saved_numbers(files.of_host)
-        )
+        devices = DeviceSources(config, settings.sysfs_root, files.of_host, clock=self._clock, journal=self.journal)
+        store, _ = await asyncio.gather(self._open_store(closing), devices.begin(settings.state_dir))
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
-        policy = await self._with_devices(costs, listed, numbers)
-        node = build_node(policy, config, environment)
+        inventory = await devices.joined(config, self._built.machine)
+        node = build_node(self._built.policy.with_devices(inventory), config, environment)
         closing.push_async_callback(node.close)
+        devices.save_in(settings.state_dir, node.background)
+        devices.use(config, inventory)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, files.of_host, closing)
@@ -133,9 +125,8 @@ class Engine:
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
         node.adoption.use_claims(_claim_sources(hints, pod_resources, in_force))
-        known = self._known_numbers(numbers, node, files.of_host)
-        applier = Applier(node, interceptor, in_force, reader_of, costs, listed, known)
-        watchers = Watchers(settings, applier, self._host, clock=self._clock, seen=self._seen, files=files.of_host)
+        applier = HostApplier(node, interceptor, in_force, reader_of, self._host, devices)
+        watchers = Watchers(settings, applier, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
         reservation = self._reservation(node, files.of_host)
@@ -143,8 +134,7 @@ class Engine:
             node,
             channel,
             watchers,
-            costs,
-            listed,
+            devices,
             reservation,
             http,
             files,
@@ -156,45 +146,6 @@ class Engine:
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
-
-    async def _device_files(self, files: FileWorkers) -> tuple[CostFiles, InventoryFile]:
-        """Return cost files and inventory file as they are now, or were when they were last good."""
-        settings, config = self.settings, self.settings.config
-        costs = CostFiles(config.costs, files, clock=self._clock, journal=self.journal)
-        identifiers = DriverIdentifiers(settings.sysfs_root, files)
-        listed = InventoryFile(config.devices, files, clock=self._clock, journal=self.journal, identifiers=identifiers)
-        await asyncio.gather(costs.begin(settings.state_dir), listed.begin(settings.state_dir))
-        return costs, listed
-
-    async def _with_devices(self, costs: CostFiles, listed: InventoryFile, numbers: DeviceNumbers) -> Policy:
-        """Return the policy with what the files and a scan say of the node's devices."""
-        devices = NodeDevices(costs.inventory, listed.listed, numbers.beside(EMPTY_INVENTORY))
-        found = inventory_in_force(self.settings.config.devices, self._built.machine, devices)
-        return self._built.policy.with_devices(await listed.identifiers.filled(found))
-
-    async def _saved_numbers(self, files: FileWorkers) -> DeviceNumbers:
-        """Return the numbers that scanned devices had in the last process; none where they cannot be read."""
-        state_dir, boot = self.settings.state_dir, await asyncio.to_thread(boot_id, self.settings.sysfs_root)
-        try:
-            return await files.run(str(state_dir), find_numbers, state_dir, boot, within_seconds=READ_SECONDS)
-        except (StoreError, FilesFailed) as error:
-            self.journal.noted(events.INVENTORY_NOT_KEPT, reason=str(error))
-            return DeviceNumbers(boot=boot)
-
-    def _known_numbers(self, saved: DeviceNumbers, node: Node, files: FileWorkers) -> KnownNumbers:
-        """Return what a scan goes by from now on, with the numbers in force."""
-        writer = LastGoodWriter(
-            self.settings.state_dir,
-            save_numbers,
-            event=events.INVENTORY_NOT_KEPT,
-            tasks=node.background,
-            journal=self.journal,
-            files=files,
-        )
-        known = KnownNumbers(saved, writer.keep)
-        if self.settings.config.devices.scan:
-            known.use(node.context.ledger.policy.devices)
-        return known
 
     def _environment(self, channel: RuntimeClient, store: Store, files: FileWorkers) -> Environment:
         settings = self.settings

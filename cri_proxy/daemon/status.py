@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cri_proxy import events
-from cri_proxy.daemon.cost_files import CostFiles
-from cri_proxy.daemon.inventory_file import InventoryFile
+from cri_proxy.costs.words import wins_by_silence
+from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.file_workers import FileWorkers
@@ -79,8 +79,7 @@ class LiveDaemonStatus(DaemonStatus):
     node: Node
     channel: RuntimeClient
     watchers: Watchers
-    cost_files: CostFiles
-    inventory_file: InventoryFile
+    devices: DeviceSources
     reservation: ReservationWatch
     http: HttpAddress
     files: HostFiles
@@ -112,7 +111,10 @@ class LiveDaemonStatus(DaemonStatus):
 
     def costs(self) -> CostFilesView:
         """Return the state of the cost files."""
-        return self.cost_files.view()
+        costs, directory = self.devices.costs.content, self.node.coordinator.config.costs.directory
+        silent = tuple(name for names in wins_by_silence(costs).values() for name in names)
+        count = sum(map(len, costs.devices.values()))
+        return CostFilesView(directory, self.devices.costs.report, device_count=count, silent=silent)
 
     def cdi(self) -> CdiView:
         """Return how containers get CDI devices."""
@@ -121,9 +123,11 @@ class LiveDaemonStatus(DaemonStatus):
 
     def inventory(self) -> InventoryFileView:
         """Return the state of the inventory file."""
-        return self.inventory_file.view()
+        options = self.node.coordinator.config.devices
+        return InventoryFileView(options.inventory, options.scan, self.devices.listed.report)
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""
-        parts = (self.lag, self.http, self.files, self.watchers, self.cost_files, self.inventory_file, self.reservation)
+        files = (self.devices.costs, self.devices.listed)
+        parts = (self.lag, self.http, self.files, self.watchers, *files, self.reservation)
         return tuple(warning for part in parts for warning in part.warnings())

@@ -2,35 +2,29 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
+from functools import partial
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.location import FixedSource, Source
-from cri_proxy.config.last_known_good import KnownGood, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.model import Config
-from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings
-from cri_proxy.costs.merge import MergedCosts
-from cri_proxy.daemon.apply import Applier, Host
-from cri_proxy.daemon.cost_files import CostFiles
-from cri_proxy.daemon.file_reload import FilesWatcher, WatchedPlace
-from cri_proxy.daemon.inventory_file import InventoryFile
+from cri_proxy.daemon.apply import HostApplier
+from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileCalls
-from cri_proxy.in_force.inotify import Inotify
-from cri_proxy.in_force.last_good import KeptTexts, save_costs, save_inventory
+from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import LastGoodWriter
-from cri_proxy.in_force.watch import OnThreads, Watch
-from cri_proxy.inventory.merge import ListedDevices
+from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.watch import Follower, OnThreads, Watch
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
 from cri_proxy.state.decisions import PinningChange, name_of
 from sysfs.discover import Fingerprint
 
-AnyFilesWatcher = FilesWatcher[CostOptions, MergedCosts] | FilesWatcher[DeviceOptions, ListedDevices]
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
 POLL_SECONDS = 5.0
 # A machine is applied once two reads so far apart agree: CPUs are taken offline one by one.
@@ -102,63 +96,58 @@ class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
-        self, settings: Settings, applier: Applier, host: Host, *, clock: Clock, seen: Fingerprint, files: FileCalls
+        self, settings: Settings, applier: HostApplier, *, clock: Clock, seen: Fingerprint, files: FileCalls
     ) -> None:
         """``seen`` is the fingerprint of the machine in force, taken before its discovery; ``files`` writes files."""
-        journal = applier.node.context.journal
+        node, journal, host = applier.node, applier.node.context.journal, applier.host
         self._settings = settings
         self._applier = applier
-        self._host = host
-        self._last_known_good: LastGoodWriter[KnownGood] = LastGoodWriter(
+        writer: LastGoodWriter[KnownGood] = LastGoodWriter(
             settings.state_dir,
-            save_known_good,
+            KNOWN_GOOD.save,
             event=events.CONFIG_NOT_KEPT,
-            tasks=applier.node.background,
+            tasks=node.background,
             journal=journal,
             files=files,
         )
-        self.reloader = Reloader(settings, self._apply, self._last_known_good.keep, clock=clock, journal=journal)
+        self.reloader = Reloader(settings, self._apply, writer.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
-        self.watch: Watch[Source] = Watch(OnThreads(place), settings.source, self.reloader.take, clock=clock)
-        self._of_files = tuple(_files_watchers(settings, applier, files, clock))
+        watch: Watch[Source] = Watch(OnThreads(place), settings.source, self.reloader.take, clock=clock)
+        self.configuration = Follower("configuration", watch, writer)
+        self._of_files = tuple(self._followers(applier.devices))
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
-            lambda: applier.take_machine(host, lambda: self.reloader.file_warnings),
+            lambda: applier.take_machine(lambda: self.reloader.file_warnings),
             clock=clock,
             journal=journal,
             in_force=seen,
         )
 
+    def _followers(self, devices: DeviceSources) -> Iterator[Follower[FoundFiles, KeptTexts]]:
+        state_dir, tasks, take = self._settings.state_dir, self._applier.node.background, self._applier.take_files
+        yield devices.costs.follow(state_dir, partial(take, devices.costs), tasks)
+        yield devices.listed.follow(state_dir, partial(take, devices.listed), tasks)
+
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator, one sentence each."""
-        late = f"changes of the configuration are found by polling only: {self.watch.problem}"
-        unsaved = self._last_known_good.problem
-        said = f"a start with an invalid file would not find this configuration: {unsaved}"
-        return (
-            *self.hotplug.warnings(),
-            *self.reloader.warnings(),
-            *((late,) if self.watch.problem else ()),
-            *((said,) if unsaved else ()),
-            *(warning for each in self._of_files for warning in each.warnings()),
-        )
+        return (*self.hotplug.warnings(), *self.reloader.warnings(), *self.configuration.warnings())
 
     def reload(self) -> None:
         """Apply configuration, cost files and inventory as they are now, changed or not."""
-        self.watch.ask()
+        self.configuration.watch.ask()
         for each in self._of_files:
             each.watch.ask()
 
     def follow(self) -> None:
         """Watch from now on, in the node's background."""
-        node = self._applier.node
-        if not self._host.is_given:
+        node, configuration = self._applier.node, self.configuration
+        if not self._applier.host.is_given:
             node.keep_doing(self.hotplug.watch, "hotplug")
-        node.keep_doing(lambda: self.watch.watch(Inotify(self.watch.notice)), "configuration")
         if self._settings.location is not None:
-            self._last_known_good.keep(self.reloader.in_force)
-            node.keep_doing(self.watch.poll, "configuration poll")
+            configuration.writer.keep(self.reloader.in_force)
+        configuration.start(node.keep_doing)
         for each in self._of_files:
-            each.follow(node)
+            each.start(node.keep_doing)
 
     async def plan(self, text: str, group: str) -> PlanView:
         """Return what this text in the configuration's file would change; nothing changes yet."""
@@ -166,35 +155,14 @@ class Watchers:
             config, late = self.reloader.would_be(text, group)
         except ConfigError as error:
             return PlanView(str(error), is_kept=self.reloader.is_kept)
-        planned = await self._applier.plan_config(self._host, config)
+        planned = await self._applier.plan_config(config)
         moves = tuple(PinningChange.of(name_of(r.grant.request), old, new) for r, old, new in planned.moves)
         return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloader.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
-        problem = await self._applier.take_config(self._host, config, said)
+        problem = await self._applier.take_config(config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
             for each in self._of_files:
                 each.watch.notice()  # at another path perhaps
         return problem
-
-
-def _files_watchers(settings: Settings, applier: Applier, files: FileCalls, clock: Clock) -> Iterator[AnyFilesWatcher]:
-    """Yield the watchers of the cost files and of the inventory file, where these are read."""
-    node = applier.node
-
-    def saved(save: Callable[[Path, KeptTexts], None], event: str) -> LastGoodWriter[KeptTexts]:
-        journal = node.context.journal
-        return LastGoodWriter(
-            settings.state_dir, save, event=event, tasks=node.background, journal=journal, files=files
-        )
-
-    costs, listed = applier.costs, applier.listed
-    if isinstance(costs, CostFiles):
-        costs_at = WatchedPlace(costs, lambda: applier.in_force.config.costs)
-        watch = Watch(costs_at, costs.found, applier.take_costs, clock=clock)
-        yield FilesWatcher(costs, watch, saved(save_costs, costs.kind.not_kept), clock=clock)
-    if isinstance(listed, InventoryFile):
-        listed_at = WatchedPlace(listed, lambda: applier.in_force.config.devices)
-        watch = Watch(listed_at, listed.found, applier.take_inventory, clock=clock)
-        yield FilesWatcher(listed, watch, saved(save_inventory, listed.kind.not_kept), clock=clock)

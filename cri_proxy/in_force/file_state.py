@@ -1,11 +1,15 @@
 """Which content of each file counts: its present one, its last good one, or none. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.text_files import FoundFiles, TextFile
+from cri_proxy.yaml_fields import DocumentError
+
+T = TypeVar("T")
 
 EMPTY: Final = "is empty: it is being written, or the disk is full; write {} if it lists nothing"
 
@@ -28,6 +32,61 @@ class JudgedFile:
     line: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Judged(Generic[T]):
+    """What files say together; ``files`` by name."""
+
+    content: T
+    files: tuple[JudgedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FilesReport:
+    """How files stand: what status, metrics and warnings are made of.
+
+    ``problem`` is why they cannot be read ('' = they can, or there are none): then what they said before stays in
+    force. ``since_seconds``, since the epoch, is when what is in force became so. ``applied``, ``unchanged`` and
+    ``rejected`` count their changes since the start.
+    """
+
+    since_seconds: float
+    files: tuple[JudgedFile, ...] = ()
+    problem: str = ""
+    applied: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether every file's present content is in force."""
+        return not self.problem and not any(file.problem for file in self.files)
+
+
+def judge_one(found: FoundFiles, kept: Mapping[str, str], read: Callable[[str, str], T], nothing: T) -> Judged[T]:
+    """Return the content of one file, or its last good one, of which ``kept`` has the text.
+
+    ``read`` gets name and text, and raises DocumentError.
+    """
+    for file in found.files or tuple(TextFile(name, "", found.problem) for name in kept):
+        try:
+            return Judged(_content(file, read), (JudgedFile(file.name, FileState.IN_FORCE),))
+        except DocumentError as error:
+            before, state = nothing, FileState.REJECTED
+            if file.name in kept:
+                with suppress(DocumentError):
+                    before, state = _content(TextFile(file.name, kept[file.name]), read), FileState.KEPT
+            return Judged(before, (JudgedFile(file.name, state, error.problem, error.line),))
+    return Judged(nothing)
+
+
+def _content(file: TextFile, read: Callable[[str, str], T]) -> T:
+    if file.problem:
+        raise DocumentError(file.name, file.line, file.problem)
+    if not file.text.strip():
+        raise DocumentError(file.name, 0, EMPTY)
+    return read(file.name, file.text)
+
+
 def texts_in_force(found: FoundFiles, kept: Mapping[str, str], judged: Iterable[JudgedFile]) -> dict[str, str]:
     """Return the text that counts of each file: what ``kept`` is to be from now on."""
     present = {file.name: file.text for file in found.files}
@@ -48,7 +107,7 @@ def where_text(found: FoundFiles, file: JudgedFile) -> str:
     return f"{place}:{file.line}" if file.line else str(place)
 
 
-def problem_text(found: FoundFiles, file: JudgedFile) -> str:
-    """Return which file cannot be used, why, and what counts of it instead."""
-    stays = "its last good content stays in force" if file.state is FileState.KEPT else "nothing of it is in force"
-    return f"{where_text(found, file)}: {file.problem}; {stays}"
+def problems_of(found: FoundFiles, files: Iterable[JudgedFile]) -> tuple[str, ...]:
+    """Return why files cannot be used, with path and line."""
+    own = [f"{found.path}: {found.problem}"] if found.problem else []
+    return (*own, *(f"{where_text(found, file)}: {file.problem}" for file in files if file.problem))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, open_beneath
 from cri_proxy.in_force.symlinks import ANY, Lookups, lookups_beneath, of_one_generation
@@ -14,7 +14,7 @@ MAX_FILES: Final = 64
 MAX_FILE_BYTES: Final = 1 << 20
 """As a ConfigMap holds. What the kernel says of 1,792 CPUs, written with ranges, is a tenth of it."""
 MAX_BYTES: Final = 4 << 20
-"""Of all files together."""
+"""Of all files together, and of one that an option names."""
 MAX_ENTRIES: Final = 4096
 """Names in the directory, of other files too."""
 
@@ -50,34 +50,43 @@ class FoundFiles:
         return self.path if self.is_one else self.path / name
 
 
-def read_directory(path: Path) -> FoundFiles:
-    """Return the cost files that are there now, all of one generation of a ConfigMap volume. Blocks on the disk.
+@dataclass(frozen=True, slots=True)
+class TextDirectory:
+    """A directory of files, which may appear later, or be replaced."""
 
-    A missing directory has no files. Links are followed beneath the directory.
-    """
-    return of_one_generation(path, lambda: _read(path))
+    is_one: ClassVar[bool] = False
+    path: Path
 
+    def read(self) -> FoundFiles:
+        """Return the files that are there now, all of one generation of a ConfigMap volume. Blocks on the disk.
 
-def read_one(path: Path) -> FoundFiles:
-    """Return the file at this path, of one generation of the ConfigMap volume that it is in. Blocks on the disk.
+        A missing directory has no files. Links are followed beneath the directory.
+        """
+        return of_one_generation(self.path, lambda: _read(self.path))
 
-    One that is missing has a problem: it was named. A link is followed beneath the directory of the path, and only root
-    may write to what it leads to.
-    """
-    return of_one_generation(path.parent, lambda: FoundFiles(path, (_one(path),), is_one=True))
-
-
-def file_lookups(path: Path) -> Lookups:
-    """Return the directories on the way to this file, with the names that matter. Blocks. It may appear later."""
-    return lookups_beneath((path.parent, (path.name,)))
+    def lookups(self) -> Lookups:
+        """Return the directories on the way to this one and those that hold its files, with the names that matter."""
+        return lookups_beneath((self.path, (ANY, *_names_now(self.path))))
 
 
-def directory_lookups(path: Path) -> Lookups:
-    """Return the directories on the way to this one and those that hold its files, with the names that matter. Blocks.
+@dataclass(frozen=True, slots=True)
+class OneTextFile:
+    """A file, which may appear later."""
 
-    The directory may appear later, or be replaced.
-    """
-    return lookups_beneath((path, (ANY, *_names_now(path))))
+    is_one: ClassVar[bool] = True
+    path: Path
+
+    def read(self) -> FoundFiles:
+        """Return it as it is now, of one generation of the ConfigMap volume that it is in. Blocks on the disk.
+
+        One that is missing has a problem: it was named. A link is followed beneath the directory of the path, and only
+        root may write to what it leads to.
+        """
+        return of_one_generation(self.path.parent, lambda: FoundFiles(self.path, (_one(self.path),), is_one=True))
+
+    def lookups(self) -> Lookups:
+        """Return the directories on the way to this file, with the names that matter. Blocks."""
+        return lookups_beneath((self.path.parent, (self.path.name,)))
 
 
 def _names_now(path: Path) -> tuple[str, ...]:
@@ -127,7 +136,7 @@ def _files(directory: DirectoryBeneath, path: Path) -> Iterator[TextFile]:
                 raise FileRefused(
                     f"more than {MAX_FILES} cost files; those after it in the order of names are not read"
                 )
-            text = _text(directory, path / name, _OF_MANY)
+            text = _text(directory, path / name, MAX_FILE_BYTES, _OF_MANY)
             left -= len(text.encode())
             if left < 0:
                 raise FileRefused(f"the cost files up to this one have more than {MAX_BYTES} bytes; write ranges")
@@ -141,18 +150,18 @@ def _files(directory: DirectoryBeneath, path: Path) -> Iterator[TextFile]:
 def _one(path: Path) -> TextFile:
     try:
         with open_beneath(path.parent) as directory:
-            return TextFile(path.name, _text(directory, path, _OF_ONE))
+            return TextFile(path.name, _text(directory, path, MAX_BYTES, _OF_ONE))
     except (OSError, FileRefused) as error:
         return _unreadable(path.name, error)
 
 
-def _text(directory: DirectoryBeneath, path: Path, shorter: str) -> str:
+def _text(directory: DirectoryBeneath, path: Path, most_bytes: int, shorter: str) -> str:
     """Return a file's text. Raises OSError, and FileRefused for anything but a file that only root may change."""
     with directory.file(path.name) as file:
         problem = shared_problem(file.status, path)
         if problem:
             raise FileRefused(problem)
-        return file.text(MAX_FILE_BYTES, shorter)
+        return file.text(most_bytes, shorter)
 
 
 def _unreadable(name: str, error: OSError | FileRefused) -> TextFile:

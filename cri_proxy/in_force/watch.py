@@ -5,11 +5,13 @@ directory that goes and comes back. Polling finds what inotify does not: network
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.in_force.inotify import ChangeNotifier
+from cri_proxy.in_force.inotify import ChangeNotifier, Inotify
+from cri_proxy.in_force.last_good_writer import LastGoodWriter
 from cri_proxy.in_force.symlinks import Lookups
 
 # An editor and the kubelet write in several steps: a change is read after this time without a notice.
@@ -21,6 +23,7 @@ POLL_SECONDS = 15.0
 _FOLLOWED = 5
 
 T = TypeVar("T")
+K = TypeVar("K")
 Found_co = TypeVar("Found_co", covariant=True)
 
 # Applies the whole of what was read, or changes nothing. The second argument: whether a reload was requested.
@@ -66,10 +69,13 @@ class OnThreads(Generic[Found_co]):
 class Watch(Generic[T]):
     """Watches one location. ``notices`` may block and run on a thread; the rest is on the loop."""
 
-    def __init__(self, location: Watched[T], in_force: T, take: Take[T], *, clock: Clock) -> None:
+    def __init__(
+        self, location: Watched[T], in_force: T, take: Take[T], *, clock: Clock, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         """``in_force`` was read at start: the first check applies what has changed since."""
         self._location = location
-        self._tried: T = in_force
+        self._tried: T | None = in_force
+        self.poll_seconds = poll_seconds
         self._take = take
         self._clock = clock
         self._woken = asyncio.Event()
@@ -83,13 +89,18 @@ class Watch(Generic[T]):
         self._is_asked = True
         self._woken.set()
 
+    def forget(self) -> None:
+        """Apply with the next check what is there then, changed or not."""
+        self._tried = None
+
     def notice(self) -> None:
         """Check soon: something may have changed. Safe to call from any thread once ``watch`` runs."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
-    async def watch(self, notices: ChangeNotifier) -> None:
-        """Check whenever there is a reason, until cancelled; closes ``notices`` then."""
+    async def watch(self, notices: ChangeNotifier | None = None) -> None:
+        """Check whenever there is a reason, until cancelled; closes ``notices`` (None: inotify's) then."""
+        notices = notices or Inotify(self.notice)
         self._loop = asyncio.get_running_loop()
         try:
             while True:
@@ -104,7 +115,7 @@ class Watch(Generic[T]):
     async def poll(self) -> None:
         """Request a check periodically, until cancelled."""
         while True:
-            await self._clock.sleep(POLL_SECONDS)
+            await self._clock.sleep(self.poll_seconds)
             self._woken.set()
 
     async def check(self) -> None:
@@ -135,3 +146,25 @@ class Watch(Generic[T]):
             if lookups == followed:
                 break
         return problem
+
+
+@dataclass(frozen=True, slots=True)
+class Follower(Generic[T, K]):
+    """Follows one place in the background, and saves what is in force; ``name`` is what is there, in the plural."""
+
+    name: str
+    watch: Watch[T]
+    writer: LastGoodWriter[K]
+
+    def start(self, keep_doing: Callable[[Callable[[], Coroutine[object, object, None]], str], None]) -> None:
+        """Watch from now on; a reload that was asked for earlier is made now."""
+        keep_doing(self.watch.watch, self.name)
+        keep_doing(self.watch.poll, f"{self.name} poll")
+
+    def warnings(self) -> Iterator[str]:
+        """Yield warnings for the operator, one sentence each."""
+        if self.watch.problem:
+            every = f"every {self.watch.poll_seconds:.0f} s"
+            yield f"changes of the {self.name} are found by polling only, {every}: {self.watch.problem}"
+        if self.writer.problem:
+            yield f"a start with bad {self.name} would not find the last good content: {self.writer.problem}"

@@ -2,41 +2,22 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile, where_text
-from cri_proxy.in_force.text_files import FoundFiles, TextFile, read_one
+from cri_proxy.in_force.file_state import Judged, judge_one
+from cri_proxy.in_force.text_files import FoundFiles, OneTextFile
 from cri_proxy.inventory.file import DIALECT, INVENTORY_FORM, read_inventory
-from cri_proxy.yaml_fields import DocumentError, YamlField
+from cri_proxy.yaml_fields import YamlField
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
 
 @dataclass(frozen=True, slots=True)
-class ListedDevices:
-    """What an inventory file lists; ``files`` has the file, unless none is read."""
+class InventoryFile(OneTextFile):
+    """The file that lists a node's devices."""
 
-    inventory: DeviceInventory = EMPTY_INVENTORY
-    files: tuple[JudgedFile, ...] = ()
-
-
-def judge_inventory(found: FoundFiles, kept: Mapping[str, str]) -> ListedDevices:
-    """Return what the file lists; ``kept`` has the text that was in force, which counts where this one is bad."""
-    files = found.files or tuple(TextFile(name, "", found.problem) for name in kept)
-    for file in files:
-        try:
-            return ListedDevices(_read(file), (JudgedFile(file.name, FileState.IN_FORCE),))
-        except DocumentError as error:
-            return _fallen_back(file.name, kept.get(file.name), error)
-    return ListedDevices()
-
-
-def inventory_problems(path: str) -> tuple[str, ...]:
-    """Return why the file at this path ('' = none) cannot be used, with its line. Blocks on the disk."""
-    if not path:
-        return ()
-    found = read_one(Path(path))
-    return tuple(f"{where_text(found, f)}: {f.problem}" for f in judge_inventory(found, {}).files if f.problem)
+    def judge(self, found: FoundFiles, kept: Mapping[str, str]) -> Judged[DeviceInventory]:
+        """Return what it lists, or did when it could be used last."""
+        return judge_one(found, kept, _read, EMPTY_INVENTORY)
 
 
 def with_scanned(
@@ -77,29 +58,12 @@ def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevi
     return replace(device, vf_groups=tuple(group for group in left if group.vfs))
 
 
-def _read(file: TextFile) -> DeviceInventory:
-    """Return the inventory of a file. Raises DocumentError."""
-    if file.problem:
-        raise DocumentError(file.name, file.line, file.problem)
-    if not file.text.strip():
-        raise DocumentError(file.name, 0, EMPTY)
-    with INVENTORY_FORM.redacted(file.text):
-        roots = list(YamlField.documents(file.text, file.name, DIALECT))
+def _read(name: str, text: str) -> DeviceInventory:
+    with INVENTORY_FORM.redacted(text):
+        roots = list(YamlField.documents(text, name, DIALECT))
         for root in roots[1:]:
             raise root.refuse("another document begins here: an inventory file holds one")
         return read_inventory(roots[0]) if roots else EMPTY_INVENTORY
-
-
-def _fallen_back(name: str, kept: str | None, error: DocumentError) -> ListedDevices:
-    """Return what the last good text lists, if there is any."""
-    if kept is not None:
-        try:
-            before = _read(TextFile(name, kept))
-        except DocumentError:
-            pass
-        else:
-            return ListedDevices(before, (JudgedFile(name, FileState.KEPT, error.problem, error.line),))
-    return ListedDevices(files=(JudgedFile(name, FileState.REJECTED, error.problem, error.line),))
 
 
 def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> InventoryDevice:

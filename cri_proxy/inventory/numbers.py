@@ -4,19 +4,16 @@ A scan counts devices by address. If it counted from the beginning after a resta
 have other numbers than those by which saved grants and the kubelet know them. When a machine starts, nothing is held.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.in_force.state_file import DocumentForm, foreign, save
+from cri_proxy.in_force.state_file import StateFile
 from policies.devices.model import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
-FILE: Final = "device-numbers.json"
-
 _BOOT: Final = "proc/sys/kernel/random/boot_id"
-# The version is to be raised by one that gives a key another meaning.
-_FORM: Final = DocumentForm(version=1, most_bytes=1 << 20)
 # A node has some hundred; what is gone is forgotten above this.
 _MOST: Final = 4096
 _MAX_MINOR: Final = 1 << 20
@@ -65,50 +62,41 @@ def boot_id(root: Path) -> str:
         return ""
 
 
-def save_numbers(state_dir: Path, numbers: DeviceNumbers) -> None:
-    """Save this for the next start; it is on disk when this returns. Blocks. Raises StoreError."""
-    save(state_dir / FILE, encode_numbers(numbers))
-
-
 def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
     """Return what was saved since this start of the machine, nothing of another one's. Blocks.
 
     Raises StoreError, with the reason, for a file that cannot be used.
     """
-    file = state_dir / FILE
-    raw = _FORM.find(file)
-    if raw is None:
-        return DeviceNumbers(boot=boot)
-    found = decode_numbers(raw, str(file))
-    return found if found.boot == boot else DeviceNumbers(boot=boot)
+    found = NUMBERS.find(state_dir)
+    return found if found is not None and found.boot == boot else DeviceNumbers(boot=boot)
 
 
-def encode_numbers(numbers: DeviceNumbers) -> bytes:
-    """Return the document that has these numbers."""
+def _keys(numbers: DeviceNumbers) -> Mapping[str, object]:
     found: dict[str, dict[str, int]] = {}
     for kind, bus, minor in numbers.devices:
         found.setdefault(kind, {})[bus] = minor
-    return _FORM.encode(boot=numbers.boot, devices=found)
+    return {"boot": numbers.boot, "devices": found}
 
 
-def decode_numbers(raw: bytes, name: str) -> DeviceNumbers:
-    """Return the numbers of a document; ``name`` is its file. Raises StoreError."""
-    document = _FORM.parse(raw, name)
+def _read(document: Mapping[str, object]) -> DeviceNumbers:
     boot, types = document.get("boot"), document.get("devices")
     if not isinstance(boot, str) or not isinstance(types, dict) or not types.keys() <= set(DEVICE_TYPES):
-        raise foreign(name)
-    devices = [(kind, bus, minor) for kind, minors in types.items() for bus, minor in _minors(minors, name)]
+        raise ValueError
+    devices = [(kind, bus, minor) for kind, minors in types.items() for bus, minor in _minors(minors)]
     if len({(kind, minor) for kind, _, minor in devices}) < len(devices):
-        raise foreign(name)
+        raise ValueError
     return DeviceNumbers(tuple(sorted(devices)), boot)
 
 
-def _minors(minors: object, name: str) -> list[tuple[str, int]]:
-    """Return addresses with their minors. Raises StoreError."""
+def _minors(minors: object) -> list[tuple[str, int]]:
+    """Return addresses with their minors."""
     if not isinstance(minors, dict):
-        raise foreign(name)
+        raise ValueError
     for bus, minor in minors.items():
         is_number = isinstance(minor, int) and not isinstance(minor, bool) and 0 <= minor <= _MAX_MINOR
         if not is_number or not is_address(bus):
-            raise foreign(name)
+            raise ValueError
     return list(minors.items())
+
+
+NUMBERS: Final = StateFile("device-numbers.json", 1 << 20, _keys, _read)

@@ -6,7 +6,7 @@ faults).
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from cri_proxy.config.model import Config
@@ -17,7 +17,6 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Reinstated
-from policies.costs.inventory import Inventory
 from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 
@@ -74,11 +73,6 @@ async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: b
     if config.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return ""
-
-
-def use_costs(node: Node, costs: Inventory) -> None:
-    """Let new containers choose among the devices of these cost files, beside those of the inventory."""
-    use_devices(node, replace(node.context.ledger.policy.devices, costs=costs))
 
 
 def use_devices(node: Node, devices: DeviceInventory) -> None:

@@ -4,7 +4,6 @@ Nothing here decides: a scenario's containers take the path that a kubelet's tak
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from shutil import rmtree
@@ -20,14 +19,15 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.daemon.apply import Applier, Built, NodeDevices, build, build_anyway, inventory_in_force
+from cri_proxy.daemon.apply import Applier, Built, build, build_anyway
+from cri_proxy.daemon.device_sources import NodeDevices, inventory_in_force
 from cri_proxy.errors import ConfigError
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node, build_node
-from cri_proxy.node.reconfigure import use_costs, use_devices
+from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
@@ -120,7 +120,8 @@ class SimulatedNode:
         self._costs = costs
         self._listed = listed
         config = read_config(options)
-        self._built = build(config, self.machine, NO_ROOT, NodeDevices(inventory_of(costs, config.costs), listed))
+        built = build(config, self.machine, NO_ROOT)
+        self._built = self._with_devices(built, NodeDevices(inventory_of(costs, config.costs), listed))
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
@@ -219,11 +220,12 @@ class SimulatedNode:
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
         try:
-            found = NodeDevices(self._built.policy.devices.costs, self._listed, self._built.policy.devices)
-            built = build_anyway(self._built.config, self.machine, NO_ROOT, found)
+            built = build_anyway(self._built.config, self.machine, NO_ROOT)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
-        return await self._put_in_force(built, must_fit=False)
+        before = self._built.policy.devices
+        devices = NodeDevices(before.costs, self._listed, before)
+        return await self._put_in_force(self._with_devices(built, devices), must_fit=False)
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
         """Merge these options into the current ones; return '' or why not, in which case nothing has changed."""
@@ -232,7 +234,7 @@ class SimulatedNode:
             config = read_config(options)
             costs = inventory_of(self._costs, config.costs)
             found = NodeDevices(costs, self._listed, self._built.policy.devices)
-            built = build(config, self.machine, NO_ROOT, found)
+            built = self._with_devices(build(config, self.machine, NO_ROOT), found)
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
@@ -245,20 +247,21 @@ class SimulatedNode:
         """Let new containers choose among the devices of these costs. Raises ScenarioError."""
         inventory = inventory_of(costs, self._built.config.costs)
         self._costs = costs
-        devices = replace(self._built.policy.devices, costs=inventory)
-        self._built = replace(self._built, policy=self._built.policy.with_devices(devices))
-        if self._is_serving:
-            use_costs(self.node, inventory)
+        self._use_devices(NodeDevices(inventory, self._listed, self._built.policy.devices))
 
     def use_listed(self, listed: DeviceInventory) -> None:
         """Let new containers choose in this inventory."""
         self._listed = listed
         before = self._built.policy.devices
-        found = NodeDevices(before.costs, listed, before)
-        inventory = inventory_in_force(self._built.config.devices, self.machine, found)
-        self._built = replace(self._built, policy=self._built.policy.with_devices(inventory))
+        self._use_devices(NodeDevices(before.costs, listed, before))
+
+    def _use_devices(self, devices: NodeDevices) -> None:
+        self._built = self._with_devices(self._built, devices)
         if self._is_serving:
-            use_devices(self.node, inventory)
+            use_devices(self.node, self._built.policy.devices)
+
+    def _with_devices(self, built: Built, devices: NodeDevices) -> Built:
+        return built.with_devices(inventory_in_force(built.config.devices, self.machine, devices))
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
         """Apply what was built; return '' or why not. While the proxy is stopped, its next start uses it."""

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from cri_proxy.node.node import Node
+from cri_proxy.node.reconfigure import use_devices
 from policies.builder import build_policy
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing
@@ -29,6 +31,11 @@ def inventory(*names: str) -> Inventory:
 def listed(*names: str) -> tuple[DeviceGrant, ...]:
     """Return what a container holds that has these devices, which cost files alone list."""
     return tuple(map(listed_only, names))
+
+
+def use_costs(node: Node, costs: Inventory) -> None:
+    """Let new containers choose among the devices of these cost files."""
+    use_devices(node, replace(node.context.ledger.policy.devices, costs=costs))
 
 
 def with_costs(policy: Policy, costs: Inventory) -> Policy:

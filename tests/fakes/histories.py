@@ -16,7 +16,7 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.events import UPDATE_FAILED
-from cri_proxy.node.reconfigure import reconfigure, use_costs
+from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.rows import Row
 from policies.alignment import TopologyOptions
 from policies.builder import build_policy
@@ -26,6 +26,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.device_checks import DeviceCheck, told
+from tests.fakes.device_policy import use_costs
 from tests.fakes.machines import unplugged
 from tests.fakes.node_checks import (
     MoveCheck,

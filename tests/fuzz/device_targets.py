@@ -12,7 +12,7 @@ from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
 from cri_proxy.cri.device_names.variables import named_in_variables
 from cri_proxy.errors import StoreError
-from cri_proxy.inventory.numbers import DeviceNumbers, decode_numbers, encode_numbers
+from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.runtime.cdi_support import support_of
 from policies.devices.plugin_variables import (
     ANNOTATION_PREFIX,
@@ -48,11 +48,11 @@ def plugin_variable(data: bytes) -> None:
 def saved_numbers(data: bytes) -> None:
     """The numbers of devices in the state directory; what is understood is written again and means the same."""
     try:
-        numbers = decode_numbers(data, "f")
+        numbers = NUMBERS.decode(data, "f")
     except StoreError as error:
         assert error.problem
     else:
-        assert decode_numbers(encode_numbers(numbers), "f") == numbers
+        assert NUMBERS.decode(NUMBERS.encode(numbers), "f") == numbers
 
 
 def gpu_links(data: bytes) -> None:
@@ -133,7 +133,7 @@ DEVICE_TARGETS: Final = (
     Target(
         "device-numbers",
         saved_numbers,
-        (encode_numbers(DeviceNumbers((("gpu", "0000:10:00.0", 0), ("rdma", "0000:20:00.0", 3)), "5a9f")),),
+        (NUMBERS.encode(DeviceNumbers((("gpu", "0000:10:00.0", 0), ("rdma", "0000:20:00.0", 3)), "5a9f")),),
     ),
     Target("plugin-variable", plugin_variable, (b"0,1,2", b"1@0000:51:00.1,2:25"), grown=(b"1,", b"12@a:b.c,")),
     Target(

@@ -74,11 +74,11 @@ def cost_files(data: bytes) -> None:
     merged = merge(found, {"b.yaml": NICS}, Normalize.PER_TYPE_MAX)
     states = {file.name: file.state for file in merged.files}
     assert states["b.yaml"] is FileState.IN_FORCE
-    assert "b.com/nic/nic0" in merged.inventory.devices["b.com/nic"]
+    assert "b.com/nic/nic0" in merged.content.devices["b.com/nic"]
     for file in merged.files:
         assert (file.state is FileState.IN_FORCE) == (not file.problem)
     again = merge(found, texts_in_force(found, {"b.yaml": NICS}, merged.files), Normalize.PER_TYPE_MAX)
-    assert again.inventory == merged.inventory
+    assert again.content == merged.content
 
 
 def costs_by_name(table: CostTable) -> dict[tuple[str, str], Fraction]:

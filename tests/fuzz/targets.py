@@ -16,13 +16,11 @@ from typing import Final
 import h11
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.config.last_known_good import KnownGood
-from cri_proxy.config.last_known_good import decode as decode_kept
-from cri_proxy.config.last_known_good import encode as encode_kept
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
-from cri_proxy.errors import ConfigError
+from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.extender.demand import QuestionError
 from cri_proxy.extender.messages import filter_answer, read_question
 from cri_proxy.foreign_text import WORDS_BYTES, admit, is_same_failure, visible_lines
@@ -86,11 +84,11 @@ def configuration(data: bytes) -> None:
 def kept_configuration(data: bytes) -> None:
     """What is understood is written again and means the same."""
     try:
-        kept = decode_kept(data, "f")
-    except ConfigError as error:
+        kept = KNOWN_GOOD.decode(data, "f")
+    except StoreError as error:
         assert error.problem
     else:
-        assert decode_kept(encode_kept(kept).encode(), "f") == kept
+        assert KNOWN_GOOD.decode(KNOWN_GOOD.encode(kept), "f") == kept
 
 
 def scenario(data: bytes) -> None:
@@ -222,7 +220,7 @@ def http_request(data: bytes) -> None:
 
 
 def kept_seed(path: Path) -> bytes:
-    return encode_kept(KnownGood(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9)).encode()
+    return KNOWN_GOOD.encode(KnownGood(load_config(path).config, path, path, "rt", "ab" * 32, 1.7e9))
 
 
 TARGETS: Final = (

@@ -59,8 +59,8 @@ async def test_root_only_files_among_those_of_devices(node: AttackedNode) -> Non
 
 async def are_read(node: AttackedNode, inventory: str) -> bool:
     status = await node.daemon.admin.status()
-    names = [file.name for file in status.inventory_file.files] if status.inventory_file else []
-    return names == [inventory] and status.costs is not None and len(status.costs.files) == len(SECRETS) + 2
+    names = [file.name for file in status.inventory_file.report.files] if status.inventory_file else []
+    return names == [inventory] and status.costs is not None and len(status.costs.report.files) == len(SECRETS) + 2
 
 
 async def shown_of(node: AttackedNode) -> str:

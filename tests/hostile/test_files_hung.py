@@ -132,7 +132,7 @@ async def test_a_directory_of_cost_files_that_hangs(place: Place, tmp_path: Path
                 await until("it is said to hang", lambda: warnings(node), seconds=ANSWER_SECONDS)
                 costs = (await node.daemon.admin.status()).costs
                 assert costs is not None
-                assert costs.problem == "does not answer: does it lie on a mount that hangs?"
+                assert costs.report.problem == "does not answer: does it lie on a mount that hangs?"
                 assert server.asked == 1
             assert await ended_by_itself(node) == 0
 
@@ -147,8 +147,8 @@ async def test_a_link_to_a_silent_volume_among_cost_files(place: Place, tmp_path
         async with place.node(configuration=configuration) as node, node.under_attack():
             costs = (await node.daemon.admin.status()).costs
             assert costs is not None
-            assert (costs.problem, costs.device_count) == ("", 1)
-            assert [bool(file.problem) for file in costs.files] == [False, True]
+            assert (costs.report.problem, costs.device_count) == ("", 1)
+            assert [bool(file.problem) for file in costs.report.files] == [False, True]
             assert server.asked == 0
 
 

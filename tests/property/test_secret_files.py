@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.merge import merge
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
-from cri_proxy.inventory.merge import judge_inventory
+from cri_proxy.inventory.merge import InventoryFile
 from cri_proxy.link_file import read_link_text
 from cri_proxy.yaml_fields import DocumentError
 from tests.fakes.secret_files import MARK, SECRETS
@@ -24,7 +24,7 @@ PIECES += ["*", "&", "!", "#", "%", "=", "\n---\n", "kind: ", "spec: ", "options
 def problems(text: str) -> Iterator[str]:
     found = FoundFiles(Path("/d"), (TextFile("f", text),))
     yield from (file.problem for file in merge(found, {}).files)
-    yield from (file.problem for file in judge_inventory(found, {}).files)
+    yield from (file.problem for file in InventoryFile(found.path).judge(found, {}).files)
     try:
         read_link_text(text, "f", DIALECT)
     except DocumentError as error:

@@ -118,8 +118,8 @@ async def test_hostile_files_cost_nobody_anything(scene: Announcing) -> None:
     scene.announce("g.yaml", NICS)
     await scene.lists({"a.com/gpu": 4, "b.com/nic": 1})
     costs = await scene.costs()
-    assert {f.name for f in costs.files if f.state == "rejected"} == {f"{name}.yaml" for name in "abcdef"}
-    assert {f.name for f in costs.files if f.state == "in_force"} == {"g.yaml", "gpu.yaml"}
+    assert {f.name for f in costs.report.files if f.state == "rejected"} == {f"{name}.yaml" for name in "abcdef"}
+    assert {f.name for f in costs.report.files if f.state == "in_force"} == {"g.yaml", "gpu.yaml"}
     assert await scene.place.daemon.admin.is_ready()
     await scene.place.run_pods(4)
 
@@ -134,7 +134,7 @@ async def test_changes_under_load_move_nobody_and_lose_no_call(scene: Announcing
 
     async def all_was_tried() -> bool:
         now = await scene.costs()
-        return now.applied > before.applied and now.rejected > before.rejected
+        return now.report.applied > before.report.applied and now.report.rejected > before.report.rejected
 
     await until("files were taken and rejected", all_was_tried, seconds=SECONDS)
     changing.cancel()
@@ -159,6 +159,6 @@ async def test_a_restart_with_a_bad_file_goes_on_with_what_it_said_last(
     await scene.place.daemon.stop(ending)
     await scene.start()
     await scene.lists({"a.com/gpu": 4})
-    assert [(f.name, f.state) for f in (await scene.costs()).files] == [("gpu.yaml", "kept")]
+    assert [(f.name, f.state) for f in (await scene.costs()).report.files] == [("gpu.yaml", "kept")]
     scene.announce("gpu.yaml", "a.com/gpu/gpu0:\n")
     await scene.lists({"a.com/gpu": 1})

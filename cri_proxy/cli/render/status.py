@@ -183,11 +183,11 @@ def _configuration(view: StatusView) -> list[str]:
 
 def _cost_files(view: CostFilesView | None) -> list[str]:
     """Return how many cost files there are; nothing without any. What is wrong with them is among the warnings."""
-    if view is None or not view.files:
+    if view is None or not view.report.files:
         return []
-    states = Counter(file.state for file in view.files)
+    states = Counter(str(file.state) for file in view.report.files)
     odd = [f"{states[state]} {word}" for state, word in _ODD_FILES if states[state]]
-    files = plural(len(view.files), "file") + (f" ({', '.join(odd)})" if odd else "")
+    files = plural(len(view.report.files), "file") + (f" ({', '.join(odd)})" if odd else "")
     return [f"cost files: {view.directory}, {files}, {plural(view.device_count, 'device')}"]
 
 

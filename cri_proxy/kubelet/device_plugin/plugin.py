@@ -91,7 +91,7 @@ class DevicePlugin:
 
     async def _take(self, found: PluginKnowledge, is_asked: bool) -> None:
         """Serve what the sources say now; what one that cannot be used said last stays. Who asks is told anyway."""
-        before, after = self._known, found.after(self._known)
+        before, after = self._known, found
         for problem in found.problems:
             if is_asked or problem not in before.problems:
                 self._log.error(

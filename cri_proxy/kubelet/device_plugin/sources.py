@@ -1,26 +1,27 @@
 """Read what a device plugin goes by: the inventory from a file or from sysfs, links and costs from files.
 
-Each source stands for itself: while one cannot be read, its last good content stays.
+Each source stands for itself: while one cannot be used, its last good content stays.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
-from cri_proxy.foreign_files.beneath import FileRefused, read_text
-from cri_proxy.in_force.symlinks import Lookups, lookups_beneath, of_one_generation
-from cri_proxy.in_force.text_files import FoundFiles, TextFile
-from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
-from cri_proxy.inventory.merge import with_scanned
-from cri_proxy.inventory.numbers import boot_id, find_numbers, save_numbers
+from cri_proxy.in_force.file_state import Judged, judge_one
+from cri_proxy.in_force.files import FilesSource, InForce
+from cri_proxy.in_force.last_good import KeptTexts
+from cri_proxy.in_force.symlinks import Lookups, lookups_beneath
+from cri_proxy.in_force.text_files import MAX_BYTES, FoundFiles, OneTextFile
+from cri_proxy.inventory.merge import InventoryFile, with_scanned
+from cri_proxy.inventory.numbers import NUMBERS, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.link_file import read_link_text
-from cri_proxy.yaml_fields import DocumentError
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.table import CostTable
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from policies.links.matrix import LinkMatrix
@@ -30,8 +31,7 @@ from sysfs.errors import SysfsBaseError
 SCAN_SECONDS: Final = 60.0
 """Between two scans of sysfs: devices rarely come and go, and a scan of a large machine takes a second."""
 
-_MAX_BYTES: Final = 4 << 20
-_LINKS: Final = Dialect(_MAX_BYTES, max_depth=40, max_nodes=1_000_000, has_aliases=True)
+_LINKS: Final = Dialect(MAX_BYTES, max_depth=40, max_nodes=1_000_000, has_aliases=True)
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class PluginKnowledge:
-    """What the sources say; None where one says nothing usable, or there is none. ``problems`` say why.
+    """What the sources say, or did when they could be used last; None where there is none. ``problems`` say why.
 
     ``notes`` say which devices a scan has left out, and why.
     """
@@ -58,40 +58,38 @@ class PluginKnowledge:
     problems: tuple[SourceProblem, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def after(self, before: "PluginKnowledge") -> "PluginKnowledge":
-        """Return this with what was known before in the place of what cannot be used now."""
-        failed = {problem.source for problem in self.problems}
-        if not failed:
-            return self
-        return replace(
-            self,
-            inventory=self.inventory or before.inventory,
-            links=self.links or before.links,
-            costs=self.costs or before.costs,
-        )
+
+@dataclass(frozen=True, slots=True)
+class LinkFile(OneTextFile):
+    """A file with the links between a node's GPUs."""
+
+    def judge(self, found: FoundFiles, kept: Mapping[str, str]) -> Judged[LinkMatrix | None]:
+        """Return its matrix, or that of when it could be used last."""
+        return judge_one(found, kept, lambda name, text: read_link_text(text, name, _LINKS), None)
 
 
-class SourceFile(Generic[T]):
-    """A file that is parsed again when its text has changed. ``parse`` gets the text and the file's name."""
+@dataclass(frozen=True, slots=True)
+class CostFile(OneTextFile):
+    """A cost file of the node (docs/costs.md)."""
 
-    def __init__(self, path: Path, parse: Callable[[str, str], T]) -> None:
-        """Read nothing yet."""
-        self.path = path
-        self._parse = parse
-        self._parsed: tuple[str, T] | None = None
+    def judge(self, found: FoundFiles, kept: Mapping[str, str]) -> Judged[Inventory]:
+        """Return what it says, or did when it could be used last."""
+        return merge(found, kept)
 
-    def content(self) -> T:
-        """Return what the file says now. Raises DocumentError."""
-        name = str(self.path)
-        try:
-            text = of_one_generation(self.path.parent, lambda: read_text(self.path, _MAX_BYTES))
-        except FileRefused as error:
-            raise DocumentError(name, error.line, error.problem) from None
-        except OSError as error:
-            raise DocumentError(name, 0, f"cannot be read: {error.strerror}") from None
-        if self._parsed is None or self._parsed[0] != text:
-            self._parsed = (text, self._parse(text, name))
-        return self._parsed[1]
+
+def _unread(source: FilesSource[T], nothing: T) -> InForce[T]:
+    return InForce(source, FoundFiles(source.path), Judged(nothing), KeptTexts(source.path))
+
+
+def _looked(before: InForce[T] | None, problems: list[SourceProblem]) -> InForce[T] | None:
+    """Return what is in force of a file as it is now; add to the problems why it cannot be used."""
+    if before is None or before.source is None:
+        return None
+    found = before.source.read()
+    same = found == before.found
+    now = before if same else before.then(before.source, found, before.source.judge(found, before.texts(found)))
+    problems += [SourceProblem(str(found.path), file.problem, file.line) for file in now.judged.files if file.problem]
+    return now
 
 
 class PluginSources:
@@ -111,9 +109,9 @@ class PluginSources:
 
         ``state_dir`` is where the numbers of scanned devices are kept over restarts; None: nowhere.
         """
-        self._inventory = None if inventory is None else SourceFile(inventory, _inventory_of)
-        self._links = None if links is None else SourceFile(links, _links_of)
-        self._costs = None if costs is None else SourceFile(costs, _costs_of)
+        self._inventory = None if inventory is None else _unread(InventoryFile(inventory), EMPTY_INVENTORY)
+        self._links = None if links is None else _unread(LinkFile(links), None)
+        self._costs = None if costs is None else _unread(CostFile(costs), NO_DEVICES)
         self.sysfs_root = sysfs_root
         self._state_dir = state_dir
         self._now_seconds = now_seconds
@@ -123,29 +121,35 @@ class PluginSources:
     def read(self) -> PluginKnowledge:
         """Return what all sources say now. Blocks; raises nothing."""
         problems: list[SourceProblem] = []
-        inventory = _content(self._inventory, problems) if self._inventory is not None else self._scan(problems)
-        links, costs = _content(self._links, problems), _content(self._costs, problems)
-        return PluginKnowledge(inventory, links, costs, tuple(problems), self._notes)
+        self._inventory = _looked(self._inventory, problems)
+        self._links, self._costs = _looked(self._links, problems), _looked(self._costs, problems)
+        return PluginKnowledge(
+            self._scan(problems) if self._inventory is None else self._inventory.judged.content,
+            None if self._links is None else self._links.judged.content,
+            None if self._costs is None else self._costs.judged.content.table,
+            tuple(problems),
+            self._notes,
+        )
 
     def lookups(self) -> Lookups:
         """Return the directories on the way to the files, with the names that matter there."""
-        files = (self._inventory, self._links, self._costs)
-        return lookups_beneath(*((file.path.parent, (file.path.name,)) for file in files if file is not None))
+        files = [now.found.path for now in (self._inventory, self._links, self._costs) if now is not None]
+        return lookups_beneath(*((path.parent, (path.name,)) for path in files))
 
     def _scan(self, problems: list[SourceProblem]) -> DeviceInventory | None:
         """Return the devices of the machine, with those that earlier scans found as unhealthy where they are gone."""
-        now = self._now_seconds()
+        now, last = self._now_seconds(), self._scanned[1] if self._scanned is not None else None
         if self._scanned is not None and now < self._scanned[0] + SCAN_SECONDS:
-            return self._scanned[1]
+            return last
         try:
             machine = discover(self.sysfs_root)
             found = self._numbered(inventory_of(machine))
         except StoreError as error:
             problems.append(SourceProblem(error.path, error.problem))
-            return None
+            return last
         except (SysfsBaseError, OSError) as error:
             problems.append(SourceProblem("scan", str(error)))
-            return None
+            return last
         self._scanned, self._notes = (now, found), left_out(machine)
         return found
 
@@ -157,7 +161,7 @@ class PluginSources:
         saved = find_numbers(self._state_dir, boot_id(self.sysfs_root))
         found = rescanned(before, scanned, saved.beside(before))
         if saved.after(found) != saved:
-            save_numbers(self._state_dir, saved.after(found))
+            NUMBERS.save(self._state_dir, saved.after(found))
         return found
 
 
@@ -172,33 +176,3 @@ def rescanned(before: DeviceInventory, scanned: DeviceInventory, numbered: Devic
     gone = (replace(device, is_healthy=False) for device in before.devices if device.key not in here)
     devices = sorted((*found.devices, *gone), key=lambda device: (DEVICE_TYPES.index(device.kind), device.minor))
     return DeviceInventory(tuple(devices))
-
-
-def _content(file: SourceFile[T] | None, problems: list[SourceProblem]) -> T | None:
-    """Return what a file says, if it is given and can be used; add to the problems why not."""
-    if file is None:
-        return None
-    try:
-        return file.content()
-    except DocumentError as error:
-        problems.append(SourceProblem(str(file.path), error.problem, error.line))
-        return None
-
-
-def _inventory_of(text: str, name: str) -> DeviceInventory:
-    with INVENTORY_FORM.redacted(text):
-        return read_inventory_text(text, name)
-
-
-def _links_of(text: str, name: str) -> LinkMatrix:
-    return read_link_text(text, name, _LINKS)
-
-
-def _costs_of(text: str, name: str) -> CostTable:
-    """Return what a cost file of the node says (docs/costs.md). Raises DocumentError."""
-    path = Path(name)
-    merged = merge(FoundFiles(path.parent, (TextFile(path.name, text),)), {})
-    for file in merged.files:
-        if file.problem:
-            raise DocumentError(name, file.line, file.problem)
-    return merged.inventory.table

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.metrics.metric import Metric
@@ -30,8 +31,7 @@ def config_samples(view: ConfigurationView | None) -> Iterator[Sample]:
     """Return the state of the configuration; nothing where it cannot change."""
     if view is None:
         return
-    counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
-    yield from (Sample(catalog.RELOADS, count, (outcome,)) for outcome, count in counts.items())
+    yield from _reloads(catalog.RELOADS, view)
     yield Sample(catalog.CONFIG_GENERATION, 1 + view.applied)
     yield Sample(catalog.RELOAD_SUCCESSFUL, view.last is None or view.last.outcome != "rejected")
     yield Sample(catalog.CONFIG_IS_KEPT, view.is_kept)
@@ -42,12 +42,11 @@ def cost_samples(view: CostFilesView | None) -> Iterator[Sample]:
     """Return the state of the cost files; nothing where none are read."""
     if view is None or not view.directory:
         return
-    states = Counter(file.state for file in view.files)
+    states = Counter(str(file.state) for file in view.report.files)
     yield from (Sample(catalog.COST_FILES, states[state], (state,)) for state in catalog.COST_FILE_STATES)
     yield Sample(catalog.COST_DEVICES, view.device_count)
-    counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
-    yield from (Sample(catalog.COST_RELOADS, count, (outcome,)) for outcome, count in counts.items())
-    yield Sample(catalog.COST_RELOAD_SUCCESSFUL, view.is_good)
+    yield from _reloads(catalog.COST_RELOADS, view.report)
+    yield Sample(catalog.COST_RELOAD_SUCCESSFUL, view.report.is_good)
 
 
 def inventory_samples(view: InventoryFileView | None, devices: Sequence[InventoryDeviceView]) -> Iterator[Sample]:
@@ -58,9 +57,13 @@ def inventory_samples(view: InventoryFileView | None, devices: Sequence[Inventor
             Sample(catalog.INVENTORY_DEVICES, counts[kind, state], (kind, state)) for state in catalog.INVENTORY_STATES
         )
     if view is not None and view.file:
-        reloads = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
-        yield from (Sample(catalog.INVENTORY_RELOADS, count, (outcome,)) for outcome, count in reloads.items())
-        yield Sample(catalog.INVENTORY_IS_GOOD, view.is_good)
+        yield from _reloads(catalog.INVENTORY_RELOADS, view.report)
+        yield Sample(catalog.INVENTORY_IS_GOOD, view.report.is_good)
+
+
+def _reloads(metric: Metric, view: ConfigurationView | FilesReport) -> Iterator[Sample]:
+    counts = {"applied": view.applied, "unchanged": view.unchanged, "rejected": view.rejected}
+    return (Sample(metric, count, (outcome,)) for outcome, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)

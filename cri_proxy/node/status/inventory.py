@@ -1,10 +1,12 @@
 """The inventory of devices as the status shows it: the file that lists them, and what containers hold of each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
+from cri_proxy.codec import FLAT
+from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.state.decisions import name_of
 from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
@@ -21,36 +23,12 @@ _NAMES_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceFileView:
-    """The inventory file as it was judged; fields as of ``CostFileView``."""
-
-    name: str
-    state: str
-    problem: str = ""
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class InventoryFileView:
-    """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too.
-
-    ``files`` has it, once it was read; ``problem`` is why it cannot be ('' = it can). ``since_seconds``, since the
-    epoch, is when what is in force became so. ``applied``, ``unchanged`` and ``rejected`` count its changes since then.
-    """
+    """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too."""
 
     file: str
     scans: bool
-    since_seconds: float
-    files: tuple[DeviceFileView, ...] = ()
-    problem: str = ""
-    applied: int = 0
-    unchanged: int = 0
-    rejected: int = 0
-
-    @property
-    def is_good(self) -> bool:
-        """Return whether the present content of the file is in force."""
-        return not self.problem and not any(file.problem for file in self.files)
+    report: FilesReport = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True)

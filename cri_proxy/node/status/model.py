@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from cri_proxy.codec import FLAT
 from cri_proxy.config.model import Config
+from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView
 from cri_proxy.state.decisions import DecisionRecord, PinningChange
@@ -188,42 +189,16 @@ class ConfigurationView:
 
 
 @dataclass(frozen=True, slots=True)
-class CostFileView:
-    """A cost file. ``state``: in_force, kept (its last good content is in force) or rejected (nothing of it is).
-
-    ``problem`` is why its present content is not in force ('' = it is), ``line`` where (0 = unknown).
-    """
-
-    name: str
-    state: str
-    problem: str = ""
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class CostFilesView:
     """The cost files of ``directory``, which is '' where none are read.
 
-    ``problem`` is why the directory cannot be read ('' = it can, or it is missing): then what its files said before
-    stays in force. ``since_seconds``, since the epoch, is when what is in force became so. ``device_count`` devices are
-    listed; those of ``silent`` say nothing about costs while others of their type do. ``applied``, ``unchanged`` and
-    ``rejected`` count changes of the files since the start.
+    ``device_count`` devices are listed; those of ``silent`` say nothing about costs while others of their type do.
     """
 
     directory: str
-    since_seconds: float
-    files: tuple[CostFileView, ...] = ()
+    report: FilesReport = field(metadata=FLAT)
     device_count: int = 0
-    problem: str = ""
     silent: tuple[str, ...] = ()
-    applied: int = 0
-    unchanged: int = 0
-    rejected: int = 0
-
-    @property
-    def is_good(self) -> bool:
-        """Return whether every file's present content is in force."""
-        return not self.problem and not any(file.problem for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,4 +35,4 @@ def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
     (file,) = merged.files
     if file.problem:
         raise ScenarioError(costs.source, costs.line or file.line, f"costs: {file.problem}")
-    return merged.inventory
+    return merged.content

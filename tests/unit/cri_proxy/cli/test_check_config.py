@@ -8,7 +8,7 @@ import pytest
 
 from cri_proxy.cli.check_config import ConfigReport, OptionChange, check, compare, render_report
 from cri_proxy.cli.main import run_command
-from cri_proxy.config.last_known_good import KnownGood, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.http.routes import config_json
 from cri_proxy.node.status.model import ConfigurationView, PlanView, StatusView
@@ -296,7 +296,7 @@ def test_what_needs_a_restart_is_marked(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["adpot: pin", "availableResources: {cpu: 'cpuset:9999'}"])
 def test_where_a_start_would_go_on_with_what_was_in_force_that_is_said(path: Path, tmp_path: Path, text: str) -> None:
-    save_known_good(tmp_path / "state", KnownGood(parse_config(TEXT), path, path, "", "ab" * 32, 1_700_000_000.0))
+    KNOWN_GOOD.save(tmp_path / "state", KnownGood(parse_config(TEXT), path, path, "", "ab" * 32, 1_700_000_000.0))
     path.write_text(text)
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"stateDir: {tmp_path}/state"))):
         report = check(path, tmp_path / "a.sock")

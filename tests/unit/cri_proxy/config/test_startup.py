@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.last_known_good import FILE, KnownGood, find_known_good, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood, find_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known
@@ -32,7 +32,7 @@ class Scene:
 
     def keep(self, text: str = GOOD, *, path: Path | None = None) -> None:
         digest = hashlib.sha256(text.encode()).hexdigest()
-        save_known_good(self.state, KnownGood(parse_config(text), path or self.file, self.file, "", digest, 5.0))
+        KNOWN_GOOD.save(self.state, KnownGood(parse_config(text), path or self.file, self.file, "", digest, 5.0))
 
     def start(self, **more: str) -> Settings:
         return start_settings(self.file, overrides(stateDir=str(self.state), **more))
@@ -107,7 +107,7 @@ def test_what_was_kept_of_another_configuration_is_none_of_this_ones(scene: Scen
 def test_what_was_kept_and_cannot_be_used_is_named_beside_the_file(scene: Scene) -> None:
     scene.keep()
     scene.write(BAD)
-    (scene.state / FILE).chmod(0o666)
+    (scene.state / KNOWN_GOOD.name).chmod(0o666)
     with pytest.raises(ConfigError, match=r"c.yaml:2: adpot: .*; nor can what was in force .* chmod go-w"):
         scene.start()
 

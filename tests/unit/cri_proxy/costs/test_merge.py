@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.costs import merge as module
-from cri_proxy.costs.merge import MergedCosts, merge
-from cri_proxy.in_force.file_state import EMPTY, FileState, JudgedFile, texts_in_force
+from cri_proxy.costs.merge import merge
+from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile, texts_in_force
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from policies.costs.graph import Missing
-from policies.costs.inventory import NO_DEVICES
+from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.table import Normalize
 from tests.fakes.secret_files import MARK, SECRETS
 
@@ -21,17 +21,17 @@ def directory(texts: Mapping[str, str]) -> FoundFiles:
     return FoundFiles(HERE, tuple(TextFile(name, texts[name]) for name in sorted(texts)))
 
 
-def states(merged: MergedCosts) -> dict[str, str]:
+def states(merged: Judged[Inventory]) -> dict[str, str]:
     return {file.name: file.state.value for file in merged.files}
 
 
-def problem(merged: MergedCosts, name: str) -> JudgedFile:
+def problem(merged: Judged[Inventory], name: str) -> JudgedFile:
     return next(file for file in merged.files if file.name == name)
 
 
-def said(merged: MergedCosts) -> dict[tuple[str, str], int]:
+def said(merged: Judged[Inventory]) -> dict[tuple[str, str], int]:
     """What the first member of each group says that the first member of another costs, unscaled."""
-    table = merged.inventory.table
+    table = merged.content.table
     return {
         (table.groups[g].members[0], table.groups[t].members[0]): cost
         for g, row in enumerate(table.costs)
@@ -41,7 +41,7 @@ def said(merged: MergedCosts) -> dict[tuple[str, str], int]:
 
 def test_files_are_joined_to_one_inventory() -> None:
     merged = merge(directory({"gpu.yaml": GPUS, "nic.json": '{"b.com/nic/nic0": {"5": ["cpu/cpu0-3"]}}'}), {})
-    assert merged.inventory.devices == {
+    assert merged.content.devices == {
         "a.com/gpu": ("a.com/gpu/gpu0", "a.com/gpu/gpu1"),
         "b.com/nic": ("b.com/nic/nic0",),
     }
@@ -50,7 +50,7 @@ def test_files_are_joined_to_one_inventory() -> None:
 
 
 def test_no_files_list_nothing() -> None:
-    assert merge(directory({}), {}).inventory == NO_DEVICES
+    assert merge(directory({}), {}).content == NO_DEVICES
 
 
 def test_lines_of_one_source_in_two_files_are_joined() -> None:
@@ -61,22 +61,22 @@ def test_lines_of_one_source_in_two_files_are_joined() -> None:
 
 def test_a_device_of_another_file_is_there_only_while_that_file_lists_it() -> None:
     both, alone = merge(directory({"g.yaml": GPUS, "n.yaml": NICS}), {}), merge(directory({"g.yaml": GPUS}), {})
-    assert "b.com/nic" in both.inventory.devices
-    assert alone.inventory.devices == {"a.com/gpu": ("a.com/gpu/gpu0", "a.com/gpu/gpu1")}
+    assert "b.com/nic" in both.content.devices
+    assert alone.content.devices == {"a.com/gpu": ("a.com/gpu/gpu0", "a.com/gpu/gpu1")}
     assert set(said(alone)) == {("a.com/gpu/gpu0", "cpu/cpu0")}
 
 
 def test_a_device_without_costs_is_listed_as_a_source_or_as_present() -> None:
     merged = merge(directory({"a.yaml": "a.com/x/x0:\n", "b.yaml": "{costs: {}, present: [a.com/x/x1]}"}), {})
-    assert merged.inventory.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
+    assert merged.content.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
 
 
 def test_costs_are_normalized_by_type_over_all_files_and_missing_ones_counted_as_told() -> None:
     merged = merge(directory({"g.yaml": GPUS, "n.yaml": NICS}), {}, Normalize.PER_TYPE_MAX, Missing.MIRROR)
-    scale = merged.inventory.table.scale
+    scale = merged.content.table.scale
     assert said(merged)[("a.com/gpu/gpu0", "b.com/nic/nic0")] == 100 * scale
     assert said(merged)[("b.com/nic/nic0", "cpu/cpu0")] == 100 * scale
-    assert merged.inventory.missing is Missing.MIRROR
+    assert merged.content.missing is Missing.MIRROR
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_a_mistake_is_told_with_its_line_and_takes_no_other_file_down(text: str,
     bad = problem(merged, "a.yaml")
     assert (bad.state, bad.line) == (FileState.REJECTED, line)
     assert words in bad.problem
-    assert merged.inventory == merge(directory({"n.yaml": NICS}), {}).inventory
+    assert merged.content == merge(directory({"n.yaml": NICS}), {}).content
 
 
 def test_the_braces_say_that_a_file_lists_nothing() -> None:
     merged = merge(directory({"a.yaml": "{}", "b.yaml": "# later\n"}), {"a.yaml": GPUS})
-    assert merged.inventory == NO_DEVICES
+    assert merged.content == NO_DEVICES
     assert states(merged) == {"a.yaml": "in_force", "b.yaml": "in_force"}
 
 
@@ -113,20 +113,18 @@ def test_the_braces_say_that_a_file_lists_nothing() -> None:
 )
 def test_a_bad_file_keeps_its_last_good_content(found: TextFile) -> None:
     merged = merge(FoundFiles(HERE, (found, TextFile("n.yaml", NICS))), {"g.yaml": GPUS})
-    assert merged.inventory == merge(directory({"g.yaml": GPUS, "n.yaml": NICS}), {}).inventory
+    assert merged.content == merge(directory({"g.yaml": GPUS, "n.yaml": NICS}), {}).content
     assert states(merged) == {"g.yaml": "kept", "n.yaml": "in_force"}
 
 
 def test_a_removed_file_lists_nothing_more() -> None:
-    assert merge(directory({"n.yaml": NICS}), {"g.yaml": GPUS, "n.yaml": NICS}).inventory.devices.keys() == {
-        "b.com/nic"
-    }
+    assert merge(directory({"n.yaml": NICS}), {"g.yaml": GPUS, "n.yaml": NICS}).content.devices.keys() == {"b.com/nic"}
 
 
 def test_while_the_directory_cannot_be_read_everything_stays() -> None:
     before = {"g.yaml": GPUS, "n.yaml": NICS}
     merged = merge(FoundFiles(HERE, (), "cannot be read: Permission denied"), before)
-    assert merged.inventory == merge(directory(before), {}).inventory
+    assert merged.content == merge(directory(before), {}).content
     assert states(merged) == {"g.yaml": "kept", "n.yaml": "kept"}
 
 
@@ -143,14 +141,14 @@ def test_the_file_that_brings_the_disagreement_is_at_fault_whatever_its_name() -
     merged = merge(directory({"a.yaml": GPUS + "b.com/nic/nic0: {6: [cpu/cpu1]}\n", "b.yaml": NICS}), before)
     assert states(merged) == {"a.yaml": "kept", "b.yaml": "in_force"}
     assert "on line 1 of b.yaml" in problem(merged, "a.yaml").problem
-    assert merged.inventory == merge(directory(before), {}).inventory
+    assert merged.content == merge(directory(before), {}).content
 
 
 def test_a_new_file_gives_way_to_the_last_good_content_of_another() -> None:
     before = {"a.yaml": GPUS, "b.yaml": NICS}
     merged = merge(directory({"a.yaml": "b.com/nic/nic0: {6: [cpu/cpu1]}\n", "b.yaml": "x: ["}), before)
     assert states(merged) == {"a.yaml": "kept", "b.yaml": "kept"}
-    assert merged.inventory == merge(directory(before), {}).inventory
+    assert merged.content == merge(directory(before), {}).content
 
 
 def test_two_files_that_change_together_may_say_the_opposite_of_before() -> None:
@@ -161,9 +159,9 @@ def test_two_files_that_change_together_may_say_the_opposite_of_before() -> None
 
 def test_the_same_files_give_the_same_inventory_whatever_came_first() -> None:
     texts = {"a.yaml": GPUS, "b.yaml": NICS, "c.yaml": "a.com/gpu/gpu2: {3: [a.com/gpu/gpu0]}\n"}
-    expected = merge(directory(texts), {}).inventory
+    expected = merge(directory(texts), {}).content
     for name in texts:
-        assert merge(directory(texts), {k: v for k, v in texts.items() if k != name}).inventory == expected
+        assert merge(directory(texts), {k: v for k, v in texts.items() if k != name}).content == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
 from cri_proxy.daemon.handover import ASK
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
-from cri_proxy.inventory.numbers import FILE
+from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Call, Forward, Interest, Replied
 from cri_proxy.runtime.client import RuntimeClient
@@ -245,7 +245,7 @@ async def test_a_gpu_that_goes_leaves_the_others_their_numbers_also_over_a_resta
         (host / "sys/bus/pci/devices/0000:01:00.0").unlink()
         assert await watchers.hotplug.check()
         assert gpus_of(node) == [(1, "0000:02:00.0"), (2, "0000:03:00.0")]
-        await holds("the numbers are saved", (tmp_path / "state" / FILE).exists)
+        await holds("the numbers are saved", (tmp_path / "state" / NUMBERS.name).exists)
     (host / "sys/bus/pci/devices/0000:02:00.0").unlink()
     async with scanning(settings) as (node, _):
         assert gpus_of(node) == [(2, "0000:03:00.0")]

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.last_known_good import KnownGood, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri_client.kubelet import Kubelet
@@ -116,7 +116,7 @@ def kept_instead(directory: Path, text: str) -> Settings:
     """Of a start whose file cannot be had on this machine, where this was in force before."""
     file, settings = directory / "config.yaml", settings_in(directory, BROKEN)
     kept = parse_config(text.replace("DIR", str(directory)))
-    save_known_good(directory / "state", KnownGood(kept, file, file, "", "0" * 64, 5.0))
+    KNOWN_GOOD.save(directory / "state", KnownGood(kept, file, file, "", "0" * 64, 5.0))
     return replace(settings, location=ConfigLocation(file), from_file=settings.config)
 
 

@@ -6,39 +6,27 @@ import pytest
 
 from cri_proxy import events
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.last_known_good import KnownGood, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
-from cri_proxy.daemon.apply import (
-    Applier,
-    Built,
-    Host,
-    NodeDevices,
-    build,
-    build_anyway,
-    build_start,
-    inventory_in_force,
-)
-from cri_proxy.daemon.cost_files import CostFiles
-from cri_proxy.daemon.inventory_file import InventoryFile
+from cri_proxy.daemon.apply import Applier, Built, Host, HostApplier, build, build_anyway, build_start
+from cri_proxy.daemon.device_sources import DeviceSources, cost_source
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
-from tests.fakes.nvidia_tree import write_gpu
 from tests.fakes.site import Silent, Site, no_hints
 from tests.fakes.sysfs_tree import write_tree
 from tests.unit.cri_proxy.node.stage import owned
@@ -169,7 +157,7 @@ LOST = with_offline(MACHINE, CpuSet.parse("0"))
 def settings_in(directory: Path, config: Config, *, kept: str = "") -> Settings:
     """Of a start with this in the file, where this was kept ('' = nothing)."""
     if kept:
-        save_known_good(directory, KnownGood(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
+        KNOWN_GOOD.save(directory, KnownGood(parse_config(kept), FILE, FILE, "", "0" * 64, 5.0))
     return replace(
         settings_for(replace(config, state_dir=str(directory))), location=ConfigLocation(FILE), from_file=config
     )
@@ -256,57 +244,64 @@ def test_the_fingerprint_follows_the_cgroup_that_the_configuration_names(tmp_pat
     assert host.fingerprint(config) != host.fingerprint(parse_config('availableResources: {cpu: "cpuset:0"}'))
 
 
-def announced(text: str, options: CostOptions) -> FoundFiles:
-    return FoundFiles(Path(options.directory), (TextFile("a.yaml", text),))
+class Files(Scene):
+    """A node whose configuration names a directory of cost files and an inventory file."""
+
+    async def begin(self, directory: Path) -> None:
+        await self.open()
+        node, costs = self.site.node, CostOptions(str(directory / "costs.d"))
+        self.config = replace(CONFIG, costs=costs, devices=DeviceOptions(str(directory / "devices.yaml")))
+        self.devices = DeviceSources(
+            self.config, directory, PLAIN_THREADS, clock=node.context.clock, journal=self.site.journal
+        )
+        host = Host(settings_for(self.config), Silent(), MACHINE)
+        in_force = ConfigInForce(self.config)
+        self.host = HostApplier(node, self.site.interceptor, in_force, self.reader_of, host, self.devices)
+        (directory / "costs.d").mkdir(mode=0o755)
+        (directory / "devices.yaml").write_text("gpu: [{minor: 0}]")
+        await self.devices.begin(directory / "state")
+
+    async def announce(self, text: str) -> None:
+        costs = self.devices.costs
+        found = FoundFiles(Path(self.config.costs.directory), (TextFile("a.yaml", text),))
+        await self.host.take_files(costs, found, False)
+
+    @property
+    def policy(self) -> Policy:
+        return self.site.node.context.ledger.policy
 
 
-async def test_changed_cost_files_give_the_policy_other_devices_and_no_container_another_grant(scene: Scene) -> None:
-    await run(scene, "a", guaranteed("c", 2000))
-    ledger, options = scene.site.node.context.ledger, CONFIG.costs
-    costs = CostFiles(options, PLAIN_THREADS, clock=scene.site.node.context.clock, journal=scene.site.journal)
-    applier = replace(scene.applier, costs=costs)
-    grants = ledger.allocations.grants
-    await applier.take_costs(announced("a.com/x/x0-1:\n", options), False)
-    policy = ledger.policy
+@pytest.fixture
+async def files(tmp_path: Path) -> AsyncIterator[Files]:
+    files = Files()
+    await files.begin(tmp_path)
+    yield files
+    assert files.site.log.errors == []
+
+
+async def test_changed_cost_files_give_the_policy_other_devices_and_no_container_another_grant(files: Files) -> None:
+    await run(files, "a", guaranteed("c", 2000))
+    grants = files.site.node.context.ledger.allocations.grants
+    await files.announce("a.com/x/x0-1:\n")
+    policy = files.policy
     assert policy.devices.costs.devices == {"a.com/x": ("a.com/x/x0", "a.com/x/x1")}
-    await applier.take_costs(announced("a.com/x/x0-1:\n# the same\n", options), False)
-    assert ledger.policy is policy  # so that known refusals stay known
-    assert ledger.allocations.grants == grants
-    view = costs.view()
-    assert (view.applied, view.unchanged) == (1, 1)
+    await files.announce("a.com/x/x0-1:\n# the same\n")
+    assert files.policy is policy  # so that known refusals stay known
+    assert files.site.node.context.ledger.allocations.grants == grants
+    assert (files.devices.costs.report.applied, files.devices.costs.report.unchanged) == (1, 1)
 
 
-async def test_cost_files_of_a_directory_that_is_not_meant_any_more_are_not_taken(scene: Scene, tmp_path: Path) -> None:
-    options = CostOptions(str(tmp_path))
-    costs = CostFiles(options, PLAIN_THREADS, clock=scene.site.node.context.clock, journal=scene.site.journal)
-    in_force = ConfigInForce(replace(CONFIG, costs=CostOptions(str(tmp_path / "other"))))
-    await replace(scene.applier, costs=costs, in_force=in_force).take_costs(announced("a.com/x/x0:\n", options), False)
-    assert costs.inventory.devices == {}
-    assert costs.view().directory == str(tmp_path / "other")
+async def test_a_configuration_brings_the_devices_of_the_files_that_it_names(files: Files, tmp_path: Path) -> None:
+    await files.announce("a.com/x/x0:\n")
+    other = replace(files.config, costs=CostOptions(str(tmp_path / "other")))
+    assert not await files.host.take_config(other, ())
+    assert (files.policy.devices.costs.devices, len(files.policy.devices.devices)) == ({}, 1)
+    assert files.devices.costs.source == cost_source(other.costs)
 
 
-def test_a_scan_adds_what_pci_has_to_what_the_file_lists() -> None:
-    listed = DeviceInventory((InventoryDevice("rdma", 0), InventoryDevice("gpu", 4, path=PciePath(bus="0000:09:00.0"))))
-    assert inventory_in_force(DeviceOptions(), describe({}), NodeDevices(listed=listed)) is listed
-    machine = describe({"pci": [{"address": "0000:01:00.0", "class": "0x030200", "node": 0}]})
-    both = inventory_in_force(DeviceOptions(scan=True), machine, NodeDevices(listed=listed))
-    assert [device.minor for device in both.of("gpu")] == [0, 4]
-
-
-async def test_gpus_are_called_by_the_identifiers_of_their_driver(scene: Scene, tmp_path: Path) -> None:
-    write_gpu(tmp_path, "0000:3b:00.0", 0, "GPU-5a")
-    context, options = scene.site.node.context, DeviceOptions(str(tmp_path / "devices.yaml"))
-    listed = InventoryFile(
-        *(options, PLAIN_THREADS),
-        clock=context.clock,
-        journal=scene.site.journal,
-        identifiers=DriverIdentifiers(tmp_path, PLAIN_THREADS),
-    )
-    config = replace(CONFIG, devices=options)
-    applier = replace(scene.applier, listed=listed, in_force=ConfigInForce(config))
-    file = TextFile("devices.yaml", 'gpu: [{minor: 0, bus: "0000:3b:00.0"}]')
-    await applier.take_inventory(FoundFiles(Path(options.inventory), (file,), is_one=True), False)
-    assert [gpu.uuid for gpu in context.ledger.policy.devices.devices] == ["GPU-5a"]
-    (tmp_path / file.name).write_text(file.text)
-    assert not await applier.take_config(Host(settings_for(config), Silent(), MACHINE), config, ())
-    assert [gpu.uuid for gpu in context.ledger.policy.devices.devices] == ["GPU-5a"]
+async def test_a_configuration_that_is_refused_leaves_the_files_in_force_as_they_are(files: Files) -> None:
+    await run(files, "a", guaranteed("c", 6000))
+    (Path(files.config.costs.directory) / "b.yaml").write_text("b.com/x/x0:\n")
+    refused = replace(files.config, reserved=parse_config('reservedResources: {cpu: "cpuset:0-3"}').reserved)
+    assert "no room" in await files.host.take_config(refused, ())
+    assert (files.policy.devices.costs.devices, files.devices.costs.content.devices) == ({}, {})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.files.location import ConfigLocation
-from cri_proxy.config.last_known_good import KnownGood, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings, settings_for
 from cri_proxy.daemon.engine import Engine
@@ -36,7 +36,7 @@ def test_it_is_built_for_the_machine_that_it_is_given(tmp_path: Path) -> None:
 def test_what_was_kept_is_in_force_where_the_file_cannot_be_and_that_is_said_loudly(tmp_path: Path) -> None:
     settings, log = settings_in(tmp_path, BROKEN), Silent()
     file, kept = tmp_path / "config.yaml", parse_config(f"{GOOD}stateDir: {tmp_path}\n")
-    save_known_good(tmp_path, KnownGood(kept, file, file, "", "0" * 64, 5.0))
+    KNOWN_GOOD.save(tmp_path, KnownGood(kept, file, file, "", "0" * 64, 5.0))
     assert Engine(settings, log, MACHINE).settings.config == kept
     assert any("config_kept" in error and "64-65" in error for error in log.errors)
 

@@ -143,8 +143,8 @@ async def test_what_leaves_no_room_is_rejected_and_who_is_there_stays(scene: Sce
 
 
 async def test_that_changes_are_found_late_is_a_warning(scene: Scene) -> None:
-    scene.watchers.watch.problem = "inotify: No space left on device"
-    assert "by polling only: inotify: No space left" in scene.watchers.warnings()[0]
+    scene.watchers.configuration.watch.problem = "inotify: No space left on device"
+    assert "by polling only, every 15 s: inotify: No space left" in scene.watchers.warnings()[0]
 
 
 async def test_what_this_machine_cannot_give_is_rejected(scene: Scene) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
-from cri_proxy.daemon.cost_files import CostFiles
-from cri_proxy.node.status.model import CostFilesView
+from cri_proxy.in_force.file_state import FilesReport
 from policies.costs.graph import Missing
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, was_kept
@@ -31,10 +30,8 @@ class CostScene(Scene):
         temporary.chmod(0o644)
         temporary.rename(self.files / name)
 
-    def costs(self) -> CostFilesView:
-        costs = self.watchers._applier.costs
-        assert isinstance(costs, CostFiles)
-        return costs.view()
+    def costs(self) -> FilesReport:
+        return self.watchers._applier.devices.costs.report
 
     def devices(self) -> dict[str, int]:
         return {kind: len(names) for kind, names in self.policy().devices.costs.devices.items()}

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.daemon.inventory_file import InventoryFile
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started
 
@@ -25,9 +24,7 @@ class InventoryScene(Scene):
         temporary.rename(self.file)
 
     def problems(self) -> list[str]:
-        file = self.watchers._applier.listed
-        assert isinstance(file, InventoryFile)
-        return list(file.warnings())
+        return list(self.watchers._applier.devices.listed.warnings())
 
     async def has(self, count: int) -> None:
         await holds(f"{count} devices are listed", lambda: len(self.policy().devices.devices) == count)

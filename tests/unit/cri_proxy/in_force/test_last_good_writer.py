@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy import events
-from cri_proxy.config.last_known_good import KnownGood, find_known_good, save_known_good
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood, find_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.in_force.last_good_writer import LastGoodWriter
@@ -22,7 +22,7 @@ class Writer:
     def __init__(self, directory: Path) -> None:
         self.tasks, self.journal = Tasks(), Heard()
         self.known_good: LastGoodWriter[KnownGood] = LastGoodWriter(
-            directory, save_known_good, event=events.CONFIG_NOT_KEPT, tasks=self.tasks, journal=self.journal
+            directory, KNOWN_GOOD.save, event=events.CONFIG_NOT_KEPT, tasks=self.tasks, journal=self.journal
         )
 
     async def keep(self, *kept: KnownGood) -> None:

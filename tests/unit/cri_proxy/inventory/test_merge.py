@@ -5,11 +5,12 @@ import pytest
 from cri_proxy.in_force.file_state import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import read_inventory_text
-from cri_proxy.inventory.merge import inventory_problems, judge_inventory, with_scanned
+from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from tests.fakes.secret_files import MARK, SECRETS
 
 GOOD, BAD = "gpu: [{minor: 0}]\n", "gpu: 7\n"
+FILE = InventoryFile(Path("/d/a.yaml"))
 
 
 def found(text: str, problem: str = "") -> FoundFiles:
@@ -17,9 +18,9 @@ def found(text: str, problem: str = "") -> FoundFiles:
 
 
 def state(text: str, kept: str = "", problem: str = "") -> tuple[int, str, str]:
-    judged = judge_inventory(found(text, problem), {"a.yaml": kept} if kept else {})
+    judged = FILE.judge(found(text, problem), {"a.yaml": kept} if kept else {})
     (file,) = judged.files
-    return len(judged.inventory.devices), file.state, file.problem
+    return len(judged.content.devices), file.state, file.problem
 
 
 def test_a_good_file_is_in_force() -> None:
@@ -40,16 +41,15 @@ def test_an_empty_file_is_being_written_and_a_second_document_is_a_mistake() -> 
 
 def test_what_cannot_be_read_keeps_what_it_said() -> None:
     assert state("", kept=GOOD, problem="cannot be read: Input/output error")[:2] == (1, FileState.KEPT)
-    silent = judge_inventory(FoundFiles(Path("/d/a.yaml"), (), "does not answer"), {"a.yaml": GOOD})
-    assert (len(silent.inventory.devices), silent.files[0].state) == (1, FileState.KEPT)
+    silent = FILE.judge(FoundFiles(Path("/d/a.yaml"), (), "does not answer"), {"a.yaml": GOOD})
+    assert (len(silent.content.devices), silent.files[0].state) == (1, FileState.KEPT)
 
 
 def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path: Path) -> None:
-    bad = tmp_path / "devices.yaml"
-    bad.write_text(BAD)
-    (problem,) = inventory_problems(str(bad))
-    assert problem.startswith(f"{bad}:1: gpu: ")
-    assert inventory_problems("") == ()
+    bad = InventoryFile(tmp_path / "devices.yaml")
+    bad.path.write_text(BAD)
+    (file,) = bad.judge(bad.read(), {}).files
+    assert (file.line, file.problem.startswith("gpu: ")) == (1, True)
 
 
 def scanned(*buses: str) -> DeviceInventory:

@@ -5,11 +5,11 @@ import pytest
 
 from cri_proxy.errors import StoreError
 from cri_proxy.inventory.merge import with_scanned
-from cri_proxy.inventory.numbers import FILE, DeviceNumbers, boot_id, decode_numbers, find_numbers, save_numbers
+from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 
 A, B, C = "0000:10:00.0", "0000:20:00.0", "0000:30:00.0"
-NUMBERS = DeviceNumbers((("gpu", A, 0), ("gpu", B, 1), ("rdma", C, 0)), "boot-1")
+SAVED = DeviceNumbers((("gpu", A, 0), ("gpu", B, 1), ("rdma", C, 0)), "boot-1")
 
 
 def scanned(*buses: str) -> DeviceInventory:
@@ -42,7 +42,7 @@ def test_an_inventory_may_give_a_number_to_another_device() -> None:
 
 
 def test_devices_that_are_gone_stand_beside_the_others() -> None:
-    beside = NUMBERS.beside(scanned(A, B))
+    beside = SAVED.beside(scanned(A, B))
     assert [(device.kind, device.path.bus) for device in beside.devices] == [("gpu", A), ("gpu", B), ("rdma", C)]
 
 
@@ -54,13 +54,13 @@ def test_of_too_many_those_that_are_gone_are_forgotten() -> None:
 
 
 def test_what_is_saved_is_found(tmp_path: Path) -> None:
-    save_numbers(tmp_path / "state", NUMBERS)
-    assert find_numbers(tmp_path / "state", "boot-1") == NUMBERS
-    assert (tmp_path / "state" / FILE).stat().st_mode & 0o777 == 0o600
+    NUMBERS.save(tmp_path / "state", SAVED)
+    assert find_numbers(tmp_path / "state", "boot-1") == SAVED
+    assert (tmp_path / "state" / NUMBERS.name).stat().st_mode & 0o777 == 0o600
 
 
 def test_at_another_start_of_the_machine_nothing_is_held_and_counting_begins_again(tmp_path: Path) -> None:
-    save_numbers(tmp_path, NUMBERS)
+    NUMBERS.save(tmp_path, SAVED)
     assert find_numbers(tmp_path, "boot-2") == DeviceNumbers(boot="boot-2")
     assert find_numbers(tmp_path / "none", "boot-1") == DeviceNumbers(boot="boot-1")
 
@@ -74,9 +74,9 @@ def test_a_start_is_told_by_the_kernels_word_for_it(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_an_error_with_the_path(tmp_path: Path) -> None:
-    (tmp_path / f".{FILE}.new").mkdir()
-    with pytest.raises(StoreError, match=f"{FILE}: cannot write"):
-        save_numbers(tmp_path, NUMBERS)
+    (tmp_path / f".{NUMBERS.name}.new").mkdir()
+    with pytest.raises(StoreError, match=f"{NUMBERS.name}: cannot write"):
+        NUMBERS.save(tmp_path, SAVED)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_what_cannot_be_written_is_an_error_with_the_path(tmp_path: Path) -> Non
 )
 def test_anything_else_is_an_error_with_the_remedy(text: str) -> None:
     with pytest.raises(StoreError, match="remove it"):
-        decode_numbers(text.encode(), "numbers.json")
+        NUMBERS.decode(text.encode(), "numbers.json")
 
 
 def test_an_empty_document_has_no_numbers() -> None:
-    assert decode_numbers(b'{"version": 1, "boot": "x", "devices": {}}', "") == replace(NUMBERS, devices=(), boot="x")
+    assert NUMBERS.decode(b'{"version": 1, "boot": "x", "devices": {}}', "") == replace(SAVED, devices=(), boot="x")

@@ -7,11 +7,10 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, StoreError
 from cri_proxy.node.coordinator import Reservation
-from cri_proxy.node.reconfigure import use_costs
 from cri_proxy.state.rows import Row
 from policies.base import Pinning, QosClass, Rejected, Request
 from sysfs.cpuset import CpuSet
-from tests.fakes.device_policy import listed, with_costs
+from tests.fakes.device_policy import listed, use_costs, with_costs
 from tests.fakes.grants import request, small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import background, entered, owned

@@ -5,12 +5,11 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.metrics import catalog
 from cri_proxy.node.rebalance import BETTER, SMALLER
-from cri_proxy.node.reconfigure import use_costs
 from policies.base import Allocations, ContainerKey, CpuKind, Grant
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.counters import count_of
-from tests.fakes.device_policy import listed, with_costs
+from tests.fakes.device_policy import listed, use_costs, with_costs
 from tests.fakes.grants import small_policy
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import FragilePolicy, owned

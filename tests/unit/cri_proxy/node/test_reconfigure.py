@@ -11,7 +11,7 @@ from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
-from cri_proxy.node.reconfigure import plan, reconfigure, use_costs
+from cri_proxy.node.reconfigure import plan, reconfigure, use_devices
 from cri_proxy.node.replan import RACES
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.state.rows import Row
@@ -20,6 +20,7 @@ from policies.builder import build_policy
 from policies.costs.inventory import Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
+from policies.devices.model import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -341,11 +342,11 @@ async def test_other_devices_change_no_grant(monkeypatch: pytest.MonkeyPatch) ->
         container = await site.run("a", guaranteed("c", 2000))
         ledger = site.node.context.ledger
         before, version = ledger.allocations, ledger.version
-        devices = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
+        costs = Inventory(compile_costs(CostListing((), ("a.com/x/x0",))))
         # Placing again is what another configuration does; not even that may be tried.
         monkeypatch.setattr(type(ledger.policy), "reinstate", None)
-        use_costs(site.node, devices)
-        assert ledger.policy.devices.costs is devices
+        use_devices(site.node, DeviceInventory((), costs=costs))
+        assert ledger.policy.devices.costs is costs
         assert ledger.allocations.grants == before.grants
         assert ledger.version > version  # what was worked out with the former devices does not count
         assert container.container_id("c") in {row.container_id for row in ledger.active()}

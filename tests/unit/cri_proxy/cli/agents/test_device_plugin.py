@@ -12,7 +12,7 @@ import pytest
 
 from cri_proxy.cli.agents.device_plugin import settings_of
 from cri_proxy.cli.main import command_parser, load_command, run_command
-from cri_proxy.inventory.numbers import FILE
+from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
 from cri_proxy.testbed.daemon import program
 from tests.fakes.device_kubelet import DeviceKubelet
@@ -85,7 +85,7 @@ def test_the_numbers_of_scanned_devices_are_kept_where_the_operator_says(tmp_pat
     root = write_tree(tmp_path / "host", small_machine(pci=[{"address": "0000:10:00.0", "class": 0x030200}]))
     words = ("--inventory", "scan", "--sysfs-root", str(root), "--state-dir", str(tmp_path / "state"))
     assert settings(*words).sources.read().problems == ()
-    assert (tmp_path / "state" / FILE).exists()
+    assert (tmp_path / "state" / NUMBERS.name).exists()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.cli.render.status import pool_use_text, render_status, use_text
+from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     CdiView,
     ConfigurationView,
     CostFilesView,
-    CostFileView,
     DeviceHolderView,
     DeviceUseView,
     HugePageView,
@@ -209,9 +209,8 @@ example.com/nic  1       0     eth0    -
 
 
 def test_cost_files_are_counted_and_those_whose_content_is_not_in_force_named_as_that() -> None:
-    states = {"a.yaml": "in_force", "b.yaml": "kept", "c.yaml": "rejected"}
-    files = tuple(CostFileView(name, state) for name, state in states.items())
-    costs = CostFilesView("/etc/cri-proxy/costs.d", 0.0, files, 5)
+    files = tuple(JudgedFile(f"{state}.yaml", state) for state in FileState)
+    costs = CostFilesView("/etc/cri-proxy/costs.d", FilesReport(0.0, files), 5)
     line = render_status(replace(status_view(), costs=costs), width=200).splitlines()[1]
     expected = "cost files: /etc/cri-proxy/costs.d, 3 files (1 by its last good content, 1 rejected), 5 devices"
     assert line == expected
@@ -223,7 +222,7 @@ def test_devices_of_the_inventory_are_counted_by_type() -> None:
     view = replace(status_view(), inventory=(*devices, InventoryDeviceView("rdma", 0, is_missing=True)))
     assert "inventory: gpu 2 (1 free), rdma 0 (0 free)" in render_status(view)
     assert "gpu        2       1     1     default/a/c: 0" in render_status(view)
-    file = InventoryFileView("/etc/cri-proxy/devices.yaml", scans=False, since_seconds=0.0)
+    file = InventoryFileView("/etc/cri-proxy/devices.yaml", False, FilesReport(0.0))
     assert "inventory: /etc/cri-proxy/devices.yaml, gpu 2" in render_status(replace(view, inventory_file=file))
 
 
@@ -239,4 +238,6 @@ def test_a_node_with_an_inventory_says_how_its_devices_get_into_containers() -> 
 
 
 def test_without_cost_files_none_are_named() -> None:
-    assert render_status(replace(status_view(), costs=CostFilesView("/d", 0.0))) == render_status(status_view())
+    assert render_status(replace(status_view(), costs=CostFilesView("/d", FilesReport(0.0)))) == render_status(
+        status_view()
+    )

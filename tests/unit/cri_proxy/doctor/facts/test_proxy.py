@@ -17,7 +17,8 @@ from cri_proxy.doctor.facts.proxy import (
     refusal_of,
     silence_of,
 )
-from cri_proxy.node.status.model import CdiView, CostFilesView, CostFileView
+from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
+from cri_proxy.node.status.model import CdiView, CostFilesView
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.serving import served
@@ -39,13 +40,8 @@ def test_a_running_daemon_says_what_it_uses(tmp_path: Path) -> None:
 
 def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path) -> None:
     daemon = FixedDaemon(parse_config("{}"))
-    daemon.costs = CostFilesView(
-        "/d",
-        0.0,
-        (CostFileView("a.yaml", "kept", "not YAML", 3), CostFileView("b.yaml", "in_force")),
-        0,
-        "has mode 0777",
-    )
+    files = (JudgedFile("a.yaml", FileState.KEPT, "not YAML", 3), JudgedFile("b.yaml", FileState.IN_FORCE))
+    daemon.costs = CostFilesView("/d", FilesReport(0.0, files, "has mode 0777"))
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
     assert found.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")

@@ -4,8 +4,8 @@ from shutil import rmtree
 
 import pytest
 
-from cri_proxy.inventory.numbers import FILE
-from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginKnowledge, PluginSources, SourceFile, rescanned
+from cri_proxy.inventory.numbers import NUMBERS
+from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginSources, rescanned
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.descriptions.machine import describe
 from tests.fakes.secret_files import MARK, SECRETS
@@ -94,20 +94,19 @@ def test_what_cannot_be_used_now_is_as_it_was_before(tmp_path: Path) -> None:
     before = sources.read()
     inventory.write_text("- no inventory")
     write(tmp_path, "l", "nvlink: [[0, 1], [1, 0]]")
-    after = sources.read().after(before)
+    after = sources.read()
     assert after.inventory == before.inventory
+    assert [problem.source for problem in after.problems] == [str(inventory)]
     assert after.links is not None
     assert len(after.links.indices) == 2
-    assert PluginKnowledge().after(before) == PluginKnowledge()
 
 
-def test_a_file_is_parsed_again_when_its_text_is_another(tmp_path: Path) -> None:
-    path = write(tmp_path, "f", "a")
-    file = SourceFile(path, lambda text, name: [text])
-    first = file.content()
-    assert file.content() is first
-    path.write_text("b")
-    assert file.content() == ["b"]
+def test_a_file_that_others_may_write_to_is_not_read(tmp_path: Path) -> None:
+    """As in the daemon, to which the same file may be given."""
+    inventory = write(tmp_path, "devices.yaml", INVENTORY)
+    inventory.chmod(0o666)
+    (problem,) = PluginSources(inventory).read().problems
+    assert problem.problem == f"has mode 0666, others may write to it: chmod go-w {inventory}"
 
 
 def test_the_directories_of_all_files_are_watched(tmp_path: Path) -> None:
@@ -192,11 +191,11 @@ def test_after_a_restart_without_a_device_the_others_have_their_numbers(tmp_path
 
 def test_numbers_that_cannot_be_kept_are_a_problem_with_their_file(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(0o700)
-    (tmp_path / "state" / FILE).write_text("{")
-    (tmp_path / "state" / FILE).chmod(0o600)
+    (tmp_path / "state" / NUMBERS.name).write_text("{")
+    (tmp_path / "state" / NUMBERS.name).chmod(0o600)
     sources = PluginSources(None, sysfs_root=with_gpus(tmp_path / "all", 10), state_dir=tmp_path / "state")
     (problem,) = sources.read().problems
-    assert (problem.source, "remove it" in problem.problem) == (str(tmp_path / "state" / FILE), True)
+    assert (problem.source, "remove it" in problem.problem) == (str(tmp_path / "state" / NUMBERS.name), True)
 
 
 def test_a_machine_that_cannot_be_scanned_is_a_problem(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
+from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution, Sample
 from cri_proxy.metrics.metric import Metric, Values
@@ -12,7 +13,7 @@ from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
-from cri_proxy.node.status.model import ConfigurationView, CostFilesView, CostFileView, Health, HealthPart, ReloadView
+from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
@@ -196,26 +197,27 @@ async def test_a_row_is_never_told_twice_with_the_same_labels(site: Site) -> Non
 
 
 def test_cost_files_show_by_state_until_all_are_good() -> None:
-    files = (CostFileView("a.yaml", "in_force"), CostFileView("b.yaml", "kept", "bad"))
-    view = CostFilesView("/d", 5.0, files, 3, applied=2, rejected=1)
+    files = (JudgedFile("a.yaml", FileState.IN_FORCE), JudgedFile("b.yaml", FileState.KEPT, "bad"))
+    report = FilesReport(5.0, files, applied=2, rejected=1)
+    view = CostFilesView("/d", report, 3)
     found = {(s.metric, s.labels): s.value for s in cost_samples(view)}
     assert [found[catalog.COST_FILES, (state,)] for state in catalog.COST_FILE_STATES] == [1, 1, 0]
     assert found[catalog.COST_DEVICES, ()] == 3
     assert found[catalog.COST_RELOADS, ("applied",)] == 2
     assert found[catalog.COST_RELOAD_SUCCESSFUL, ()] == 0
-    good = {s.metric: s.value for s in cost_samples(replace(view, files=files[:1]))}
+    good = {s.metric: s.value for s in cost_samples(replace(view, report=replace(report, files=files[:1])))}
     assert good[catalog.COST_RELOAD_SUCCESSFUL] == 1
 
 
 def test_a_directory_that_cannot_be_read_shows_although_no_file_does() -> None:
-    found = {s.metric: s.value for s in cost_samples(CostFilesView("/d", 5.0, problem="has mode 0777"))}
+    found = {s.metric: s.value for s in cost_samples(CostFilesView("/d", FilesReport(5.0, problem="has mode 0777")))}
     assert found[catalog.COST_RELOAD_SUCCESSFUL] == 0
 
 
 def test_devices_of_the_inventory_show_by_type_and_state_with_their_file() -> None:
     held = InventoryDeviceView("gpu", 0, holders=(HolderView("default/a/c", 100),))
     devices = (held, InventoryDeviceView("gpu", 1), InventoryDeviceView("gpu", 2, is_healthy=False))
-    view = InventoryFileView("/d", scans=False, since_seconds=0.0, problem="does not answer", rejected=1)
+    view = InventoryFileView("/d", False, FilesReport(0.0, problem="does not answer", rejected=1))
     found = {(s.metric, s.labels): s.value for s in inventory_samples(view, devices)}
     states = [found[catalog.INVENTORY_DEVICES, ("gpu", state)] for state in catalog.INVENTORY_STATES]
     assert (states, found[catalog.INVENTORY_IS_GOOD, ()]) == ([1, 1, 1, 0], False)
@@ -224,4 +226,4 @@ def test_devices_of_the_inventory_show_by_type_and_state_with_their_file() -> No
 
 
 def test_where_no_cost_files_are_read_nothing_is_shown_of_them() -> None:
-    assert [*cost_samples(None), *cost_samples(CostFilesView("", 5.0))] == []
+    assert [*cost_samples(None), *cost_samples(CostFilesView("", FilesReport(5.0)))] == []

@@ -1,3 +1,4 @@
+from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.node.status.inventory import (
     LEFT_ALONE,
     InventoryFileView,
@@ -48,8 +49,8 @@ def test_what_a_container_has_that_is_left_alone_is_held() -> None:
 
 
 def test_a_file_without_problems_is_good() -> None:
-    assert InventoryFileView("", scans=True, since_seconds=0.0).is_good
-    assert not InventoryFileView("/d", scans=True, since_seconds=0.0, problem="does not answer").is_good
+    assert InventoryFileView("", True, FilesReport(0.0)).report.is_good
+    assert not InventoryFileView("/d", True, FilesReport(0.0, problem="does not answer")).report.is_good
 
 
 def test_devices_on_nodes_that_the_machine_has_not_are_named() -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from cri_proxy.codec import FLAT, decode, encode
 from cri_proxy.http.routes import build_routes
+from cri_proxy.in_force.file_state import FilesReport, JudgedFile
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import (
     ConfigurationView,
     ContainerView,
     CostFilesView,
-    CostFileView,
     DaemonView,
     ExplainView,
     Explanation,
@@ -52,7 +52,7 @@ def test_the_fake_is_a_daemon() -> None:
     [
         *(StatusView, ConfigurationView, ReloadView, ContainerView, MemoryNodeView, RefusedView, PoolView),
         *(ExplainView, Explanation, DecisionRecord, PinningChange, RankedPool, FieldView, Granted, GrantMove),
-        *(HistoryEntry, Default, CostFilesView, CostFileView),
+        *(HistoryEntry, Default, CostFilesView, FilesReport, JudgedFile),
         *(InventoryFileView, InventoryDeviceView, HolderView),
     ],
 )

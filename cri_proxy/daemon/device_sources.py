@@ -1,0 +1,160 @@
+"""The sources of the node's devices in force: cost files, the inventory file, a scan of PCI, the driver; joined."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cri_proxy import events
+from cri_proxy.clock import Clock
+from cri_proxy.config.model import Config
+from cri_proxy.config.option_groups import CostOptions, DeviceOptions
+from cri_proxy.costs.merge import CostDirectory
+from cri_proxy.costs.words import silent_text
+from cri_proxy.errors import StoreError
+from cri_proxy.file_workers import FileCalls, FilesFailed
+from cri_proxy.in_force.files import READ_SECONDS, FilesInForce, FilesKind, InForce
+from cri_proxy.in_force.last_good import texts_file
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes
+from cri_proxy.inventory.driver_names import DriverIdentifiers
+from cri_proxy.inventory.merge import InventoryFile, with_scanned
+from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
+from cri_proxy.inventory.pci import inventory_of
+from cri_proxy.tasks import Tasks
+from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from sysfs.model import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """What the files of a node say of its devices: those of cost files, and those of the inventory file.
+
+    ``before`` is the inventory in force, and what was there before it: devices that a scan finds again keep their
+    numbers.
+    """
+
+    costs: Inventory = NO_DEVICES
+    listed: DeviceInventory = EMPTY_INVENTORY
+    before: DeviceInventory = EMPTY_INVENTORY
+
+
+def inventory_in_force(options: DeviceOptions, machine: Machine, devices: NodeDevices) -> DeviceInventory:
+    """Return the devices of all files, and those of a scan of this machine's PCI where that is wanted."""
+    listed = devices.listed
+    found = with_scanned(listed, inventory_of(machine), devices.before) if options.scan else listed
+    return found if found.costs == devices.costs else replace(found, costs=devices.costs)
+
+
+def cost_source(options: CostOptions) -> CostDirectory | None:
+    """Return where the cost files are; None where none are read."""
+    return CostDirectory(Path(options.directory), options.missing, options.normalize) if options.directory else None
+
+
+def inventory_source(options: DeviceOptions) -> InventoryFile | None:
+    """Return the inventory file; None where none is read."""
+    return InventoryFile(Path(options.inventory)) if options.inventory else None
+
+
+def _listed(costs: Inventory) -> Mapping[str, int]:
+    return {kind: len(names) for kind, names in costs.devices.items()}
+
+
+def _counted(inventory: DeviceInventory) -> Mapping[str, int]:
+    counts = {kind: len(inventory.of(kind)) for kind in DEVICE_TYPES}
+    return {kind: count for kind, count in counts.items() if count}
+
+
+COST_FILES: Final = FilesKind(
+    "cost file",
+    NO_DEVICES,
+    texts_file("cost-files-in-force.json"),
+    _listed,
+    unreadable=events.COST_FILES_UNREADABLE,
+    rejected=events.COST_FILE_REJECTED,
+    reloaded=events.COST_FILES_RELOADED,
+    not_kept=events.COST_FILES_NOT_KEPT,
+    remarks=silent_text,
+    remarked=events.COST_FILES_SILENT,
+)
+INVENTORY_FILE: Final = FilesKind(
+    "inventory file",
+    EMPTY_INVENTORY,
+    texts_file("device-inventory-in-force.json"),
+    _counted,
+    unreadable=events.INVENTORY_UNREADABLE,
+    rejected=events.INVENTORY_REJECTED,
+    reloaded=events.INVENTORY_RELOADED,
+    not_kept=events.INVENTORY_NOT_KEPT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDevices:
+    """What both kinds of files say at one moment."""
+
+    costs: InForce[Inventory]
+    listed: InForce[DeviceInventory]
+
+
+class DeviceSources:
+    """The files in force, the identifiers of the driver, and the numbers of scanned devices, for ``begin``."""
+
+    def __init__(self, config: Config, root: Path, files: FileCalls, *, clock: Clock, journal: Notes) -> None:
+        """``root`` is the directory that holds ``proc``. Nothing is read yet."""
+        self.costs = FilesInForce(COST_FILES, cost_source(config.costs), files, clock=clock, journal=journal)
+        self.listed = FilesInForce(
+            INVENTORY_FILE, inventory_source(config.devices), files, clock=clock, journal=journal
+        )
+        self._identifiers = DriverIdentifiers(root, files)
+        self._files, self._root, self._journal = files, root, journal
+        self._numbers = DeviceNumbers()
+        self._inventory = EMPTY_INVENTORY
+        self._writer: LastGoodWriter[DeviceNumbers] | None = None
+
+    async def begin(self, state_dir: Path) -> None:
+        """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""
+        self._numbers, *_ = await asyncio.gather(
+            self._saved(state_dir), self.costs.begin(state_dir), self.listed.begin(state_dir)
+        )
+
+    async def _saved(self, state_dir: Path) -> DeviceNumbers:
+        boot = await asyncio.to_thread(boot_id, self._root)
+        try:
+            return await self._files.run(str(state_dir), find_numbers, state_dir, boot, within_seconds=READ_SECONDS)
+        except (StoreError, FilesFailed) as error:
+            self._journal.noted(events.INVENTORY_NOT_KEPT, reason=str(error))
+            return DeviceNumbers(boot=boot)
+
+    def save_in(self, state_dir: Path, tasks: Tasks) -> None:
+        """Save the numbers of scanned devices there from now on."""
+        event = events.INVENTORY_NOT_KEPT
+        self._writer = LastGoodWriter(
+            state_dir, NUMBERS.save, event=event, tasks=tasks, journal=self._journal, files=self._files
+        )
+
+    async def at(self, config: Config) -> ReadDevices:
+        """Return what the files that this configuration names say now."""
+        costs, listed = cost_source(config.costs), inventory_source(config.devices)
+        return ReadDevices(await self.costs.at(costs), await self.listed.at(listed))
+
+    async def joined(self, config: Config, machine: Machine, found: ReadDevices | None = None) -> DeviceInventory:
+        """Return the devices of all sources, each once; None: of the files in force."""
+        costs = found.costs.judged.content if found else self.costs.content
+        listed = found.listed.judged.content if found else self.listed.content
+        before = self._numbers.after(self._inventory).beside(self._inventory)
+        inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
+        return await self._identifiers.filled(inventory)
+
+    def use(self, config: Config, inventory: DeviceInventory, found: ReadDevices | None = None) -> None:
+        """Note that this is in force. Numbers of scanned devices hold for the next scan, and for the next start."""
+        if found is not None:
+            self.costs.use(found.costs)
+            self.listed.use(found.listed)
+        self._inventory = inventory
+        numbers = self._numbers.after(inventory)
+        if config.devices.scan and numbers != self._numbers:
+            self._numbers = numbers
+            if self._writer is not None:
+                self._writer.keep(numbers)
