@@ -8,6 +8,7 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileBeneath, FileRefused, open_beneath
+from cri_proxy.in_force.file_cache import ParsedFiles
 from cri_proxy.link_file import read_link_text
 from cri_proxy.yaml_fields import DocumentError
 from policies.links.annotation import link_annotation
@@ -26,49 +27,31 @@ class FileWord:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _SeenFile:
-    """What a file said, and the stamp by which a change of it is seen."""
-
-    stamp: tuple[int, ...]
-    found: FileWord
-
-
 class LinkDirectory:
-    """Reads files of words or of matrices. Kept until a file changes; looked at with each question, so never stale."""
+    """Reads files of words or of matrices. Looked at with each question, so never stale."""
 
     def __init__(self, path: Path) -> None:
         """Read nothing yet."""
-        self._path = path
-        self._kept: dict[str, _SeenFile] = {}
-
-    @property
-    def path(self) -> Path:
-        """The directory."""
-        return self._path
+        self.path = path
+        self._files = ParsedFiles(_word)
 
     def words(self, names: Iterable[str]) -> Mapping[str, FileWord]:
         """Return what the files of these nodes say; a node without a file is left out. Blocks."""
         names = [name for name in names if _NAME.fullmatch(name)]
         try:
-            with open_beneath(self._path) as directory:
-                return {name: found for name in names if (found := self._word(directory, name)) is not None}
+            with open_beneath(self.path) as directory:
+                found = {name: self._found(directory, self.path / name) for name in names}
         except (FileNotFoundError, NotADirectoryError):
-            self._kept.clear()
+            self._files.keep(())
             return {}
         except OSError as error:
-            return dict.fromkeys(names, FileWord(problem=f"{self._path}: cannot be read: {error.strerror}"))
+            return dict.fromkeys(names, FileWord(problem=f"{self.path}: cannot be read: {error.strerror}"))
+        return {name: word for name, word in found.items() if word is not None}
 
-    def _word(self, directory: DirectoryBeneath, name: str) -> FileWord | None:
-        path = self._path / name
+    def _found(self, directory: DirectoryBeneath, path: Path) -> FileWord | None:
         try:
-            with directory.file(name) as file:
-                kept = self._kept.get(name)
-                if kept is None or kept.stamp != file.stamp:
-                    kept = self._kept[name] = _SeenFile(file.stamp, _read(file, path))
-                return kept.found
+            return self._files.of(directory, path)
         except FileNotFoundError:
-            self._kept.pop(name, None)
             return None
         except OSError as error:
             return FileWord(problem=f"{path}: cannot be read: {error.strerror}")
@@ -76,7 +59,7 @@ class LinkDirectory:
             return FileWord(problem=str(DocumentError(str(path), error.line, error.problem)))
 
 
-def _read(file: FileBeneath, path: Path) -> FileWord:
+def _word(file: FileBeneath, path: Path) -> FileWord:
     """Return the word of a file with a matrix in a form of ``cri-proxy gpu``, which the word itself is too.
 
     Raises OSError and FileRefused.

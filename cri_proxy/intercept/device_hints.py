@@ -11,18 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.cdi.resolve import ResolvedDevices, resolve_devices
-from cri_proxy.cri.cdi.variables import Variables, device_variables
+from cri_proxy.cri.cdi.resolve import ResolvedDevices
+from cri_proxy.cri.cdi.variables import Variables
 from cri_proxy.cri.claim import VARIABLE_PREFIX
-from cri_proxy.cri.device_locality import (
-    Numbers,
-    declared_devices,
-    device_numbers,
-    localities,
-    named_by_cdi,
-    needs_number,
-    unreadable_specifications,
-)
 from cri_proxy.cri.device_names.names import (
     NOTHING_TOLD,
     AllocatedDevices,
@@ -31,7 +22,6 @@ from cri_proxy.cri.device_names.names import (
     each_once,
     pci_address,
 )
-from cri_proxy.cri.device_names.nvidia_driver import nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import (
     NO_GPUS,
     NvidiaGpus,
@@ -41,8 +31,11 @@ from cri_proxy.cri.device_names.nvidia_gpus import (
     not_replaced,
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
-from cri_proxy.cri.mounts import subjects_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.device_files.cdi import cdi_files
+from cri_proxy.device_files.locality import Numbers, device_numbers, localities, needs_number
+from cri_proxy.device_files.mounts import subjects_of
+from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from policies.base import DeviceLocality
@@ -75,24 +68,24 @@ class DeviceHints:
         """``files`` runs what may hang."""
         self._root = root
         self._files = files
+        self._cdi = cdi_files(root)
 
     async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, declared_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
+        return await self._files.run(CDI_FILES, self._cdi.declared, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def unreadable(self) -> tuple[str, ...]:
         """Return the node's specification files that are none. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, unreadable_specifications, self._root, within_seconds=LOOK_SECONDS)
+        return await self._files.run(CDI_FILES, self._cdi.unreadable, within_seconds=LOOK_SECONDS)
 
     async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
         """Return what a container with these CDI devices gets by their specifications. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, resolve_devices, self._root, tuple(names), within_seconds=LOOK_SECONDS)
+        return await self._files.run(CDI_FILES, self._cdi.resolve, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def claim_variables(self, names: Sequence[str]) -> Variables:
         """Return what these CDI devices say of CPUs that were chosen for the container. Raises FilesFailed."""
-        return await self._files.run(
-            CDI_FILES, device_variables, self._root, tuple(names), VARIABLE_PREFIX, within_seconds=LOOK_SECONDS
-        )
+        asked = tuple(names), VARIABLE_PREFIX
+        return await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.
@@ -130,7 +123,8 @@ class _Look:
     async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
         """Return what names the devices behind these CDI names, each with what stands for it."""
         try:
-            return await self._files.run(CDI_FILES, named_by_cdi, self._root, names, within_seconds=self._left_seconds)
+            named = cdi_files(self._root).named
+            return await self._files.run(CDI_FILES, named, names, within_seconds=self._left_seconds)
         except FilesFailed as error:
             self._note(error, [name for name, _ in names])
             return ()

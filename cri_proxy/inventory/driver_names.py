@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from cri_proxy.cri.device_names.names import pci_address
-from cri_proxy.cri.device_names.nvidia_driver import nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu
+from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from policies.devices.model import GPU, DeviceInventory, InventoryDevice
 

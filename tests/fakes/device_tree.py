@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple, cast
 
-from cri_proxy.cri.device_locality import DeviceNumber, device_numbers
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.device_files.locality import DeviceNumber, device_numbers
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as kubelet
 from sysfs.model import Machine
 

@@ -4,13 +4,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from cri_proxy.cri.cdi.resolve import Resolver
-from cri_proxy.cri.cdi.spec_files import DIRECTORIES
-from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.cri.claim import of_annotation, of_variables
 from cri_proxy.cri.device_names.names import MAX_NAMES, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NvidiaGpus, read_information, read_part_minors, read_toolkit
 from cri_proxy.cri.device_names.variables import named_in_variables
+from cri_proxy.device_files.cdi import DIRECTORIES, CdiFiles
 from cri_proxy.errors import StoreError
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.runtime.cdi_support import support_of
@@ -90,8 +88,8 @@ def cdi_file(data: bytes) -> None:
         file = Path(directory) / DIRECTORIES[1] / "vendor.json"
         file.parent.mkdir(parents=True)
         file.write_bytes(data)
-        CdiSpecs(Path(directory)).named([("vendor.com/class=gpu0", "")])
-        Resolver(Path(directory)).resolve(("vendor.com/class=gpu0",))
+        CdiFiles(Path(directory)).named([("vendor.com/class=gpu0", "")])
+        CdiFiles(Path(directory)).resolve(("vendor.com/class=gpu0",))
 
 
 def device_variables(data: bytes) -> None:

@@ -22,7 +22,7 @@ from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW, FOREIGN_TABLE
-from cri_proxy.cri.cdi.spec_files import DIRECTORIES as CDI_DIRECTORIES
+from cri_proxy.device_files.cdi import DIRECTORIES as CDI_DIRECTORIES
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY
 from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 

@@ -46,6 +46,8 @@ AREAS: Final = (
             "cri_proxy/cri/cdi/*.py",
             "cri_proxy/cri/devices/*.py",
             "cri_proxy/cri/device_names/*.py",
+            "cri_proxy/device_files/cdi.py",
+            "cri_proxy/device_files/nvidia_driver.py",
             "cri_proxy/cri/claim.py",
             "cri_proxy/foreign_files/*.py",
             "cri_proxy/intercept/cdi.py",
@@ -56,6 +58,7 @@ AREAS: Final = (
         ),
         (
             "tests/unit/cri_proxy/cri",
+            "tests/unit/cri_proxy/device_files",
             "tests/unit/cri_proxy/foreign_files",
             "tests/unit/cri_proxy/intercept",
             "tests/unit/cri_proxy/runtime",

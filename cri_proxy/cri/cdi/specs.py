@@ -1,69 +1,70 @@
-"""Find what names the devices behind CDI devices, for the hints of a container, and which devices are declared.
+"""CDI specifications: the devices that files declare, and what names them for the hints of a container. Pure.
 
 Source: the CDI specification (cncf-tags/container-device-interface, SPEC.md): kind ``vendor.com/class``, devices by
 name, ``containerEdits``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Final
 
-from cri_proxy.cri.cdi.spec_files import SpecFiles
 from cri_proxy.cri.device_names.cdi_edits import named_by_edits
 from cri_proxy.cri.device_names.names import DeviceName, each_once
 
+Fields = Mapping[object, object]
+
 
 @dataclass(frozen=True, slots=True)
-class _Spec:
-    """What one file names: for each device by its name, and for every device as well. Garbage is no specification."""
+class CdiSpec:
+    """A file as JSON has it, and its ``devices`` by CDI name: several where a name stands there more than once."""
 
-    devices: Mapping[str, tuple[DeviceName, ...]]
-    common: tuple[DeviceName, ...] = ()
-    is_specification: bool = True
+    content: Fields
+    devices: Mapping[str, tuple[Fields, ...]]
 
-
-_NO_DEVICES = _Spec({}, is_specification=False)
-
-
-class CdiSpecs:
-    """The devices of the specification files below a root. Reads files: not on the loop."""
-
-    def __init__(self, root: Path) -> None:
-        """``root`` is the directory that holds ``etc/`` and ``var/``."""
-        self._files = SpecFiles(root, _spec)
-
-    def named(self, asked: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
-        """Return what names the devices behind these CDI names, in their order; unknown names give none.
-
-        With each name comes ``via`` for what it stands for. A variable of the file is named before it.
-        """
-        if not asked:
-            return ()
-        specs = [spec for _, spec in self._files]
-        found: list[DeviceName] = []
-        for cdi_name, via in asked:
-            # Joined here: what all devices together have may be the square of the file's length.
-            spec = next((spec for spec in specs if cdi_name in spec.devices), _NO_DEVICES)
-            named = (*spec.devices.get(cdi_name, ()), *spec.common)
-            found += (DeviceName(n.kind, n.text, f"{n.via} of {via}" if n.via else via) for n in named)
-        return each_once(found)
-
-    def declared(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these names that a file declares, in their order: a runtime refuses all others."""
-        specs = [spec for _, spec in self._files]
-        return tuple(name for name in names if any(name in spec.devices for spec in specs))
-
-    def unreadable(self) -> tuple[str, ...]:
-        """Return the paths of files that are no specifications: what devices they should declare is not known."""
-        return tuple(str(path) for path, spec in self._files if not spec.is_specification)
+    @property
+    def is_specification(self) -> bool:
+        """Return whether it is one at all."""
+        return bool(self.content)
 
 
-def _spec(content: object) -> _Spec:
-    if not isinstance(content, dict):
-        return _NO_DEVICES
-    kind, devices = content.get("kind"), content.get("devices")
+Specs = Sequence[tuple[str, CdiSpec]]
+"""The files of a node by path, those of the stronger directory first."""
+
+NO_SPECIFICATION: Final = CdiSpec({}, {})
+
+
+def cdi_spec(content: object) -> CdiSpec:
+    """Return the devices of one file; none for what is no specification at all."""
+    fields = content if isinstance(content, dict) else {}
+    kind, devices = fields.get("kind"), fields.get("devices")
     if not isinstance(kind, str) or not isinstance(devices, list):
-        return _NO_DEVICES
-    named = (d for d in devices if isinstance(d, dict) and isinstance(d.get("name"), str | int))
-    by_name = {f"{kind}={device['name']}": named_by_edits(device) for device in named}
-    return _Spec(by_name, named_by_edits(content))
+        return NO_SPECIFICATION
+    named: dict[str, tuple[Fields, ...]] = {}
+    for device in devices:
+        if isinstance(device, dict) and isinstance(device.get("name"), str | int):
+            name = f"{kind}={device['name']}"
+            named[name] = (*named.get(name, ()), device)
+    return CdiSpec(fields, named)
+
+
+def declaring(specs: Specs, name: str) -> CdiSpec:
+    """Return the first file that declares this device; NO_SPECIFICATION where none does."""
+    return next((spec for _, spec in specs if name in spec.devices), NO_SPECIFICATION)
+
+
+def declared(specs: Specs, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these names that a file declares, in their order."""
+    return tuple(name for name in names if declaring(specs, name).is_specification)
+
+
+def named(specs: Specs, asked: Iterable[tuple[str, str]]) -> tuple[DeviceName, ...]:
+    """Return what names the devices behind these CDI names, in their order; unknown names give none.
+
+    With each name comes ``via`` for what it stands for. A variable of the file is named before it.
+    """
+    found: list[DeviceName] = []
+    for cdi_name, via in asked:
+        spec = declaring(specs, cdi_name)
+        for holder in (*spec.devices.get(cdi_name, ())[-1:], spec.content):
+            found += (DeviceName(n.kind, n.text, f"{n.via} of {via}" if n.via else via) for n in named_by_edits(holder))
+    return each_once(found)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.cri.cdi.variables import SpecsWithVariables
 from cri_proxy.cri.claim import VARIABLE_PREFIX
+from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.doctor.facts import processes as process_list
 from cri_proxy.doctor.facts.model import (
     CgroupFacts,
@@ -106,7 +106,7 @@ def look_at_node(places: Places) -> HostFacts:
         nri=_nri(root, connections),
         cpus=cpus,
         processes=processes,
-        claims=ClaimFacts(config.claims == "honour", SpecsWithVariables(root, VARIABLE_PREFIX).files()),
+        claims=ClaimFacts(config.claims == "honour", CdiFiles(root).with_variables(VARIABLE_PREFIX)),
         access=tuple(read_access(root, config, answers.config_file)),
         host_name=_host_name(root),
         no_cpus=no_cpus,

@@ -7,7 +7,7 @@ from typing import Final
 
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
-from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.in_force.inotify import Inotify
@@ -41,7 +41,7 @@ class DevicePlugin:
         self._settings = settings
         self._log = log
         self._clock = clock
-        self._cdi = CdiSpecs(settings.sources.sysfs_root)
+        self._cdi = CdiFiles(settings.sources.sysfs_root)
         self._identifiers = DriverIdentifiers(settings.sources.sysfs_root, FileWorkers(None, most=1))
         self._known = PluginKnowledge()
         self._services: dict[str, ResourceService] = {}

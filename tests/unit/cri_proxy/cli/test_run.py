@@ -95,9 +95,10 @@ with without_openssl():
     launcher = fork_launcher()
 helper = launcher.start()
 from functools import partial
-from cri_proxy.cri import device_locality, mounts
+from cri_proxy.device_files import locality, mounts
+from cri_proxy.device_files.cdi import cdi_files
 from cri_proxy.cri.device_names.names import DeviceName
-from cri_proxy.cri.device_names.nvidia_driver import nvidia_gpus
+from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS
 from cri_proxy.node.drift import kubelet_state
 from cri_proxy.node.resource_files.directories import list_directories
@@ -107,9 +108,9 @@ from cri_proxy.state import session
 root = Path(sys.argv[1])
 LOADED = "{name for name, module in __import__('sys').modules.items() if module}"
 before = helper.call(eval, LOADED)
-helper.call(device_locality.localities, root, (DeviceName("path", "/dev/null"),), {}, NO_GPUS)
-helper.call(device_locality.device_numbers, root, ("/dev/null",))
-helper.call(device_locality.named_by_cdi, root, (("a/b=c", ""),))
+helper.call(locality.localities, root, (DeviceName("path", "/dev/null"),), {}, NO_GPUS)
+helper.call(locality.device_numbers, root, ("/dev/null",))
+helper.call(cdi_files(root).named, (("a/b=c", ""),))
 helper.call(partial(nvidia_gpus, with_parts=True), root)
 helper.call(mounts.subjects_of, root, ("/dev/null",))
 helper.call(kubelet_state.read_managers, root)

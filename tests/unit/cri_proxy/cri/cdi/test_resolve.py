@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.cdi.conversion import GivenMount, GivenNode
-from cri_proxy.cri.cdi.resolve import MAX_EDITS, ResolvedDevices, Resolver, resolve_devices
+from cri_proxy.cri.cdi.resolve import MAX_EDITS, ResolvedDevices
+from cri_proxy.device_files.cdi import CdiFiles
 from tests.fakes.secret_files import SECRETS
 
 NVIDIA = """\
@@ -64,7 +65,7 @@ def device(name: str = "0", **edits: object) -> dict[str, object]:
 
 
 def resolved(root: Path, *names: str) -> ResolvedDevices:
-    return Resolver(root).resolve(names)
+    return CdiFiles(root).resolve(names)
 
 
 def test_a_device_brings_its_own_edits_after_those_of_its_file(tmp_path: Path) -> None:
@@ -211,14 +212,7 @@ def test_a_long_value_is_cut_in_the_sentence(tmp_path: Path) -> None:
     assert len(resolved(tmp_path, "a.com/b=0").problem) < 5000
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    put(tmp_path, spec(device(env=["A=1"])))
-    assert resolve_devices(tmp_path, ("a.com/b=0",)).given.variables == (("A", "1"),)
-    put(tmp_path, spec(device(env=["A=22"])))
-    assert resolve_devices(tmp_path, ("a.com/b=0",)).given.variables == (("A", "22"),)
-
-
 @pytest.mark.parametrize("name", SECRETS)
 def test_of_a_file_that_is_no_specification_nothing_is_repeated(tmp_path: Path, name: str) -> None:
     put(tmp_path, SECRETS[name])
-    assert Resolver(tmp_path).resolve(["nvidia.com/gpu=0", "zqtls/zqkey=zq"]) == ResolvedDevices(())
+    assert CdiFiles(tmp_path).resolve(["nvidia.com/gpu=0", "zqtls/zqkey=zq"]) == ResolvedDevices(())

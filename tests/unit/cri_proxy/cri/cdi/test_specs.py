@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.cdi.spec_files import MAX_FILE_BYTES
-from cri_proxy.cri.cdi.specs import CdiSpecs
+from cri_proxy.device_files.cdi import MAX_FILE_BYTES, CdiFiles
 from tests.fuzz.budget import memory_of
 
 GPUS = {
@@ -20,13 +19,13 @@ GPUS = {
 }
 
 
-def specs(root: Path, text: str, name: str = "etc/cdi/gpu.json") -> CdiSpecs:
+def specs(root: Path, text: str, name: str = "etc/cdi/gpu.json") -> CdiFiles:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
-    return CdiSpecs(root)
+    return CdiFiles(root)
 
 
-def paths(found: CdiSpecs, names: list[str]) -> tuple[str, ...]:
+def paths(found: CdiFiles, names: list[str]) -> tuple[str, ...]:
     return tuple(name.text for name in found.named([(name, "") for name in names]))
 
 
@@ -94,7 +93,7 @@ def test_no_content_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, cont
     root = tmp_path_factory.mktemp("cdi")
     (root / "etc/cdi").mkdir(parents=True)
     (root / "etc/cdi/a.yaml").write_bytes(content)
-    assert paths(CdiSpecs(root), ["a/b=c"]) == ()
+    assert paths(CdiFiles(root), ["a/b=c"]) == ()
 
 
 def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_many_devices_with_many_common_nodes_take_no_more_than_the_file_is_long(
     text = json.dumps({"kind": "example.com/gpu", "devices": devices, "containerEdits": common})
     found = specs(tmp_path, text)
     # A fresh look at each run: what was read before is kept.
-    assert memory_of(lambda _: bool(paths(CdiSpecs(tmp_path), ["example.com/gpu=7"])), b"") < 50 * len(text)
+    assert memory_of(lambda _: bool(paths(CdiFiles(tmp_path), ["example.com/gpu=7"])), b"") < 50 * len(text)
     assert len(paths(found, ["example.com/gpu=7", "example.com/gpu=8"])) == 2000
 
 
@@ -112,7 +111,7 @@ def test_only_what_a_file_declares_is_declared(tmp_path: Path) -> None:
     found = specs(tmp_path, json.dumps(GPUS))
     names = ["example.com/gpu=1", "example.com/gpu=7", "example.com/nic=1", "example.com/gpu=0", "1"]
     assert found.declared(names) == ("example.com/gpu=1", "example.com/gpu=0")
-    assert CdiSpecs(tmp_path / "elsewhere").declared(names) == ()
+    assert CdiFiles(tmp_path / "elsewhere").declared(names) == ()
 
 
 def test_what_names_a_device_is_told_with_what_asked_for_it(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.cdi.variables import MAX_VARIABLES, SpecsWithVariables, device_variables
+from cri_proxy.cri.cdi.variables import MAX_VARIABLES, Variables
+from cri_proxy.device_files.cdi import CdiFiles
 
 PREFIX = "DRA_CPUSET_"
 KIND = "dra.k8s.io/cpu"
@@ -18,10 +19,23 @@ def spec(*devices: object, env: tuple[str, ...] = ()) -> str:
     return json.dumps(tree | ({"containerEdits": {"env": list(env)}} if env else {}))
 
 
-def specs(root: Path, text: str, name: str = "var/run/cdi/cpu.json") -> SpecsWithVariables:
+class Specs:
+    """The variables with the prefix in the files below a root."""
+
+    def __init__(self, root: Path) -> None:
+        self._files = CdiFiles(root)
+
+    def of(self, names: list[str]) -> Variables:
+        return self._files.variables(names, PREFIX)
+
+    def files(self) -> tuple[str, ...]:
+        return self._files.with_variables(PREFIX)
+
+
+def specs(root: Path, text: str, name: str = "var/run/cdi/cpu.json") -> Specs:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(text)
-    return SpecsWithVariables(root, PREFIX)
+    return Specs(root)
 
 
 def test_a_device_gives_its_variables_and_those_of_the_whole_file(tmp_path: Path) -> None:
@@ -103,8 +117,3 @@ def test_a_name_that_is_too_long_is_left_out(tmp_path: Path) -> None:
 def test_a_container_gets_a_bounded_number(tmp_path: Path) -> None:
     many = (f"DRA_CPUSET_{n}=0" for n in range(2 * MAX_VARIABLES))
     assert len(specs(tmp_path, spec(device("a", *many))).of([f"{KIND}=a"])) == MAX_VARIABLES
-
-
-def test_helpers_find_them_below_a_root(tmp_path: Path) -> None:
-    specs(tmp_path, spec(device("a", "DRA_CPUSET_a=0")))
-    assert device_variables(tmp_path, (f"{KIND}=a",), PREFIX) == (("DRA_CPUSET_a", "0"),)

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.device_locality import DeviceFinder, DeviceNumber, device_number, needs_number
 from cri_proxy.cri.device_names.names import DeviceName, NameKind
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu, NvidiaGpus
+from cri_proxy.device_files.locality import DeviceFinder, DeviceNumber, device_number, needs_number
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet
 

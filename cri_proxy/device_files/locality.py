@@ -11,11 +11,10 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import assert_never
 
-from cri_proxy.cri.cdi.specs import CdiSpecs
 from cri_proxy.cri.device_names.names import DeviceName, pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS, NvidiaGpus, is_gpu_node
 from policies.base import DeviceLocality
@@ -186,22 +185,6 @@ class DeviceFinder:
 
 # What helper processes run: this module loads little, and so a helper starts soon and stays small.
 Numbers = Mapping[str, DeviceNumber | None]
-_cdi_specs = cache(CdiSpecs)  # per process: specification files are parsed again only when they change
-
-
-def named_by_cdi(root: Path, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
-    """Return what names the devices behind these CDI names; see ``CdiSpecs.named``."""
-    return _cdi_specs(root).named(names)
-
-
-def declared_devices(root: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """Return those of these CDI names that a specification file declares."""
-    return _cdi_specs(root).declared(names)
-
-
-def unreadable_specifications(root: Path) -> tuple[str, ...]:
-    """Return the paths of specification files that are none."""
-    return _cdi_specs(root).unreadable()
 
 
 def device_numbers(root: Path, paths: Sequence[str]) -> Numbers:

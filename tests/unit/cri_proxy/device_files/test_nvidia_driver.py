@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from cri_proxy.cri.device_names.nvidia_driver import MAX_GPUS, nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu, NvidiaGpus, Toolkit
+from cri_proxy.device_files.nvidia_driver import MAX_GPUS, nvidia_gpus
 
 ADDRESS = "0000:07:00.0"
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.mounts import Mount, Mounts, subjects_of
+from cri_proxy.device_files.mounts import Mount, Mounts, subjects_of
 
 MOUNTS = Mounts.parse(
     [

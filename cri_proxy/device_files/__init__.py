@@ -1,0 +1,1 @@
+"""Look devices up in files of the node: CDI specifications, sysfs, NVIDIA's driver, mounts. For helper processes."""
