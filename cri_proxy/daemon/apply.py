@@ -25,6 +25,7 @@ from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
 from policies.devices.model import DeviceInventory
 from policies.errors import PolicyBaseError
+from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
 from sysfs.errors import SysfsBaseError
@@ -70,6 +71,7 @@ class Built:
 
     config: Config
     machine: Machine
+    options: PolicyOptions
     policy: Policy
     warnings: tuple[str, ...]
 
@@ -78,25 +80,32 @@ class Built:
         return replace(self, policy=self.policy.with_devices(devices))
 
 
-def build(config: Config, machine: Machine, root: Path) -> Built:
-    """Resolve it for this machine; cgroups are read below ``root``. Raises ConfigError, PolicyBaseError."""
+def build(config: Config, machine: Machine, root: Path, known: Built | None = None) -> Built:
+    """Resolve it for this machine; cgroups are read below ``root``. A ``known`` policy is kept where it is the same.
+
+    Raises ConfigError, PolicyBaseError.
+    """
     resolved = policy_options(config, machine, root)
-    policy = build_policy(config.policy, resolved.machine, resolved.options)
-    return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
+    bound = (config.policy, resolved.machine, resolved.options)
+    if known is not None and bound == (known.config.policy, known.machine, known.options):
+        policy = known.policy
+    else:
+        policy = build_policy(*bound)
+    return Built(config, resolved.machine, resolved.options, policy, (*resolved.warnings, *policy.notes))
 
 
-def build_anyway(config: Config, machine: Machine, root: Path) -> Built:
+def build_anyway(config: Config, machine: Machine, root: Path, known: Built | None = None) -> Built:
     """Resolve it for a machine that has changed: other CPUs replace reserved ones that went away.
 
     Raises as ``build`` does when that does not help.
     """
     try:
-        return build(config, machine, root)
+        return build(config, machine, root, known)
     except ConfigError as error:
         reduced = _with_fewer_reserved(config, machine, root)
         if reduced is None:
             raise
-        built = build(reduced, machine, root)
+        built = build(reduced, machine, root, known)
         note = f"{error.key}: {error.problem}; reserved instead: {reduced.reserved.cpu}"
         return replace(built, config=config, warnings=(*built.warnings, note))
 
@@ -148,7 +157,7 @@ def _with_fewer_reserved(config: Config, machine: Machine, root: Path) -> Config
     return replace(config, reserved=replace(config.reserved, cpu=CpuList(left) if left else CpuQuantity(1000 * count)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Applier:
     """Puts what was built in force on a node; ``reader_of`` makes the reader of messages for it."""
 
@@ -171,15 +180,16 @@ class Applier:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HostApplier(Applier):
-    """Puts a changed configuration, machine or inventory of the host in force.
+    """Puts a changed configuration, machine or inventory of the host in force; ``built`` is what is.
 
     ``lock`` keeps changes apart: worked out at the same time, the later of two would undo half of the earlier one.
     """
 
     host: Host
     devices: DeviceSources
+    built: Built
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def take_machine(self, said: Callable[[], Sequence[str]]) -> str:
@@ -192,9 +202,10 @@ class HostApplier(Applier):
             except (CriProxyError, PolicyBaseError, SysfsBaseError) as error:
                 return str(error)
             inventory = await self.devices.joined(config, machine)
-            problem = await self.change(built.with_devices(inventory), said(), must_fit=False)
+            built = built.with_devices(inventory)
+            problem = await self.change(built, said(), must_fit=False)
             if not problem:
-                self.devices.use(config, inventory)
+                self._note(built)
             self.node.context.journal.noted(
                 events.MACHINE_CHANGED,
                 cpus=str(machine.online),
@@ -217,8 +228,13 @@ class HostApplier(Applier):
                 return built
             problem = await self.change(built, said, must_fit=True)
             if not problem:
-                self.devices.use(config, built.policy.devices, found)
+                self._note(built, found)
             return problem
+
+    def _note(self, built: Built, found: ReadDevices | None = None) -> None:
+        """Note that this is in force, with what these files say."""
+        self.built = built
+        self.devices.use(built.config, built.policy.devices, found)
 
     async def take_files(self, files: FilesInForce[T], found: FoundFiles, is_asked: bool) -> None:
         """Let new containers choose among the devices that these files list now; no grant changes."""
@@ -244,7 +260,8 @@ class HostApplier(Applier):
         make = build if is_about_cpus else build_anyway
         try:
             machine = await asyncio.to_thread(self.host.machine)
-            built = await asyncio.to_thread(make, config, machine, self.host.cgroup_root)
+            known = replace(self.built, policy=self.node.context.ledger.policy)
+            built = await asyncio.to_thread(make, config, machine, self.host.cgroup_root, known)
         except ConfigError as error:
             return f"{error.key}: {error.problem}"
         except (PolicyBaseError, SysfsBaseError) as error:

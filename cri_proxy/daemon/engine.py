@@ -125,7 +125,7 @@ class Engine:
         interceptor = CriInterceptor(node, reader_of(self._built))
         in_force = ConfigInForce(config, self._warnings)
         node.adoption.use_claims(_claim_sources(hints, pod_resources, in_force))
-        applier = HostApplier(node, interceptor, in_force, reader_of, self._host, devices)
+        applier = HostApplier(node, interceptor, in_force, reader_of, self._host, devices, self._built)
         watchers = Watchers(settings, applier, clock=self._clock, seen=self._seen, files=files.of_host)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)

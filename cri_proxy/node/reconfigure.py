@@ -56,12 +56,24 @@ async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: b
 
     Return '' or why nothing was changed. ``must_fit``: refuse the whole change when a container would lose its grant
     for lack of room, or when containers would have to swap places while every CPU is owned. False is for changes that
-    cannot be refused, as CPUs that went away.
+    cannot be refused, as CPUs that went away. Nothing is placed again where only options changed that place nothing.
     """
+    ledger, old = node.context.ledger, node.coordinator.config
+    if policy is not ledger.policy or config == old or config.annotation_rules != old.annotation_rules:
+        problem = await _place_again(node, policy, config, must_fit=must_fit)
+        if problem:
+            return f"{problem}; nothing was changed"
+    node.coordinator.use(config)
+    if config.adopt == "pin" and node.adoption.forget_left():
+        node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
+    return ""
+
+
+async def _place_again(node: Node, policy: Policy, config: Config, *, must_fit: bool) -> str:
     ledger = node.context.ledger
     result, refused, problem = await _try(ledger, policy, config, must_fit=must_fit)
     if problem:
-        return f"{problem}; nothing was changed"
+        return problem
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.use(config)
@@ -70,8 +82,6 @@ async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: b
     await _report(node, before, result, refused)
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)
-    if config.adopt == "pin" and node.adoption.forget_left():
-        node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return ""
 
 

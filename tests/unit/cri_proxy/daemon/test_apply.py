@@ -256,7 +256,8 @@ class Files(Scene):
         )
         host = Host(settings_for(self.config), Silent(), MACHINE)
         in_force = ConfigInForce(self.config)
-        self.host = HostApplier(node, self.site.interceptor, in_force, self.reader_of, host, self.devices)
+        built = build(self.config, MACHINE, NO_DIRECTORY)
+        self.host = HostApplier(node, self.site.interceptor, in_force, self.reader_of, host, self.devices, built)
         (directory / "costs.d").mkdir(mode=0o755)
         (directory / "devices.yaml").write_text("gpu: [{minor: 0}]")
         await self.devices.begin(directory / "state")
@@ -305,3 +306,14 @@ async def test_a_configuration_that_is_refused_leaves_the_files_in_force_as_they
     refused = replace(files.config, reserved=parse_config('reservedResources: {cpu: "cpuset:0-3"}').reserved)
     assert "no room" in await files.host.take_config(refused, ())
     assert (files.policy.devices.costs.devices, files.devices.costs.content.devices) == ({}, {})
+
+
+async def test_an_option_that_places_nothing_leaves_the_policy_in_force(files: Files) -> None:
+    assert not await files.host.take_config(files.config, ())
+    policy = files.policy
+    config = replace(files.config, drift_check_seconds=7.0)
+    assert not await files.host.take_config(config, ())
+    assert (files.policy is policy, files.site.node.coordinator.config) == (True, config)
+    placing = replace(config, reserved=parse_config('reservedResources: {cpu: "cpuset:0-1"}').reserved)
+    assert not await files.host.take_config(placing, ())
+    assert str(files.policy.reserved) == "0-1"

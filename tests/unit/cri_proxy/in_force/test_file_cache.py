@@ -3,9 +3,9 @@ from pathlib import Path
 from weakref import WeakSet
 
 import pytest
-from cri_proxy.in_force.file_cache import ParsedFiles
 
 from cri_proxy.foreign_files.beneath import FileBeneath, FileRefused, open_beneath
+from cri_proxy.in_force.file_cache import ParsedFiles
 
 
 class Parsed:

@@ -350,3 +350,13 @@ async def test_other_devices_change_no_grant(monkeypatch: pytest.MonkeyPatch) ->
         assert ledger.allocations.grants == before.grants
         assert ledger.version > version  # what was worked out with the former devices does not count
         assert container.container_id("c") in {row.container_id for row in ledger.active()}
+
+
+async def test_containers_are_placed_again_where_it_is_asked_for_and_not_for_options_that_place_nothing() -> None:
+    async with opened(Site()) as site:
+        ledger, config = site.node.context.ledger, replace(site.node.coordinator.config, adopt="leave")
+        before = ledger.version
+        assert not await reconfigure(site.node, ledger.policy, config)
+        assert (ledger.version, site.node.coordinator.config) == (before, config)
+        assert not await reconfigure(site.node, ledger.policy, config)
+        assert ledger.version > before
