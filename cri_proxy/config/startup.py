@@ -27,14 +27,9 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
     location = ConfigLocation(path.absolute(), given.node_name or host_node_name(), given.node_group)
     source = location.read(may_wait=True)
     try:
-        loaded = load_source(location, source)
+        settings = settings_at(location, source, overrides)
         _refuse_emptied(given, location, source)
-        settings = settings_for(
-            with_values(loaded.config, overrides),
-            config_path=location.path,
-            warnings=(*loaded.warnings, *location.warnings()),
-        )
-        return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)
+        return settings
     except ConfigError as error:
         # The file cannot say where the state is, so the command line does.
         unread = replace(_settled(given, error), location=location, source=source, overrides=overrides)
@@ -42,6 +37,17 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
         if settings_kept is None:
             raise
         return settings_kept
+
+
+def settings_at(location: ConfigLocation, source: Source, overrides: tuple[tuple[Known, object], ...]) -> Settings:
+    """Return the settings of what was found at this location, the command line over it. Raises ConfigError."""
+    loaded = load_source(location, source)
+    settings = settings_for(
+        with_values(loaded.config, overrides),
+        config_path=source.file,
+        warnings=(*loaded.warnings, *location.warnings()),
+    )
+    return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)
 
 
 def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:

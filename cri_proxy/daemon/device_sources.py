@@ -16,12 +16,11 @@ from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.in_force.files import READ_SECONDS, FilesInForce, FilesKind, InForce
 from cri_proxy.in_force.last_good import texts_file
-from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of
-from cri_proxy.tasks import Tasks
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from sysfs.model import Machine
@@ -127,12 +126,9 @@ class DeviceSources:
             self._journal.noted(events.INVENTORY_NOT_KEPT, reason=str(error))
             return DeviceNumbers(boot=boot)
 
-    def save_in(self, state_dir: Path, tasks: Tasks) -> None:
+    def save_in(self, state: StateDirectory) -> None:
         """Save the numbers of scanned devices there from now on."""
-        event = events.INVENTORY_NOT_KEPT
-        self._writer = LastGoodWriter(
-            state_dir, NUMBERS.save, event=event, tasks=tasks, journal=self._journal, files=self._files
-        )
+        self._writer = LastGoodWriter(state, NUMBERS, events.INVENTORY_NOT_KEPT)
 
     async def at(self, config: Config) -> ReadDevices:
         """Return what the files that this configuration names say now."""

@@ -25,6 +25,7 @@ from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
 from cri_proxy.http.server import AdminServer, Posts
+from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.device_hints import POD_WORKERS, DeviceHints
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -115,7 +116,8 @@ class Engine:
         inventory = await devices.joined(config, self._built.machine)
         node = build_node(self._built.policy.with_devices(inventory), config, environment)
         closing.push_async_callback(node.close)
-        devices.save_in(settings.state_dir, node.background)
+        state = StateDirectory(settings.state_dir, node.background, self.journal, files.of_host)
+        devices.save_in(state)
         devices.use(config, inventory)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
@@ -126,7 +128,7 @@ class Engine:
         in_force = ConfigInForce(config, self._warnings)
         node.adoption.use_claims(_claim_sources(hints, pod_resources, in_force))
         applier = HostApplier(node, interceptor, in_force, reader_of, self._host, devices, self._built)
-        watchers = Watchers(settings, applier, clock=self._clock, seen=self._seen, files=files.of_host)
+        watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
         reservation = self._reservation(node, files.of_host)

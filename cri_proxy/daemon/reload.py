@@ -6,17 +6,15 @@ because of it would leave an operator who edits two lines without either.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from cri_proxy import events, systemd
 from cri_proxy.clock import Clock
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import KnownGood
-from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.settings import Settings, settings_for
-from cri_proxy.config.startup import EMPTY_FILE
+from cri_proxy.config.settings import Settings
+from cri_proxy.config.startup import EMPTY_FILE, settings_at
 from cri_proxy.config.values import differences, show_value, value_of, with_values
 from cri_proxy.errors import ConfigError
 from cri_proxy.node.decision_log.journal import Journal
@@ -26,14 +24,6 @@ Result = Literal["applied", "unchanged", "rejected"]
 
 # Applies a configuration with its warnings; returns '', or why it was refused and nothing changed.
 Apply = Callable[[Config, tuple[str, ...]], Awaitable[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The file with the command line over it, before options that need a restart are kept back."""
-
-    config: Config
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +80,7 @@ class Reloader:
         self._has_text = instead is not None or bool(source.text.strip())
         self.is_kept = instead is not None
         """Whether the daemon started with the last known good configuration and has applied no other since."""
-        self._wanted = Wanted(settings.config, settings.warnings)
+        self._wanted = settings  # before options that need a restart are kept back
         self._late: tuple[NeedsRestart, ...] = ()
         self._counts: dict[Result, int] = {"applied": 0, "unchanged": 0, "rejected": 0}
         self._since_seconds = now_seconds
@@ -133,11 +123,12 @@ class Reloader:
 
     async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
         try:
-            from_file, wanted = self._read(source)
+            wanted = self._read(source)
         except ConfigError as error:
             return "rejected", str(error)
-        if wanted == self._wanted and not is_asked:
-            self._note_in_force(source, from_file)
+        is_same = (wanted.config, wanted.warnings) == (self._wanted.config, self._wanted.warnings)
+        if is_same and not is_asked:
+            self._note_in_force(source, wanted.from_file)
             return "unchanged", ""
         config, late = split_by_restart(self._settings.config, wanted.config)
         warnings = (*wanted.warnings, *map(str, late))
@@ -147,7 +138,7 @@ class Reloader:
         self._wanted, self._late = wanted, late
         self.config, self.file_warnings = config, warnings
         self._since_seconds = self._clock.now_seconds()
-        self._note_in_force(source, from_file)
+        self._note_in_force(source, wanted.from_file)
         return "applied", ""
 
     def _note_in_force(self, source: Source, from_file: Config) -> None:
@@ -159,35 +150,25 @@ class Reloader:
         if self._settings.location is not None:
             self._keep(self.in_force)
 
-    def _read(self, source: Source) -> tuple[Config, Wanted]:
-        """Return the configuration of the file, and with the command line over it. Raises ConfigError."""
-        place, path = self._settings.location, source.file
-        if place is None:
-            return self._settings.from_file, self._wanted
+    def _read(self, source: Source) -> Settings:
+        """Return the settings of the file with the command line over it. Raises ConfigError."""
+        if self._settings.location is None:
+            return self._wanted
         self._refuse_emptied(source)
-        loaded = load_source(place, source)
-        wanted = Wanted(self._laid_over(loaded.config, path), (*loaded.warnings, *place.warnings()))
-        return loaded.config, wanted
+        return settings_at(self._settings.location, source, self._settings.overrides)
 
     def would_be(self, text: str, group: str) -> tuple[Config, tuple[NeedsRestart, ...]]:
         """Return what this text in the file would apply, and what would need a restart. Raises ConfigError."""
         found = Source(self.in_force.file, text, group)
         self._refuse_emptied(found)
-        place = self._settings.location or ConfigLocation(
-            found.file, self._settings.node_name, self._settings.node_group
-        )
-        return split_by_restart(self._settings.config, self._laid_over(load_source(place, found).config, found.file))
+        given = self._settings
+        place = given.location or ConfigLocation(found.file, given.node_name, given.node_group)
+        return split_by_restart(given.config, settings_at(place, found, given.overrides).config)
 
     def _refuse_emptied(self, source: Source) -> None:
         """Raise for an empty file where there was one: it is being written, or the disk is full."""
         if self._has_text and not source.problem and not source.text.strip():
             raise ConfigError(str(source.file), 0, "", EMPTY_FILE)
-
-    def _laid_over(self, config: Config, path: Path) -> Config:
-        """Return the configuration with the command line over it. Raises ConfigError for contradicting options."""
-        config = with_values(config, self._settings.overrides)
-        settings_for(config, config_path=path)
-        return config
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator: a configuration that is not in force, and why."""

@@ -1,7 +1,7 @@
 """Poll for hotplug, watch configuration and cost files and reload them, keep what was good, answer ``plan``."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from cri_proxy import events
@@ -11,13 +11,9 @@ from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.model import Config
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.apply import HostApplier
-from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.errors import ConfigError
-from cri_proxy.file_workers import FileCalls
-from cri_proxy.in_force.last_good import KeptTexts
-from cri_proxy.in_force.last_good_writer import LastGoodWriter
-from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.in_force.watch import Follower, OnThreads, Watch
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
@@ -96,25 +92,22 @@ class Watchers:
     """Watches from ``follow`` on; a reload that is requested earlier is made then."""
 
     def __init__(
-        self, settings: Settings, applier: HostApplier, *, clock: Clock, seen: Fingerprint, files: FileCalls
+        self, settings: Settings, applier: HostApplier, state: StateDirectory, *, clock: Clock, seen: Fingerprint
     ) -> None:
-        """``seen`` is the fingerprint of the machine in force, taken before its discovery; ``files`` writes files."""
-        node, journal, host = applier.node, applier.node.context.journal, applier.host
+        """``seen`` is the fingerprint of the machine in force, taken before its discovery."""
+        journal, host = applier.node.context.journal, applier.host
         self._settings = settings
         self._applier = applier
-        writer: LastGoodWriter[KnownGood] = LastGoodWriter(
-            settings.state_dir,
-            KNOWN_GOOD.save,
-            event=events.CONFIG_NOT_KEPT,
-            tasks=node.background,
-            journal=journal,
-            files=files,
-        )
+        writer: LastGoodWriter[KnownGood] = LastGoodWriter(state, KNOWN_GOOD, events.CONFIG_NOT_KEPT)
         self.reloader = Reloader(settings, self._apply, writer.keep, clock=clock, journal=journal)
         place = settings.location or FixedSource(settings.source)
         watch: Watch[Source] = Watch(OnThreads(place), settings.source, self.reloader.take, clock=clock)
         self.configuration = Follower("configuration", watch, writer)
-        self._of_files = tuple(self._followers(applier.devices))
+        devices, take = applier.devices, applier.take_files
+        self._of_files = (
+            devices.costs.follow(state, partial(take, devices.costs)),
+            devices.listed.follow(state, partial(take, devices.listed)),
+        )
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),
             lambda: applier.take_machine(lambda: self.reloader.file_warnings),
@@ -122,11 +115,6 @@ class Watchers:
             journal=journal,
             in_force=seen,
         )
-
-    def _followers(self, devices: DeviceSources) -> Iterator[Follower[FoundFiles, KeptTexts]]:
-        state_dir, tasks, take = self._settings.state_dir, self._applier.node.background, self._applier.take_files
-        yield devices.costs.follow(state_dir, partial(take, devices.costs), tasks)
-        yield devices.listed.follow(state_dir, partial(take, devices.listed), tasks)
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings for the operator, one sentence each."""

@@ -10,12 +10,11 @@ from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.in_force.file_state import FilesReport, FileState, Judged, texts_in_force, where_text
 from cri_proxy.in_force.last_good import KeptTexts
-from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
 from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import Lookups
 from cri_proxy.in_force.text_files import FoundFiles
 from cri_proxy.in_force.watch import Follower, Take, Watch
-from cri_proxy.tasks import Tasks
 
 READ_SECONDS: Final = 2.0
 """For a directory of a few files, and for what was saved of it."""
@@ -202,12 +201,10 @@ class FilesInForce(Generic[T]):
         self._now = now
         self._save()
 
-    def follow(self, state_dir: Path, take: Take[FoundFiles], tasks: Tasks) -> Follower[FoundFiles, KeptTexts]:
+    def follow(self, state: StateDirectory, take: Take[FoundFiles]) -> Follower[FoundFiles, KeptTexts]:
         """Return what follows the files: it has changed ones taken, and saves in the background what is in force."""
         kind = self._kind
-        writer = LastGoodWriter(
-            state_dir, kind.state.save, event=kind.not_kept, tasks=tasks, journal=self._journal, files=self._files
-        )
+        writer = LastGoodWriter(state, kind.state, kind.not_kept)
         watch = Watch(self, self._now.found, take, clock=self._clock, poll_seconds=POLL_SECONDS)
         self.follower = Follower(f"{kind.word}s", watch, writer)
         self._save()

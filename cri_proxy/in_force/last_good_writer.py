@@ -1,11 +1,12 @@
 """Write the newest value for the next start, in the background: one write at a time, only the newest pending one."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
+from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
@@ -20,26 +21,24 @@ class Notes(Protocol):
         """Log this event."""
 
 
-class LastGoodWriter(Generic[T]):
-    """Writes values to a state directory; keeps only the newest one that waits."""
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """The state directory, and what writes to it: ``tasks`` in the background, ``files`` off the event loop."""
 
-    def __init__(
-        self,
-        directory: Path,
-        save: Callable[[Path, T], None],
-        *,
-        event: str,
-        tasks: Tasks,
-        journal: Notes,
-        files: FileCalls = PLAIN_THREADS,
-    ) -> None:
-        """``save`` writes to the directory and raises StoreError; ``event`` is logged when that fails."""
-        self._directory = directory
-        self._save = save
+    path: Path
+    tasks: Tasks
+    journal: Notes
+    files: FileCalls = PLAIN_THREADS
+
+
+class LastGoodWriter(Generic[T]):
+    """Writes values of one kind to a state directory; keeps only the newest one that waits."""
+
+    def __init__(self, state: StateDirectory, document: StateFile[T], event: str) -> None:
+        """``event`` is logged when a write fails."""
+        self._state = state
+        self._document = document
         self._event = event
-        self._files = files
-        self._tasks = tasks
-        self._journal = journal
         self._next: list[T] = []
         self._is_writing = False
         self.problem = ""
@@ -50,19 +49,18 @@ class LastGoodWriter(Generic[T]):
         self._next = [value]
         if not self._is_writing:
             self._is_writing = True
-            self._tasks.start(self._write(), name="save for the next start")
+            self._state.tasks.start(self._write(), name="save for the next start")
 
     async def _write(self) -> None:
         try:
             while self._next:
                 value = self._next.pop()
                 try:
-                    await self._files.run(
-                        str(self._directory), self._save, self._directory, value, within_seconds=SAVE_SECONDS
-                    )
+                    directory, save = self._state.path, self._document.save
+                    await self._state.files.run(str(directory), save, directory, value, within_seconds=SAVE_SECONDS)
                     self.problem = ""
                 except (StoreError, FilesFailed) as error:
                     self.problem = str(error)
-                    self._journal.noted(self._event, reason=self.problem)
+                    self._state.journal.noted(self._event, reason=self.problem)
         finally:
             self._is_writing = False

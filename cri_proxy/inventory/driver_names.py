@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu
@@ -21,21 +21,6 @@ READ_SECONDS: Final = 2.0
 """For a file for each GPU; one of a GPU that has fallen off its bus may never answer."""
 
 _PREFIX: Final = "GPU-"
-
-
-class Identifiers(Protocol):
-    """Knows the identifiers of the node's GPUs."""
-
-    async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
-        """Return the inventory with the identifiers that it leaves out, as far as they are known now."""
-
-
-class NoIdentifiers:
-    """Of a node without a driver, as in a simulation."""
-
-    async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
-        """Return the inventory as it is."""
-        return inventory
 
 
 class DriverIdentifiers:

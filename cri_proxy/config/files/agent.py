@@ -13,7 +13,6 @@ from cri_proxy.config.files.configmap_volume import VolumeError, publish
 from cri_proxy.config.files.location import GROUP_FILE
 from cri_proxy.config.layouts import MAX_BYTES
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, NotRegular, open_beneath, read_text
-from cri_proxy.in_force.inotify import Inotify
 from cri_proxy.in_force.symlinks import ANY, DATA_LINK, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.logs import Log
@@ -132,7 +131,7 @@ class Agent:
                 watch.ask()
 
         async with asyncio.TaskGroup() as group:
-            works = (watch.watch(Inotify(watch.notice)), watch.poll(), repair())
+            works = (watch.watch(), watch.poll(), repair())
             tasks = [group.create_task(work) for work in works]
             await stop
             for task in tasks:

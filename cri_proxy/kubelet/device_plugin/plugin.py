@@ -10,7 +10,6 @@ from cri_proxy.clock import Clock
 from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
-from cri_proxy.in_force.inotify import Inotify
 from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.device_plugin.register import (
@@ -76,8 +75,8 @@ class DevicePlugin:
         """Follow the sources, of which ``found`` is in force, and the plugin directory."""
         sources: Watch[PluginKnowledge] = Watch(OnThreads(self._settings.sources), found, self._take, clock=self._clock)
         works = [
-            *(sources.watch(Inotify(sources.notice)), sources.poll(), _asked_at(reload, sources)),
-            *(self._sockets.watch(Inotify(self._sockets.notice)), self._sockets.poll()),
+            *(sources.watch(), sources.poll(), _asked_at(reload, sources)),
+            *(self._sockets.watch(), self._sockets.poll()),
         ]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]

@@ -14,6 +14,7 @@ from cri_proxy.daemon.device_sources import (
 )
 from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.in_force.last_good import KeptTexts
+from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.tasks import Tasks
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
@@ -38,7 +39,7 @@ class Scene:
 
     async def begin(self) -> None:
         await self.sources.begin(self.state)
-        self.sources.save_in(self.state, self.tasks)
+        self.sources.save_in(StateDirectory(self.state, self.tasks, self.journal))
 
     async def change(self, text: str) -> None:
         self.path.write_text(text)

@@ -12,6 +12,7 @@ from cri_proxy.daemon.device_sources import COST_FILES
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.in_force.files import POLL_SECONDS, FilesInForce, InForce
 from cri_proxy.in_force.last_good import KeptTexts
+from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.symlinks import ANY
 from cri_proxy.in_force.text_files import FoundFiles
 from cri_proxy.tasks import Tasks
@@ -57,7 +58,7 @@ class Scene:
 
     async def begin(self) -> None:
         await self.costs.begin(self.state)
-        self.follower = self.costs.follow(self.state, self.take, self.tasks)
+        self.follower = self.costs.follow(StateDirectory(self.state, self.tasks, self.journal), self.take)
 
     async def take(self, found: FoundFiles, is_asked: bool) -> None:
         self.costs.use(await self.costs.again(found), is_asked=is_asked)

@@ -7,7 +7,7 @@ from cri_proxy import events
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood, find_known_good
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
-from cri_proxy.in_force.last_good_writer import LastGoodWriter
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.tasks import Tasks
 from tests.fakes.reloads import Heard
 
@@ -21,9 +21,8 @@ class Writer:
 
     def __init__(self, directory: Path) -> None:
         self.tasks, self.journal = Tasks(), Heard()
-        self.known_good: LastGoodWriter[KnownGood] = LastGoodWriter(
-            directory, KNOWN_GOOD.save, event=events.CONFIG_NOT_KEPT, tasks=self.tasks, journal=self.journal
-        )
+        state = StateDirectory(directory, self.tasks, self.journal)
+        self.known_good: LastGoodWriter[KnownGood] = LastGoodWriter(state, KNOWN_GOOD, events.CONFIG_NOT_KEPT)
 
     async def keep(self, *kept: KnownGood) -> None:
         for each in kept:

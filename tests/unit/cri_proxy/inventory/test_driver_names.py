@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
-from cri_proxy.inventory.driver_names import DriverIdentifiers, NoIdentifiers, identified
+from cri_proxy.inventory.driver_names import DriverIdentifiers, identified
 from cri_proxy.inventory.file import read_inventory_text
 from policies.devices.model import DeviceInventory
 from tests.fakes.nvidia_tree import write_gpu
@@ -61,7 +61,6 @@ async def test_what_the_driver_does_not_know_yet_is_filled_in_when_it_does(tmp_p
 async def test_without_a_driver_or_with_one_that_hangs_the_inventory_is_as_it_was(tmp_path: Path) -> None:
     assert await DriverIdentifiers(tmp_path / "none", PLAIN_THREADS).filled(LISTED) == LISTED
     assert await DriverIdentifiers(tmp_path, Hanging()).filled(LISTED) == LISTED
-    assert await NoIdentifiers().filled(LISTED) is LISTED
 
 
 async def test_a_driver_that_hangs_later_takes_no_identifier_away(tmp_path: Path) -> None:
