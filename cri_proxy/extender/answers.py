@@ -105,11 +105,11 @@ class Extender:
         try:
             found = await self._files.run(LINKS, self._directory.words, missing, within_seconds=LINKS_SECONDS)
             self._hang = ""
-        except FilesFailed as error:  # a disk that hangs: the nodes are as if they published nothing
+        except FilesFailed as error:  # a disk that hangs: what the files said last stays
             if not self._hang:
                 self._log.warning(events.LINKS_UNREADABLE, node=None, reason=f"{self._directory.path}: {error.problem}")
             self._hang = error.problem
-            return question
+            found = self._directory.kept(missing)
         nodes = (
             replace(node, published=file.word, problem=file.problem) if (file := found.get(node.name)) else node
             for node in question.candidates
@@ -121,7 +121,7 @@ class Extender:
         most = question.demand.most
         if most:
             for node in question.candidates:
-                links = self._scores.links(node.published) if node.published and not node.problem else None
+                links = self._scores.links(node.published) if node.published else None
                 if links is None or links.matrix is None or _counts_parts(node, links.gpus):
                     continue
                 if most > links.gpus:
@@ -154,7 +154,7 @@ class Extender:
             elif row is None:
                 row = await self._newly_scored(node, sizes, until_seconds - self._clock.monotonic_seconds())
             self._counters.add(NODES, row.state)
-            rows.append(row)
+            rows.append(replace(row, problem=row.problem or node.problem))
         return rows
 
     async def _newly_scored(self, node: Candidate, sizes: tuple[int, ...], within_seconds: float) -> ScoredNode:
@@ -167,7 +167,7 @@ class Extender:
 
     def _known(self, node: Candidate) -> ScoredNode | None:
         """Return a node that has no score; None: it is to be scored."""
-        if node.problem:
+        if node.problem and not node.published:
             return ScoredNode(node.name, "malformed", problem=node.problem)
         if not node.published:
             return ScoredNode(node.name, "unpublished", problem="no GPU links published")
@@ -182,7 +182,7 @@ class Extender:
     def _tell(self, question: Question, rows: Sequence[ScoredNode], points: Sequence[int]) -> None:
         """Log the outcome, and each word that cannot be read when it is seen first."""
         for row in rows:
-            if row.state == "malformed" and self._told.get(row.name) != row.problem:
+            if row.problem and row.state in ("malformed", "scored") and self._told.get(row.name) != row.problem:
                 self._told[row.name] = row.problem
                 self._log.warning(
                     events.LINKS_UNREADABLE,

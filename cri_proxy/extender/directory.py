@@ -21,7 +21,7 @@ _DIALECT: Final = Dialect(max_bytes=1 << 20, max_depth=20, max_nodes=100_000)
 
 @dataclass(frozen=True, slots=True)
 class FileWord:
-    """The word of a file, or why there is none."""
+    """The word of a file, or why its present content has none: then it is the last good one, '' = there is none."""
 
     word: str = ""
     problem: str = ""
@@ -34,19 +34,32 @@ class LinkDirectory:
         """Read nothing yet."""
         self.path = path
         self._files = ParsedFiles(_word)
+        self._good: dict[str, FileWord] = {}
 
     def words(self, names: Iterable[str]) -> Mapping[str, FileWord]:
         """Return what the files of these nodes say; a node without a file is left out. Blocks."""
         names = [name for name in names if _NAME.fullmatch(name)]
+        found: dict[str, FileWord | None] = {}
         try:
             with open_beneath(self.path) as directory:
-                found = {name: self._found(directory, self.path / name) for name in names}
+                found.update((name, self._found(directory, self.path / name)) for name in names)
         except (FileNotFoundError, NotADirectoryError):
             self._files.keep(())
-            return {}
         except OSError as error:
-            return dict.fromkeys(names, FileWord(problem=f"{self.path}: cannot be read: {error.strerror}"))
+            found.update(dict.fromkeys(names, FileWord(problem=f"{self.path}: cannot be read: {error.strerror}")))
+        for name in names:
+            word = found.get(name)
+            if word is None:
+                self._good.pop(name, None)
+            elif not word.problem:
+                self._good[name] = word
+            elif name in self._good:
+                found[name] = FileWord(self._good[name].word, word.problem)
         return {name: word for name, word in found.items() if word is not None}
+
+    def kept(self, names: Iterable[str]) -> Mapping[str, FileWord]:
+        """Return what the files of these nodes said when they could be used last."""
+        return {name: self._good[name] for name in names if name in self._good}
 
     def _found(self, directory: DirectoryBeneath, path: Path) -> FileWord | None:
         try:

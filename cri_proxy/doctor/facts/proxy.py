@@ -66,31 +66,21 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         str(_at(configuration, "file") or ""),
         str(_at(status, "node") or ""),
         tuple(map(str, problems)) if isinstance(problems, list) else (),
-        (*_cost_problems(_at(status, "costs")), *_inventory_problems(_at(status, "inventory_file"))),
+        (*_file_problems(_at(status, "costs")), *_file_problems(_at(status, "inventory_file"))),
         cdi=str(_at(cdi, "text") or ""),
         cdi_problems=tuple(map(str, found)) if isinstance(found := _at(cdi, "problems"), list) else (),
     )
 
 
-def _cost_problems(costs: object) -> Iterator[str]:
-    """Yield what is wrong with the cost files, as the daemon's status says it."""
-    directory, files = _at(costs, "directory"), _at(costs, "files")
-    if problem := _at(costs, "problem"):
-        yield f"{directory}: {problem}"
-    for file in files if isinstance(files, list) else ():
-        if problem := _at(file, "problem"):
-            line = _at(file, "line")
-            yield f"{directory}/{_at(file, 'name')}{f':{line}' if line else ''}: {problem}"
-
-
-def _inventory_problems(inventory: object) -> Iterator[str]:
-    """Yield what is wrong with the inventory file."""
-    path, files = _at(inventory, "file"), _at(inventory, "files")
-    problems = [inventory, *(files if isinstance(files, list) else ())]
-    for each in problems:
+def _file_problems(view: object) -> Iterator[str]:
+    """Yield what is wrong with cost files, or with the inventory file, as the daemon's status says it."""
+    directory, files = _at(view, "directory"), _at(view, "files")
+    place = _at(view, "file") if directory is None else directory
+    for each in (view, *(files if isinstance(files, list) else ())):
         if problem := _at(each, "problem"):
+            name = "" if directory is None or each is view else f"/{_at(each, 'name')}"
             line = _at(each, "line")
-            yield f"{path}{f':{line}' if line else ''}: {problem}"
+            yield f"{place}{name}{f':{line}' if line else ''}: {problem}"
 
 
 def _at(plain: object, key: str) -> object:

@@ -147,6 +147,16 @@ async def test_names_alone_are_answered_from_the_directory(tmp_path: Path) -> No
     assert f"{tmp_path}/b:1: column 1: GPU0: the matrix has a column and no row" in found["b"]["Problem"]
 
 
+async def test_a_node_whose_file_is_spoilt_keeps_its_place_and_the_reason_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(KEP)
+    asked, question = Asked(tmp_path), named_arguments(pod(2), ["a", "b"])
+    before = await asked.scores(question)
+    (tmp_path / "a").write_text("GPU0 GPU1\n")
+    assert (await asked.scores(question), await asked.failed(question)) == (before, {})
+    assert "no row" in (await asked.prioritized(question))["a"]["Problem"]
+    assert len([event for _, event, _ in asked.log.lines if event == "links_unreadable"]) == 1
+
+
 async def test_names_alone_without_a_directory_are_all_alike() -> None:
     assert await Asked().scores(named_arguments(pod(2), ["a", "b"])) == {"a": 0, "b": 0}
 

@@ -101,3 +101,15 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     assert LinkDirectory(tmp_path).words(["a"]) == {
         "a": FileWord(problem=f"{tmp_path}/a: is not a regular file: put one there, or remove it")
     }
+
+
+def test_a_file_that_is_spoilt_keeps_its_last_good_word_until_it_is_removed(tmp_path: Path) -> None:
+    directory = LinkDirectory(tmp_path)
+    (tmp_path / "a").write_text(SERVER_WORD)
+    directory.words(["a"])
+    (tmp_path / "a").write_text("GPU0 GPU1\nGPU0 X NV2\n")
+    found = directory.words(["a"])["a"]
+    assert (found.word, "GPU1: the matrix" in found.problem) == (SERVER_WORD, True)
+    assert directory.kept(["a", "b"]) == {"a": FileWord(SERVER_WORD)}
+    (tmp_path / "a").unlink()
+    assert (directory.words(["a"]), directory.kept(["a"])) == ({}, {})
