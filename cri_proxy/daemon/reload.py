@@ -45,7 +45,7 @@ def split_by_restart(started: Config, wanted: Config) -> tuple[Config, tuple[Nee
         NeedsRestart(known.key, show_value(before), show_value(after))
         for known, before, after in differences(started, wanted, fixed)
     )
-    return with_values(wanted, ((known, value_of(started, known)) for known in fixed)), late
+    return with_values(wanted, [(known, value_of(started, known)) for known in fixed]), late
 
 
 class Reloader:

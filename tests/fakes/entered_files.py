@@ -17,23 +17,28 @@ class EnteredFiles:
 
     def __init__(self) -> None:
         self._is_on = False
-        self.files: set[str] = set()
+        self._calls: list[tuple[str, str]] = []
 
     def begin(self) -> None:
-        self.files.clear()
+        self._calls.clear()
         self._is_on = True
 
     def end(self) -> set[str]:
+        """The files that were entered."""
         self._is_on = False
-        return set(self.files)
+        return {file for _, file in self._calls}
+
+    def visits(self, room: str) -> int:
+        """How often a room was entered from outside of it."""
+        return sum(file.startswith(room) and not caller.startswith(room) for caller, file in self._calls)
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         file = frame.f_code.co_filename
         if not self._is_on or event != "call" or not file.startswith(_PREFIXES):
             return
-        caller = frame.f_back
-        if caller is None or not caller.f_code.co_filename.startswith(_TESTS):
-            self.files.add(file.removeprefix(f"{ROOT}/"))
+        caller = frame.f_back.f_code.co_filename if frame.f_back is not None else ""
+        if not caller.startswith(_TESTS):
+            self._calls.append((caller.removeprefix(f"{ROOT}/"), file.removeprefix(f"{ROOT}/")))
 
 
 @contextmanager
