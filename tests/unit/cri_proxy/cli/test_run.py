@@ -95,6 +95,12 @@ with without_openssl():
     launcher = fork_launcher()
 helper = launcher.start()
 from functools import partial
+from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
+from cri_proxy.config.model import Config
+from cri_proxy.costs.merge import CostDirectory
+from cri_proxy.in_force.last_good import texts_file
+from cri_proxy.inventory.merge import InventoryFile
+from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.device_files import locality, mounts
 from cri_proxy.device_files.cdi import cdi_files
 from cri_proxy.cri.device_names.names import DeviceName
@@ -113,6 +119,12 @@ helper.call(locality.device_numbers, root, ("/dev/null",))
 helper.call(cdi_files(root).named, (("a/b=c", ""),))
 helper.call(partial(nvidia_gpus, with_parts=True), root)
 helper.call(mounts.subjects_of, root, ("/dev/null",))
+for source in (CostDirectory(root), InventoryFile(root / "devices.yaml")):
+    helper.call(source.lookups)
+    helper.call(source.judge, helper.call(source.read), {})
+for document in (KNOWN_GOOD, NUMBERS, texts_file("texts.json")):
+    helper.call(document.find, root)
+helper.call(KNOWN_GOOD.save, root / "state", KnownGood(Config(), root, root, "", "", 0.0))
 helper.call(kubelet_state.read_managers, root)
 helper.call(list_directories, root)
 helper.call(note_holder, root / "lock", "1")
