@@ -11,7 +11,7 @@ from typing import BinaryIO, ClassVar, Self, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.errors import CriProxyError
-from policies.known_words import similar
+from sysfs.known_words import did_you_mean
 
 T = TypeVar("T")
 _SHOWN_CHARACTERS = 40
@@ -108,9 +108,7 @@ class YamlField:
         entries = self.entries(what)
         for key, value in entries.items():
             if key not in known:
-                near = similar(key, known)
-                remedy = f"did you mean {near!r}?" if near else f"known keys are {', '.join(known)}"
-                raise value.refuse(f"{what}: unknown key {key!r}; {remedy}")
+                raise value.refuse(f"{what}: unknown key {key!r}; {did_you_mean(key, known)}")
         return entries
 
     def entries(self, what: str) -> dict[str, Self]:

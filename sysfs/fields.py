@@ -1,10 +1,10 @@
 """Typed access to the keys of a machine description; every error names the key, the value and the remedy."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.errors import MachineSourceError
+from sysfs.known_words import did_you_mean
 from sysfs.quantity import QuantityError, parse_bytes
 
 MAX_MEMORY_BYTES = 1 << 60  # far above any machine: larger values are typing errors
@@ -19,9 +19,8 @@ class Fields:
         self._where = where
         for key in values:
             if key not in known:
-                near = get_close_matches(str(key), known, 1)
-                remedy = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
-                raise MachineSourceError("description", f"{where}{key}: unknown key; {remedy}")
+                problem = f"{where}{key}: unknown key; {did_you_mean(str(key), known)}"
+                raise MachineSourceError("description", problem)
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None

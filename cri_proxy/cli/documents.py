@@ -8,7 +8,6 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
@@ -19,6 +18,7 @@ from cri_proxy.foreign_text import shorten
 from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr, without_leading_zeros
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
+from sysfs.known_words import none_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -115,9 +115,7 @@ def choice(*known: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text in known:
             return text
-        near = get_close_matches(text, known, 1)
-        remedy = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"expected one of {', '.join(known)}, got {short_repr(text)}{remedy}")
+        raise ValueError(none_of(text, known))
 
     return read
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from cri_proxy.errors import CommandFailed
 from cri_proxy.node.status.model import ExplainView
+from sysfs.known_words import question
 
 HELP = "say why a container is where it is, or was refused"
 EXAMPLE = """\
@@ -51,5 +52,5 @@ def run(args: argparse.Namespace) -> int:
 def unknown_text(who: str, namespace: str, candidates: Sequence[str]) -> str:
     """Return the sentence about a name that nothing has, with those that it may have meant."""
     where = f" in namespace {namespace}" if namespace else ""
-    hint = f"did you mean {' or '.join(candidates)}?" if candidates else "`cri-proxy status` lists all"
+    hint = question(" or ".join(candidates)) if candidates else "`cri-proxy status` lists all"
     return f"nothing is known of {who}{where}; {hint}"

@@ -136,14 +136,11 @@ def overview() -> str:
 
 
 def _unknown(word: str) -> int:
-    from difflib import get_close_matches
-
     from cri_proxy.cli.output import complain
+    from sysfs.known_words import did_you_mean
 
-    close = get_close_matches(word, [name for name, _ in COMMANDS], n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(name for name, _ in COMMANDS)}"
     kind = "option" if word.startswith("-") else "command"
-    complain(f"{PROG}: unknown {kind} {word!r}; {hint}")
+    complain(f"{PROG}: unknown {kind} {word!r}; {did_you_mean(word, [name for name, _ in COMMANDS])}")
     return EXIT_USAGE
 
 

@@ -13,7 +13,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError
-from policies.known_words import similar
+from sysfs.known_words import question, similar
 
 _SEPARATORS: Final = frozenset("=,")  # of a mapping that is read as one text
 
@@ -136,7 +136,7 @@ def _unknown(path: tuple[str, ...]) -> str:
     for names in (near, far):
         close = similar(path[-1].casefold(), names)
         if close:
-            return f"unknown option; did you mean {'.'.join(names[close])}?"
+            return f"unknown option; {question('.'.join(names[close]))}"
     return f"unknown option; known here: {', '.join(sorted({p[-1] for p in near.values()}))}"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from policies.costs.model import name_order, type_of
 from policies.costs.table import CostTable
-from policies.known_words import similar
+from sysfs.known_words import did_you_mean, question
 
 # How many known types a refusal names.
 SHOWN_TYPES = 8
@@ -50,8 +50,7 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
 
 def _known_types(kind: str, present: Iterable[str]) -> str:
     same = sorted(known for known in present if known.rpartition("/")[2] == kind.rpartition("/")[2])
-    near = same[0] if same else similar(kind, present)
-    return f"did you mean {near}?" if near else _listed(present)
+    return question(same[0]) if same else did_you_mean(kind, present, _listed(present))
 
 
 def _listed(present: Iterable[str]) -> str:

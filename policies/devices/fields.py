@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.errors import PolicyBaseError
-from policies.known_words import similar
+from sysfs.known_words import did_you_mean, none_of
 
 _SHOWN_CHARACTERS: Final = 60
 
@@ -44,9 +44,7 @@ def object_of(value: object, what: str, known: Sequence[str]) -> Mapping[str, ob
     fields = mapping_of(value, what)
     for key in fields:
         if key not in known:
-            near = similar(key, known)
-            remedy = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-            raise FieldError(f"{what}: unknown field {shown(key)}; {remedy}")
+            raise FieldError(f"{what}: unknown field {shown(key)}; {did_you_mean(key, known)}")
     return fields
 
 
@@ -79,7 +77,5 @@ def word_of(value: object, what: str, known: Sequence[str]) -> str:
     """
     text = text_of(value, what)
     if text and text not in known:
-        near = similar(text, known)
-        remedy = f"; did you mean {near}?" if near else ""
-        raise FieldError(f"{what}: expected one of {', '.join(known)}, got {shown(text)}{remedy}")
+        raise FieldError(f"{what}: {none_of(text, known)}")
     return text

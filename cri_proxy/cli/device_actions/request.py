@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,11 +22,10 @@ from policies.devices.model import (
 )
 from policies.devices.plugin_variables import VF_UNITS
 from policies.devices.resources import RESOURCES, full_name
+from sysfs.known_words import TYPING_ERROR, question, similar
 from sysfs.quantity import parse_bytes
 
 REQUEST_KEYS: Final = ("inventory", "requests", "annotations", "node_labels", "in_use", OPTIONS_KEY)
-# Names this alike are typing errors, not the names of other devices.
-_SIMILAR: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +77,8 @@ def _amounts(field: YamlField) -> dict[str, int]:
             if name in found:
                 raise value.refuse(f"requests: {name} stands twice")
             found[name] = value.parsed(f"requests.{text}", partial(device_quantity, name))
-        elif near := get_close_matches(name, RESOURCES, 1, _SIMILAR):
-            raise value.refuse(f"requests: {text!r} is not known; did you mean {near[0]}?")
+        elif near := similar(name, RESOURCES, TYPING_ERROR):
+            raise value.refuse(f"requests: {text!r} is not known; {question(near)}")
     if not found:
         raise field.refuse(f"requests: none of them is a device; those are {', '.join(RESOURCES)}")
     return found

@@ -13,7 +13,7 @@ from policies.device_requests import DeviceAsk
 from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 from policies.devices.model import GPU_MEMORY
 from policies.devices.resources import RESOURCES, full_name
-from policies.known_words import similar
+from sysfs.known_words import TYPING_ERROR, did_you_mean
 from sysfs.quantity import bytes_text, parse_bytes, parse_mcpu
 
 OF_KOORDINATOR: Final = (ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC)
@@ -23,8 +23,6 @@ SHORT_NAMES: Final = frozenset(name.rpartition("/")[2] for name in RESOURCES)
 """Keys of a map of amounts that could be names of containers."""
 
 _EXPECTED: Final = "expected RESOURCE=AMOUNT pairs like nvidia.com/gpu=4,koordinator.sh/rdma=1, or a map of them"
-# Names this alike are typing errors; amd.com/gpu is none for dcu.com/gpu.
-_SIMILAR: Final = 0.85
 
 
 def device_requests(value: object) -> tuple[tuple[str, int], ...]:
@@ -39,8 +37,8 @@ def device_requests(value: object) -> tuple[tuple[str, int], ...]:
 def _resource(word: str) -> str:
     name = full_name(word)
     if name not in RESOURCES:
-        near = similar(name, RESOURCES, _SIMILAR)
-        hint = f"did you mean {near}?" if near else f"known are {', '.join(RESOURCES)}"
+        # amd.com/gpu is no typing error for dcu.com/gpu.
+        hint = did_you_mean(name, RESOURCES, least=TYPING_ERROR)
         raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
     return name
 

@@ -15,7 +15,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.table import DEVICE_RESOURCES, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
-from policies.known_words import similar
+from sysfs.known_words import question, similar
 
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.
 MAX_ANNOTATIONS: Final = 256
@@ -125,7 +125,7 @@ def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterato
     for key, full_key in (*islice(asked, _MAX_UNKNOWN), *misspelt):
         near = _near(key.rpartition("/")[2], *_KNOWN)
         if near:
-            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; did you mean {near}?")
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; {question(near)}")
 
 
 def _near(key: str, *known: str) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from policies.glob import is_like
-from policies.known_words import similar
+from sysfs.known_words import did_you_mean
 from sysfs.text import some
 
 OPTION: Final = "restrictedAnnotations"
@@ -67,8 +67,7 @@ def _known_key(key: str) -> str:
     stands_for = {name: row.stands_for for row in TABLE for name in row.keys}
     stands_for |= {row.key: row.stands_for for row in FOREIGN_TABLE if row.takes}
     if key not in stands_for:
-        near = similar(key, stands_for)
-        hint = f"did you mean {near}?" if near else "docs/reference/annotations.md lists them, without a domain"
+        hint = did_you_mean(key, stands_for, "docs/reference/annotations.md lists them, without a domain")
         raise ValueError(f"no annotation has the key {key!r:.60}; {hint}")
     return stands_for[key]
 

@@ -165,7 +165,7 @@ def nearness(reading: Reading, name: ContainerName) -> float:
     What follows the said part of a pod's name costs nothing: a hash of its ReplicaSet, an ordinal, a node's name.
     A pod whose name is right counts as near, whatever else is wrong.
     """
-    from difflib import SequenceMatcher  # as in ``policies.known_words``: needed only after a mistake
+    from difflib import SequenceMatcher  # as in ``sysfs.known_words``: needed only after a mistake
 
     if reading.pod == name.pod:
         return 1.0

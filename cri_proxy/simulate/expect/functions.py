@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from itertools import combinations
 from typing import cast
@@ -13,6 +12,7 @@ from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from policies.base import PoolView
 from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, IdSet
+from sysfs.known_words import did_you_mean
 from sysfs.model import Machine
 
 # What they give is described in docs/reference/scenarios.md, which a test compares with ``vocabulary``.
@@ -119,8 +119,7 @@ def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) ->
 
     def because(name: Value, code: Value) -> bool:
         if code not in REASON_CODES:
-            near = get_close_matches(str(code), REASON_CODES, 1) or REASON_CODES
-            raise ExpectationError(f"there is no reason {code!r}; there is {', '.join(near)}")
+            raise ExpectationError(f"there is no reason {code!r}; {did_you_mean(str(code), REASON_CODES)}")
         return code in codes[_known("decision about a container", name, codes)]
 
     return {

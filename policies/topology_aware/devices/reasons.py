@@ -14,10 +14,10 @@ from policies.device_requests import DeviceAmount
 from policies.devices.allocate import DeviceAllocation, DeviceAllocator
 from policies.devices.joint import Closeness
 from policies.devices.model import WHOLE
-from policies.known_words import similar
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim, holder_name
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
+from sysfs.known_words import did_you_mean
 from sysfs.text import numbered, plural, some
 
 _SHOWN: Final = 8  # devices of a type, terms of a cost, places, holders or types in a sentence
@@ -137,9 +137,8 @@ def beyond_by_cost(devices: Sequence[str], alignment: Alignment) -> Reason:
 def unknown(kind: str, known: Iterable[str]) -> Reason:
     """No cost file has devices of this type."""
     names = sorted(known)
-    close = similar(kind, names)
     listed = f"listed types: {some(names, _SHOWN)}" if names else "they list none; add them to a file of costs.dir"
-    hint = f"did you mean {close}?" if close else listed
+    hint = did_you_mean(kind, names, listed)
     return Reason(
         ReasonCode.DEVICES_UNKNOWN, f"wanted devices of type {kind}, which the cost files do not list: {hint}"
     )

@@ -33,7 +33,7 @@ def test_a_value_says_what_it_is() -> None:
 
 def test_what_stands_in_a_value_raises_the_errors_of_its_class() -> None:
     inner = only("a: [{b: 1}]", SpecialField).entries("it")["a"].items("a")[0]
-    with pytest.raises(Special, match=r"f\.yaml:10: a: unknown key 'b'; known keys are c"):
+    with pytest.raises(Special, match=r"f\.yaml:10: a: unknown key 'b'; known: c"):
         inner.mapping(("c",), "a")
     with pytest.raises(Special, match=r"f\.yaml:10: not YAML"):
         only("[", SpecialField)

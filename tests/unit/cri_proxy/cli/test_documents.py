@@ -63,7 +63,7 @@ def test_several_are_an_array_in_which_a_broken_one_has_its_place(
     assert "not YAML" in lines[0][1]
     assert lines[1:] == [
         ("5", "fail: cannot use 'x': do not"),
-        ("7", "options: unknown key 'siz'; did you mean 'size'?"),
+        ("7", "options: unknown key 'siz'; did you mean size?"),
         ("8", "the document is empty: write one, or remove the --- above it"),
     ]
 

@@ -168,7 +168,7 @@ def test_several_documents_are_answered_one_by_one(
         ("{present: [a/x, a/x], request: {a: 1}}", "-:1: present: a/x: a/x is already named on line 1"),
         (
             "{costs: {a/x: {1: [b/y]}}, requests: {a: 1}}",
-            "-:1: the document: unknown key 'requests'; did you mean 'request'?",
+            "-:1: the document: unknown key 'requests'; did you mean request?",
         ),
         ("a/x0-1: {1: [b/y]}\na/x1: {2: [b/y]}\n", "-:2: a/x1: has cost 1 on line 1 to b/y and cost 2 here; keep one"),
         (

@@ -87,7 +87,7 @@ def test_costs_are_normalized_by_type_over_all_files_and_missing_ones_counted_as
         (f"{GPUS}a.com/x/x0: {{10: []}}\n", 6, "no targets stand under this cost"),
         ("a.com/x/x0:\n  - -3: [cpu/cpu0]\na/b: {1: [a/c]}", 2, "a cost cannot be negative"),
         ("costs: {}\nrequest: {cpu: 1}\n", 2, "request: belongs to a file for cri-proxy select"),
-        ("costs: {}\npresnt: []\n", 2, "did you mean 'present'?"),
+        ("costs: {}\npresnt: []\n", 2, "did you mean present?"),
         (f"{GPUS}---\na.com/x/x1:\n", 7, "another document begins here"),
         (f"gpu0: {{1: [cpu/cpu0]}}\n{GPUS}", 1, "'gpu0': expected one name of the form TYPE/INSTANCE"),
         (" \n", 0, EMPTY),

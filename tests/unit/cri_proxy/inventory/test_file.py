@@ -98,9 +98,9 @@ def test_koordinators_object_is_read_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpus: []", "node.yaml:1: the inventory: unknown key 'gpus'; did you mean 'gpu'?"),
+        ("gpus: []", "node.yaml:1: the inventory: unknown key 'gpus'; did you mean gpu?"),
         ("gpu:\n- {numa: 0}", "node.yaml:2: gpu: minor is missing; give each device a number of its own"),
-        ("gpu:\n- {minor: 0, pci: x}", "node.yaml:2: gpu: unknown key 'pci'; did you mean 'pcie'?"),
+        ("gpu:\n- {minor: 0, pci: x}", "node.yaml:2: gpu: unknown key 'pci'; did you mean pcie?"),
         (
             "gpu:\n- {minor: 0}\n- {minor: 0}",
             "node.yaml:3: gpu 0 stands twice, first on line 2; give each device its own",
@@ -132,7 +132,7 @@ def test_koordinators_object_is_read_as_it_is() -> None:
         ),
         (
             "gpu: [{minor: 0, resources: {gpu-memroy: 80Gi}}]",
-            "node.yaml:1: gpu 0.resources: unknown key 'gpu-memroy'; did you mean 'gpu-memory'?",
+            "node.yaml:1: gpu 0.resources: unknown key 'gpu-memroy'; did you mean gpu-memory?",
         ),
         ("kind: Pod", "node.yaml:1: kind: expected Device with spec.devices, or lists gpu, rdma, fpga, got 'Pod'"),
         (

@@ -28,7 +28,7 @@ def test_partitions_are_read_with_our_keys_and_with_koordinators() -> None:
         ("2: [{score: 1}]", "node.yaml:2: partitions.2: minors is missing; give the GPUs of the partition as a list"),
         ("2: [{minors: [0, 0]}]", "node.yaml:2: partitions.2.minors: a GPU stands twice in [0, 0]"),
         ("1: [{minors: [a]}]", "node.yaml:2: partitions.1.minors: expected a number from 0 to 65535, got 'a'"),
-        ("1: [{minor: [0]}]", "node.yaml:2: partitions.1: unknown key 'minor'; did you mean 'minors'?"),
+        ("1: [{minor: [0]}]", "node.yaml:2: partitions.1: unknown key 'minor'; did you mean minors?"),
     ],
 )
 def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:

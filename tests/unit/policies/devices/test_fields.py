@@ -13,7 +13,7 @@ def test_a_null_field_is_absent() -> None:
     ("read", "problem"),
     [
         (lambda: object_of({"selekt": 1}, "rdma", ("select",)), "rdma: unknown field 'selekt'; did you mean select?"),
-        (lambda: object_of({"z": 1}, "rdma", ("selector",)), "rdma: unknown field 'z'; known are selector"),
+        (lambda: object_of({"z": 1}, "rdma", ("selector",)), "rdma: unknown field 'z'; known: selector"),
         (lambda: mapping_of([], "rdma"), "rdma: expected an object in braces, got []"),
         (lambda: list_of("gpu", "deviceTypes"), "deviceTypes: expected a list in brackets, got 'gpu'"),
         (lambda: text_of(1, "key"), "key: expected a text in quotes, got 1"),

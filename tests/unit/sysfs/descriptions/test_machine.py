@@ -70,7 +70,7 @@ def test_given_distances_replace_the_default() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"packges": 2}, "packges: unknown key; did you mean 'packages'"),
+        ({"packges": 2}, "packges: unknown key; did you mean packages?"),
         ({"packages": 0}, "packages: 0 is not valid"),
         ({"cores": "2"}, "cores: '2' is not valid"),
         ({"packages": 8192, "cores": 2}, "is 65536 CPUs; the most is 8192"),

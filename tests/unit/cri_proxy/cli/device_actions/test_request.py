@@ -82,7 +82,7 @@ def test_a_vf_is_named_by_its_address_or_minor(vf: str) -> None:
         ("requests: {nvidia.com/gpus: 1}", "request.yaml:2: requests: 'nvidia.com/gpus' is not known; did you mean "),
         ("requests: {gpu-core: 1, koordinator.sh/gpu-core: 1}", "request.yaml:2: requests: koordinator.sh/gpu-core "),
         ("requests: {rdma: 1500m}", "request.yaml:2: requests.rdma: expected a whole number, got '1500m'; "),
-        ("request: {}", "request.yaml:2: the document: unknown key 'request'; did you mean 'requests'?"),
+        ("request: {}", "request.yaml:2: the document: unknown key 'request'; did you mean requests?"),
         ("in_use: {gpu: [{minor: 7}]}", "request.yaml:2: in_use.gpu: the inventory has no gpu 7; it has 0"),
         ("in_use: {gpu: [{amount: 7}]}", "request.yaml:2: in_use.gpu: minor is missing; name the device"),
         ("in_use: {fpga: [{minor: 0}]}", "request.yaml:2: in_use.fpga: the inventory has no fpga 0; it has none"),

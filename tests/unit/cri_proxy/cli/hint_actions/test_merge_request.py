@@ -70,7 +70,7 @@ def test_the_empty_set_and_nodes_beyond_the_machine_are_hints() -> None:
         ("{node: 2}", "node: no key of a document (nodes, distances, options, providers), and no list of hints"),
         ("{nodes: 0, providers: []}", "nodes: expected a number from 1 to 1024, got '0'"),
         ("{nodes: -1, providers: []}", "nodes: expected a number from 1 to 1024, got '-1'"),
-        ("{nodes: 1, provider: []}", "the document: unknown key 'provider'; did you mean 'providers'?"),
+        ("{nodes: 1, provider: []}", "the document: unknown key 'provider'; did you mean providers?"),
         ("{nodes: 1, providers: {cpu: []}}", "providers: expected a list, got a mapping"),
         ("{nodes: 1, providers: [3]}", "providers: expected a mapping, got '3'"),
         ("{nodes: 1, providers: [{cpu: 3}]}", "cpu: expected a list, got '3'"),

@@ -101,7 +101,7 @@ def test_before_the_first_step_all_is_well() -> None:
         ("pool_cpus('die #0') == {}", "there is no pool 'die #0'"),
         ("memory_free('die #0') == 1", "there is no pool 'die #0'; there are root"),
         ("free_devices('x.io/nic') == {}", "there is no type of devices 'x.io/nic'; there are x.io/gpu"),
-        ("because('web/c0', 'displace')", "there is no reason 'displace'; there is displaced"),
+        ("because('web/c0', 'displace')", "there is no reason 'displace'; did you mean displaced?"),
         ("because('bg/c0', 'pool')", "there is no decision about a container 'bg/c0'; there are web/c0"),
         ("told('web/c0', 'CPUS') == ''", "there is no variable 'CPUS'; there are EXCLUSIVE_CPUS, HBM_MEMS"),
         ("refused(1)", "refused takes a container and words"),

@@ -60,7 +60,7 @@ def test_a_container_may_bring_cpus_of_its_own() -> None:
         ("{pod: web, containers: [{name: a}, {name: b, init: true}]}", "b: init containers and sidecars stand before"),
         ("{pod: web, containers: [{name: a, init: true, sidecar: true}]}", "not init and sidecar"),
         ("{pod: web, containers: [{name: a, ephemeral: true, cpu: 1}]}", "an ephemeral container requests nothing"),
-        ("{pod: web, containers: [{name: a, int: true}]}", "did you mean 'init'?"),
+        ("{pod: web, containers: [{name: a, int: true}]}", "did you mean init?"),
         ("{pod: web, containers: [{name: a, cpuset_cpus: all}]}", "cpuset_cpus: expected a list"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_restart_may_lose_the_state() -> None:
         ("online: x", "'x' is not a number"),
         ("tamper: {cpus: 1}", "container is missing"),
         ("tamper: {container: a/b}", "nothing is written; give cpus, mems, or both"),
-        ("tamper: {container: a/b, cpu: 1}", "did you mean 'cpus'?"),
+        ("tamper: {container: a/b, cpu: 1}", "did you mean cpus?"),
         ("tamper: {container: a/b, mems: all}", "'all' is not a number"),
     ],
 )
