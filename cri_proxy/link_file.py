@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.links.annotation import read_annotation
-from policies.links.matrix import MAX_NVLINKS, SELF, LinkError, LinkMatrix, matrix_of
+from policies.links.matrix import MAX_NVLINKS, SELF, UNKNOWN, LinkError, LinkMatrix, matrix_of
 from policies.links.text import link_of, read_links
+
+T = TypeVar("T")
 
 LINK_KEYS = ("nvlink", "pcie", "text")
 # The document that stands for a file of text has only this key, so that errors can name the file's own lines.
@@ -47,10 +50,10 @@ def read_link_text(text: str, name: str, dialect: Dialect) -> LinkMatrix:
         as_link_document,
     )
     with form.redacted(text):
-        roots = list(YamlField.documents(as_link_document(text), name, dialect))
-        if len(roots) != 1:
-            raise DocumentError(name, 0, f"expected one document, a matrix of links, got {len(roots)}")
-        return read_link_document(roots[0])
+        root = YamlField.only(as_link_document(text), name, dialect, "a file of links")
+        if root is None:
+            raise DocumentError(name, 0, "expected a matrix of links, got an empty document")
+        return read_link_document(root)
 
 
 def _has_links(root: YamlField) -> bool:
@@ -74,7 +77,9 @@ def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatri
     if "text" in given:
         return _of_text(given["text"])
     try:
-        return matrix_of(_nvlinks(given), _paths(given))
+        nvlinks = _matrix(given, "nvlink", {SELF: 0, "0": 0}, _links, f"a number of links from 0 to {MAX_NVLINKS}")
+        paths = _matrix(given, "pcie", {SELF: SELF}, _path, "a word like PIX or SYS, or - for none that is known")
+        return matrix_of(nvlinks, paths)
     except LinkError as error:
         raise matrices[0].refuse(error.sentence) from None
 
@@ -106,41 +111,30 @@ def _bounded(field: YamlField, what: str) -> str:
     return text
 
 
-def _nvlinks(given: Mapping[str, YamlField]) -> Sequence[Sequence[int]]:
-    """Return the NVLinks of each two GPUs, 0 on the diagonal."""
+def _matrix(
+    given: Mapping[str, YamlField], key: str, diagonal: Mapping[str, T], parse: Callable[[str], T | None], expected: str
+) -> list[list[T]]:
+    """Return what the words of a matrix mean; ``diagonal`` are those of a GPU to itself. ``parse`` may return None."""
     found = []
-    for i, row in enumerate(_rows(given, "nvlink")):
-        numbers = []
+    for i, row in enumerate(_rows(given, key)):
+        cells = []
         for j, (field, word) in enumerate(row):
-            if i == j and word in (SELF, "0"):
-                numbers.append(0)
-                continue
-            if i == j or not _NUMBER.fullmatch(word):
-                expected = f"{SELF} or 0" if i == j else f"a number of links from 0 to {MAX_NVLINKS}"
-                raise _wrong("nvlink", field, word, (i, j), expected)
-            numbers.append(int(word))
-        found.append(numbers)
+            value = diagonal.get(word) if i == j else parse(word)
+            if value is None:
+                wanted = " or ".join(diagonal) if i == j else expected
+                raise field.refuse(f"{key}: GPU{i} to GPU{j}: expected {wanted}, got {word[:20]!r}")
+            cells.append(value)
+        found.append(cells)
     return found
 
 
-def _paths(given: Mapping[str, YamlField]) -> Sequence[Sequence[str]]:
-    """Return the words of the paths between each two GPUs."""
-    found = []
-    for i, row in enumerate(_rows(given, "pcie")):
-        words = []
-        for j, (field, word) in enumerate(row):
-            link = link_of(word)
-            if i == j and word != SELF:
-                raise _wrong("pcie", field, word, (i, j), SELF)
-            if i != j and (link is None or link.nvlinks):
-                raise _wrong("pcie", field, word, (i, j), "a word like PIX or SYS, or - for none that is known")
-            words.append(SELF if link is None else link.pcie)
-        found.append(words)
-    return found
+def _links(word: str) -> int | None:
+    return int(word) if _NUMBER.fullmatch(word) else None
 
 
-def _wrong(key: str, field: YamlField, word: str, pair: tuple[int, int], expected: str) -> DocumentError:
-    return field.refuse(f"{key}: GPU{pair[0]} to GPU{pair[1]}: expected {expected}, got {word[:20]!r}")
+def _path(word: str) -> str | None:
+    link = link_of(word)
+    return None if link is None or link.nvlinks else link.pcie
 
 
 def _rows(given: Mapping[str, YamlField], key: str) -> Sequence[Sequence[tuple[YamlField, str]]]:
@@ -157,3 +151,13 @@ def _rows(given: Mapping[str, YamlField], key: str) -> Sequence[Sequence[tuple[Y
         if len(row) != len(rows):
             raise field.refuse(f"{key}: row {i} has {len(row)} words; expected one for each of {len(rows)} rows")
     return rows
+
+
+def links_value(links: LinkMatrix) -> Mapping[str, object]:
+    """Return the document of a matrix: both of its tables, without the one that says nothing."""
+    order = range(max(links.indices, default=-1) + 1)
+    rows = [[links.link(one, other) for other in order] for one in order]
+    nvlinks = [[link.nvlinks for link in row] for row in rows]
+    pcie = [[SELF if one == other else link.pcie for other, link in enumerate(row)] for one, row in enumerate(rows)]
+    is_linked, is_placed = any(map(any, nvlinks)), any(link.pcie != UNKNOWN for row in rows for link in row)
+    return ({"nvlink": nvlinks} if is_linked or not is_placed else {}) | ({"pcie": pcie} if is_placed else {})

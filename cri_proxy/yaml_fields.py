@@ -1,20 +1,16 @@
-"""Typed access to YAML values in files of operators; every error names the file and the line.
-
-Mappings are read key by key against a list of known ones: an unknown, doubled or misspelt key is an error.
-"""
+"""The YAML values in files of operators; every error names the file and the line."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Self, TypeVar
+from typing import BinaryIO, ClassVar, Self
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.errors import CriProxyError
-from sysfs.known_words import did_you_mean
+from sysfs.documents.value import DocumentValue
 
-T = TypeVar("T")
-_SHOWN_CHARACTERS = 40
 _PIECE_BYTES = 1 << 16
 
 
@@ -30,7 +26,7 @@ class DocumentError(CriProxyError):
         return f"{self.source}:{self.line}: {self.problem}" if self.line else f"{self.source}: {self.problem}"
 
 
-class YamlField:
+class YamlField(DocumentValue):
     """A value of a YAML file. A subclass may raise an error class of its own."""
 
     error: ClassVar[type[DocumentError]] = DocumentError
@@ -53,6 +49,17 @@ class YamlField:
         except YamlError as error:
             key = f"{error.key}: " if error.key else ""
             raise cls.error(source, error.line, f"{key}{error.problem}") from None
+
+    @classmethod
+    def only(cls, text: str, source: str, dialect: Dialect, what: str) -> Self | None:
+        """Return the document of a text that holds one, None where it is empty; ``what`` names the file in errors.
+
+        Raises ``error``, for a second document too.
+        """
+        found = list(islice(cls.documents(text, source, dialect), 2))
+        if len(found) > 1:
+            raise found[1].refuse(f"another document begins here: {what} holds one")
+        return found[0] if found else None
 
     @classmethod
     def read_text(cls, path: str, max_bytes: int) -> str:
@@ -80,21 +87,6 @@ class YamlField:
         return self._source
 
     @property
-    def is_scalar(self) -> bool:
-        """Whether it is a single value."""
-        return isinstance(self._tree, Scalar)
-
-    @property
-    def is_list(self) -> bool:
-        """Whether it is a list."""
-        return isinstance(self._tree, Listing)
-
-    @property
-    def is_mapping(self) -> bool:
-        """Whether it is a mapping."""
-        return isinstance(self._tree, Mapping)
-
-    @property
     def is_null(self) -> bool:
         """Whether nothing stands there."""
         return isinstance(self._tree, Scalar) and self._tree.is_null
@@ -103,60 +95,6 @@ class YamlField:
         """Return an error about this value, or about another line of its file."""
         return self.error(self._source, line or self.line, problem)
 
-    def mapping(self, known: Sequence[str], what: str) -> dict[str, Self]:
-        """Return the values by key, in the order written; ``what`` names the thing in errors."""
-        entries = self.entries(what)
-        for key, value in entries.items():
-            if key not in known:
-                raise value.refuse(f"{what}: unknown key {key!r}; {did_you_mean(key, known)}")
-        return entries
-
-    def entries(self, what: str) -> dict[str, Self]:
-        """As ``mapping``, with any keys."""
-        if not isinstance(self._tree, Mapping):
-            raise self.refuse(f"{what}: expected a mapping, got {self.shown()}")
-        found: dict[str, Self] = {}
-        for item in self._tree.items:
-            if item.key in found:
-                raise self.error(self._source, item.line, f"{what}: {item.key!r} stands twice")
-            found[item.key] = type(self)(self._source, item.value)
-        return found
-
-    def rows(self, what: str) -> list[tuple[str, int, Self]]:
-        """Return each key with its line and value, in the order written; a key that stands twice is there twice."""
-        if not isinstance(self._tree, Mapping):
-            raise self.refuse(f"{what}: expected a mapping, got {self.shown()}")
-        return [(item.key, item.line, type(self)(self._source, item.value)) for item in self._tree.items]
-
-    def items(self, what: str) -> list[Self]:
-        """Return the values of a list; a missing value is an empty one."""
-        if self.is_null:
-            return []
-        if not isinstance(self._tree, Listing):
-            raise self.refuse(f"{what}: expected a list, got {self.shown()}")
-        return [type(self)(self._source, tree) for tree in self._tree.items]
-
-    def text(self, what: str) -> str:
-        """Return a scalar as it is written: ``750m``, ``2`` and ``true`` are all texts here."""
-        if not isinstance(self._tree, Scalar):
-            raise self.refuse(f"{what}: expected a text or number, got {self.shown()}")
-        return self._tree.text
-
-    def parsed(self, what: str, parse: Callable[[str], T]) -> T:
-        """Return what ``parse`` makes of the text; it raises ValueError."""
-        text = self.text(what)
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise self.refuse(f"{what}: {error}") from None
-
-    def truth(self, what: str) -> bool:
-        """Return true or false."""
-        text = self.text(what).lower()
-        if text not in {"true", "false"}:
-            raise self.refuse(f"{what}: expected true or false, got {self.shown()}")
-        return text == "true"
-
     def plain(self) -> object:
         """Return the value as JSON has it; what JSON has no form for (dates) is its text."""
         try:
@@ -164,14 +102,18 @@ class YamlField:
         except YamlError as error:
             raise self.error(self._source, error.line, error.problem) from None
 
-    def shown(self) -> str:
-        """Return what it is, for an error: short."""
-        match self._tree:
-            case Mapping():
-                return "a mapping"
-            case Listing():
-                return "a list"
-        return short_repr(self._tree.text)
+    def _scalar(self) -> str | None:
+        return self._tree.text if isinstance(self._tree, Scalar) else None
+
+    def _parts(self) -> Iterable[Self] | None:
+        if not isinstance(self._tree, Listing):
+            return None
+        return (type(self)(self._source, tree) for tree in self._tree.items)
+
+    def _pairs(self) -> Iterable[tuple[str, int, Self]] | None:
+        if not isinstance(self._tree, Mapping):
+            return None
+        return ((item.key, item.line, type(self)(self._source, item.value)) for item in self._tree.items)
 
 
 def read_bounded(file: BinaryIO, most_bytes: int) -> bytes:
@@ -181,23 +123,3 @@ def read_bounded(file: BinaryIO, most_bytes: int) -> bytes:
     while len(piece := file.read(min(wanted, most_bytes - len(data)))) == wanted:
         data += piece
     return bytes(data + piece)
-
-
-def short_repr(text: str) -> str:
-    """Return a text in quotes for an error, cut where it is long.
-
-    >>> short_repr("many"), short_repr("9" * 4300)
-    ("'many'", "'999999999999999999999999999999999999999…'")
-    """
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
-
-
-def without_leading_zeros(number: str) -> str:
-    """Return the text of a number; raise ValueError where it begins with zeros: YAML 1.1 reads ``010`` as 8, 1.2 as 10.
-
-    >>> without_leading_zeros("0"), without_leading_zeros("10"), without_leading_zeros("0.5")
-    ('0', '10', '0.5')
-    """
-    if len(number) > 1 and number[0] == "0" and number[1].isdigit():
-        raise ValueError(f"{short_repr(number)} may be meant as an octal number: write it without leading zeros")
-    return number

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write the tables of docs/reference from the code: options, annotations, metrics and findings.
+"""Write the tables of docs/reference from the code: options, annotations, metrics, findings and keys of documents.
 
     packaging/reference.py             write them
     packaging/reference.py --check     only compare them; exit status 1 when a page is out of date
@@ -11,15 +11,59 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from cri_proxy.cli.device_actions import request
+from cri_proxy.cli.hint_actions import generate, merge_request
+from cri_proxy.cli.hint_requests import cpu, devices, memory, offers
 from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
 from cri_proxy.config.values import show_value
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
 from cri_proxy.doctor.catalog import CODES
+from cri_proxy.inventory import file as inventory
 from cri_proxy.metrics.catalog import TABLE as METRICS
+from cri_proxy.simulate.scenario import devices as attached
+from cri_proxy.simulate.scenario import parse, steps
+from policies.devices import annotations as pods
+from policies.devices.selector import CONDITION, SELECTOR
+from sysfs.descriptions import machine, pci
+from sysfs.descriptions.memory import MEMORY_NODE
+from sysfs.documents.table import KeyRow
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
 RULE = "|---|"
+# The tables of documents by the place at which they stand; lists end in [], and <> is any key.
+DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
+    "inventory": inventory.NODE.rows,
+    "inventory.gpu[]": inventory.DEVICE.rows,
+    "inventory.gpu[].vf_groups[]": inventory.VF_GROUP.rows,
+    "inventory.gpu[].vf_groups[].vfs[]": inventory.VF.rows,
+    "inventory.partitions.<>[]": inventory.PARTITION.rows,
+    "devices": request.DOCUMENT.rows,
+    "devices.in_use.gpu[]": request.HELD.rows,
+    pods.JOINT_ALLOCATE: pods.JOINT.rows,
+    f"{pods.ALLOCATE_HINT}.<>": pods.HINT.rows,
+    f"{pods.ALLOCATE_HINT}.<>.selector": SELECTOR.rows,
+    f"{pods.ALLOCATE_HINT}.<>.selector.matchExpressions[]": CONDITION.rows,
+    pods.PARTITION_SPEC: pods.SPEC.rows,
+    "generate": generate.DOCUMENT.rows,
+    "generate.topology": cpu.TOPOLOGY.rows,
+    "generate.cpu": cpu.CPU.rows,
+    "generate.memory": memory.MEMORY.rows,
+    "generate.memory.allocated": memory.ASSIGNED.rows,
+    "generate.devices.<>": devices.DEVICES.rows,
+    "merge": merge_request.MERGE.rows,
+    "merge.providers[].<>[]": offers.HINT.rows,
+    "machine": (*machine.SHAPE.rows, *machine.DEVIATIONS.rows),
+    "machine.memory_nodes[]": MEMORY_NODE.rows,
+    "machine.pci[]": pci.DEVICE.rows,
+    "scenario": parse.SCENARIO.rows,
+    "scenario.steps[].create": steps.CREATE.rows,
+    "scenario.steps[].create.containers[]": steps.CONTAINER.rows,
+    "scenario.steps[].create.containers[].mounts[]": attached.MOUNT.rows,
+    "scenario.steps[].update": steps.UPDATE.rows,
+    "scenario.steps[].restart": steps.RESTART.rows,
+    "scenario.steps[].tamper": steps.TAMPER.rows,
+}
 
 
 def options() -> Iterator[tuple[str, ...]]:
@@ -55,11 +99,20 @@ def findings() -> Iterator[tuple[str, ...]]:
         yield f"`{code.name}`", code.severity, code.text
 
 
+def documents() -> Iterator[tuple[str, ...]]:
+    """Yield the place of each key in a document, whether it has to be there, its other names, and its meaning."""
+    for place, rows in DOCUMENTS.items():
+        for row in rows:
+            also = ", ".join(f"`{name}`" for name in row.also)
+            yield f"`{place}.{row.key}`", "yes" if row.missing else "", also, row.text
+
+
 PAGES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "options.md": options,
     "annotations.md": annotations,
     "metrics.md": metrics,
     "findings.md": findings,
+    "documents.md": documents,
 }
 
 

@@ -25,6 +25,21 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
+def parse_address(text: str) -> str:
+    """Return an address as sysfs has it, of one as people and tools write it. Raises ValueError.
+
+    NVIDIA's tools write the domain with eight digits, and lspci leaves it out where all devices have the same.
+
+    >>> parse_address("3B:00.0"), parse_address("00000000:3B:00.0"), parse_address("10000:01:00.0")
+    ('0000:3b:00.0', '0000:3b:00.0', '10000:01:00.0')
+    """
+    full = text.lower() if text.count(":") == 2 else f"0000:{text.lower()}"
+    if not is_address(full):
+        raise ValueError(f"expected a PCI address like 0000:3b:00.0, got {text[:40]!r}")
+    domain, _, rest = full.partition(":")
+    return f"{int(domain, 16):04x}:{rest}"
+
+
 def read_devices(reader: TreeReader, online: CpuSet, nodes: NodeSet) -> list[Device]:
     """Return all PCI functions, bridges included, sorted by address. ``local_cpus`` holds online CPUs only."""
     found = []

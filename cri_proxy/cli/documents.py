@@ -15,10 +15,10 @@ from cri_proxy.cli.output import emit
 from cri_proxy.codec import encode
 from cri_proxy.errors import CommandFailed, CriProxyError
 from cri_proxy.foreign_text import shorten
-from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr, without_leading_zeros
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.errors import PolicyBaseError
+from sysfs.documents.value import short_repr
 from sysfs.errors import SysfsBaseError
-from sysfs.known_words import none_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -105,21 +105,6 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def choice(*known: str) -> Callable[[str], str]:
-    """Return a reader of one of these words.
-
-    >>> choice("zero", "mirror")("mirror")
-    'mirror'
-    """
-
-    def read(text: str) -> str:
-        if text in known:
-            return text
-        raise ValueError(none_of(text, known))
-
-    return read
-
-
 def truth(text: str) -> bool:
     """Return what a flag's text says.
 
@@ -130,19 +115,6 @@ def truth(text: str) -> bool:
     if word not in ("true", "yes", "on", "false", "no", "off"):
         raise ValueError(f"expected true or false, got {short_repr(text)}")
     return word in ("true", "yes", "on")
-
-
-def whole_number(text: str) -> int:
-    """Return a number that is not negative.
-
-    >>> whole_number("8")
-    8
-    """
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"expected a whole number from 0, got {short_repr(text)}")
-    if len(text) > 18:
-        raise ValueError(f"expected a whole number of at most 18 digits, got {short_repr(text)}")
-    return int(without_leading_zeros(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from cri_proxy.cli.documents import (
-    OPTIONS_KEY,
-    Document,
-    DocumentCommand,
-    DocumentOption,
-    add_document_options,
-    choice,
-    whole_number,
-)
+from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
-from cri_proxy.yaml_fields import YamlField, short_repr
+from cri_proxy.yaml_fields import YamlField
 from policies.costs.demand import CannotSelect, SetRequest
 from policies.costs.graph import Missing, build_graph
 from policies.costs.model import CostError, CostListing
 from policies.costs.select import Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import names_of, unique_names, with_colons
+from sysfs.documents.forms import one_of, whole
+from sysfs.documents.value import short_repr
 
 HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
 EXAMPLE = """\
@@ -51,7 +45,7 @@ def _request(text: str) -> Mapping[str, int]:
             raise ValueError(f"expected TYPE=COUNT, got {short_repr(part)}")
         if kind in counts:
             raise ValueError(f"{kind} is requested twice")
-        counts[kind] = whole_number(count)
+        counts[kind] = whole(count)
     return counts
 
 
@@ -82,33 +76,33 @@ MUST: DocumentOption[frozenset[str]] = DocumentOption(
 )
 MISSING = DocumentOption(
     "missing",
-    choice(*Missing),
+    one_of(tuple(Missing)),
     "zero",
     "an unknown cost is zero (default), or mirror: that of the other direction",
     "zero|mirror",
 )
 NORMALIZE = DocumentOption(
     "normalize",
-    choice(*Normalize),
+    one_of(tuple(Normalize)),
     "none",
     "scale the largest cost to 100: none (default), per-type-max: that of each source type, global: that of all",
     "none|per-type-max|global",
 )
 METHOD = DocumentOption(
     "method",
-    choice(*SelectMethod),
+    one_of(tuple(SelectMethod)),
     "auto",
     "auto (default): exact within the budget, else the best that any of the three finds",
     "auto|greedy|anneal|exact",
 )
 BUDGET_MS = DocumentOption(
     "budget-ms",
-    whole_number,
+    whole,
     DEFAULT_BUDGET_MS,
     f"milliseconds that the exact search may take (default {DEFAULT_BUDGET_MS})",
     "N",
 )
-SEED = DocumentOption("seed", whole_number, 0, "seed of the annealing (default 0)", "N")
+SEED = DocumentOption("seed", whole, 0, "seed of the annealing (default 0)", "N")
 OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, BUSY, MUST, MISSING, NORMALIZE, METHOD, BUDGET_MS, SEED)
 
 

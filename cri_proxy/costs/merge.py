@@ -134,10 +134,8 @@ def read_listing(name: str, text: str) -> CostListing:
     """Return what a file lists, each line with the file's name. Raises DocumentError."""
     if not text.strip():
         raise DocumentError(name, 0, EMPTY)
-    roots = list(YamlField.documents(with_colons(text), name, _DIALECT))
-    for root in roots[1:]:
-        raise root.refuse("another document begins here: a cost file holds one")
-    listing = _read(roots[0]) if roots else CostListing()
+    root = YamlField.only(with_colons(text), name, _DIALECT, "a cost file")
+    listing = _read(root) if root is not None else CostListing()
     return replace(listing, lines=tuple(replace(line, file=name) for line in listing.lines))
 
 

@@ -1,19 +1,21 @@
-"""Read the inventory of devices from a YAML file: lists by type, or Koordinator's Device object as it is.
+"""The file that lists the devices of a node: by type, or as Koordinator's Device object. Read it, and write it.
 
 Every error names file, line, word and remedy. Koordinator's own names of keys are understood in both forms.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.foreign_files.form import FileForm
-from cri_proxy.link_file import read_link_document
-from cri_proxy.yaml_fields import DocumentError, YamlField, short_repr
+from cri_proxy.link_file import links_value, read_link_document
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.model import (
     DEVICE_TYPES,
+    EMPTY_INVENTORY,
     DeviceInventory,
     GpuPartition,
     InventoryDevice,
@@ -22,48 +24,176 @@ from policies.devices.model import (
     VirtualFunction,
 )
 from policies.devices.resources import RESOURCES, full_name
+from sysfs.documents.forms import MAX_NODE, TEXT, TRUTH, Within, by_name, each, form, one_of, scalar
+from sysfs.documents.table import KeyRow, Table
+from sysfs.pci import parse_address
 from sysfs.quantity import parse_bytes
-
-T = TypeVar("T")
 
 # A NIC has up to 256 VFs; a node with 16 of them has some 20,000 keys and values.
 DIALECT: Final = Dialect(max_bytes=4 << 20, max_depth=16, max_nodes=400_000, has_aliases=True)
 PARTITIONS_ANNOTATION: Final = "scheduling.koordinator.sh/gpu-partitions"
-INVENTORY_KEYS: Final = (*DEVICE_TYPES, "partitions", "node_labels", "links")
 
-# Our key of a device to that of Koordinator, where it has another.
-_DEVICE_NAMES: Final[Mapping[str, str]] = {
-    "minor": "",
-    "numa": "nodeID",
-    "pcie": "pcieID",
-    "bus": "busID",
-    "root": "",
-    "switches": "",
-    "labels": "",
-    "health": "",
-    "resources": "",
-    "vf_groups": "vfGroups",
-    "uuid": "id",
-}
-# The same for partitions.
-_PARTITION_NAMES: Final[Mapping[str, str]] = {
-    "minors": "",
-    "score": "allocationScore",
-    "bandwidth": "ringBusBandwidth",
-    "link": "gpuLinkType",
-}
-# Of Koordinator's devices, what has no use here.
-_IGNORED: Final = ("type", "moduleID", "topology", "conditions", "socketID")
 _SHORT_RESOURCES: Final = tuple(name.rpartition("/")[2] for name in RESOURCES)
 _MAX_MINOR: Final = 65535
-_MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
+Place = Mapping[str, YamlField] | None
+_LABELS: Final = by_name(TEXT)
+
+
+class SeenNames:
+    """The lines on which minors, identifiers and addresses stand, so that none is there twice."""
+
+    def __init__(self) -> None:
+        """Know of none yet."""
+        self._lines: dict[tuple[str, str], int] = {}
+
+    def add(self, what: str, name: str, field: YamlField) -> None:
+        """Take note of a name. Raises DocumentError for a second one."""
+        if (what, name) in self._lines:
+            first = self._lines[what, name]
+            raise field.refuse(f"{what} {name} stands twice, first on line {first}; give each device its own")
+        self._lines[what, name] = field.line
+
+
+def _once(what: str, parse: Callable[[str], str]) -> Within[str]:
+    """Return the form of a text that no two devices have; an empty one is written as null."""
+
+    def read(field: YamlField, name: str, seen: SeenNames) -> str:
+        if found := field.parsed(name, parse):
+            seen.add(what, found, field)
+        return found
+
+    return Within(read, lambda text: text or None)
+
+
+def _number(text: str, most: int = _MAX_MINOR) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= most):
+        raise ValueError(f"expected a number from 0 to {most}, got {text[:20]!r}")
+    return int(text)
+
+
+def _name(text: str) -> str | None:
+    return text or None
+
+
+def _node(text: str) -> int | None:
+    """Return a NUMA node; None for -1, as the kernel writes it where the firmware names none."""
+    return None if text == "-1" else _number(text, MAX_NODE)
+
+
+def _resources(field: YamlField, what: str) -> Mapping[str, int]:
+    """Return amounts by full name: of any domain, and of Koordinator's without it."""
+    entries = field.entries(what)
+    field.mapping((*_SHORT_RESOURCES, *(key for key in entries if "/" in key)), what)
+    return {full_name(key): value.parsed(f"{what}.{key}", parse_bytes) for key, value in entries.items()}
+
+
+def _vf_group(vfs: Iterable[tuple[int | None, str]] = (), labels: Mapping[str, str] | None = None) -> VfGroup:
+    """Return the group; a VF without a number has that of its place."""
+    numbered = (VirtualFunction(i if minor is None else minor, bus) for i, (minor, bus) in enumerate(vfs))
+    return VfGroup(tuple(numbered), labels or {})
+
+
+_NO_MINOR: Final = "minor is missing; give each device a number of its own"
+_NO_ADDRESS: Final = "bus is missing; give the PCI address of the VF"
+_BUS: Final = _once("the PCI address", lambda text: text and parse_address(text))
+VF: Final = Table(
+    lambda bus, minor=None: (minor, bus),
+    KeyRow("minor", scalar(_number), "its number; left out: its place in the list, from 0"),
+    KeyRow("bus", _once("the VF", parse_address), "its PCI address", _NO_ADDRESS, also=("busID",)),
+)
+VF_GROUP: Final = Table(
+    _vf_group,
+    KeyRow("labels", _LABELS, "what selectors of VFs look at"),
+    KeyRow("vfs", each(VF), "the functions with these labels"),
+)
+DEVICE: Final = Table(
+    lambda root="", switches=(), bus="", **more: InventoryDevice(path=PciePath(root, switches, bus), **more),
+    KeyRow("minor", scalar(_number), "tells it from others of its type", _NO_MINOR),
+    KeyRow("numa", scalar(_node), "NUMA node; null or -1: unknown", also=("nodeID",)),
+    KeyRow("pcie", scalar(_name), "its PCIe, which those of the same name share; null: unknown", also=("pcieID",)),
+    KeyRow("bus", _BUS, "PCI address, as `lspci` or `nvidia-smi` prints it", also=("busID",), field="path.bus"),
+    KeyRow("labels", _LABELS, "what selectors look at"),
+    KeyRow("health", TRUTH, "false: it is given to no container", field="is_healthy"),
+    KeyRow("vf_groups", each(VF_GROUP), "virtual functions (SR-IOV), by their labels", also=("vfGroups",)),
+    KeyRow("resources", form(_resources), "beside its 100 units; of GPUs: `{gpu-memory: 80Gi}`"),
+    KeyRow("root", TEXT, "root complex above it, as `pci0000:3a`", field="path.root", unwritten=""),
+    KeyRow("switches", each(TEXT), "bridges and switches above it", field="path.switches", unwritten=()),
+    KeyRow("uuid", _once("the uuid", str), "its driver's identifier", also=("id",), unwritten=""),
+    ignored=("type", "moduleID", "topology", "conditions", "socketID"),  # of Koordinator's devices
+)
+
+
+def _minors(field: YamlField, what: str) -> tuple[int, ...]:
+    minors = tuple(item.parsed(what, _number) for item in field.items(what))
+    if len(set(minors)) < len(minors):
+        raise field.refuse(f"{what}: a GPU stands twice in {list(minors)}")
+    return tuple(sorted(minors))
+
+
+PARTITION: Final = Table(
+    GpuPartition,
+    KeyRow("minors", form(_minors), "its GPUs", "minors is missing; give the GPUs of the partition as a list"),
+    KeyRow("score", scalar(_number), "the larger, the better; default 1", also=("allocationScore",)),
+    KeyRow("bandwidth", scalar(parse_bytes), "of its ring", also=("ringBusBandwidth",), unwritten=None),
+    KeyRow("link", TEXT, "how its GPUs are linked", also=("gpuLinkType",), unwritten=""),
+)
+
+
+def _partitions(field: YamlField, what: str) -> tuple[GpuPartition, ...]:
+    """Return the partitions of ``{SIZE: [{minors, score, bandwidth, link}]}``. Raises DocumentError."""
+    found = []
+    for size, items in field.entries(what).items():
+        for item in items.items(f"{what}.{size}"):
+            partition = PARTITION.read(item, f"{what}.{size}")
+            count = len(partition.minors)
+            if str(count) != size.strip():
+                raise item.refuse(f"{what}.{size}: minors has {count} GPUs; give {size}, or move it to {count}")
+            found.append(partition)
+    return tuple(found)
+
+
+def _by_size(partitions: Iterable[GpuPartition]) -> Mapping[str, object]:
+    found: dict[str, list[object]] = {}
+    for partition in partitions:
+        found.setdefault(str(len(partition.minors)), []).append(PARTITION.write(partition))
+    return found
+
+
+def _annotated(field: YamlField, what: str) -> tuple[GpuPartition, ...]:
+    """Return the partitions that an annotation has as JSON."""
+    try:
+        table = YamlField.only(field.text(what), what, DIALECT, "an annotation")
+        if table is None:
+            raise field.refuse("expected a JSON object, the sizes with their partitions, got nothing")
+        return _partitions(table, "partitions")
+    except DocumentError as error:
+        raise field.refuse(f"{PARTITIONS_ANNOTATION}: {error.problem}") from None
+
+
+LINKS: Final = form(lambda field, _: read_link_document(field), links_value)
+NODE: Final = Table(
+    partial(DeviceInventory, ()),
+    KeyRow("partitions", form(_partitions, _by_size), "by size, which GPUs may go together", unwritten=None),
+    KeyRow("node_labels", _LABELS, "labels of the node that concern its devices", unwritten={}),
+    KeyRow("links", LINKS, "how its GPUs are linked", unwritten=None),
+    name="the inventory",
+    ignored=DEVICE_TYPES,
+)
+_PARTITIONS: Final = KeyRow(PARTITIONS_ANNOTATION, form(_annotated), field="partitions")
+_ANNOTATIONS: Final = Table(lambda partitions=None: partitions, _PARTITIONS, ignored=None)
+METADATA: Final = Table(
+    partial(DeviceInventory, ()),
+    KeyRow("annotations", _ANNOTATIONS, field="partitions"),
+    KeyRow("labels", _LABELS, field="node_labels"),
+    ignored=None,
+)
 
 
 def _is_inventory(root: YamlField) -> bool:
     """Return whether a list of devices stands there, or Koordinator's object."""
     fields = {key: field for key, _, field in root.rows("")} if root.is_mapping else {}
     kind = fields.get("kind")
-    return not fields.keys().isdisjoint(INVENTORY_KEYS) or (
+    return not fields.keys().isdisjoint((*DEVICE_TYPES, *NODE.keys)) or (
         kind is not None and kind.is_scalar and kind.text("") == "Device"
     )
 
@@ -87,10 +217,10 @@ def read_inventory_file(path: Path) -> DeviceInventory:
 
 def read_inventory_text(text: str, name: str) -> DeviceInventory:
     """Return the inventory of a file's text, of which ``name`` is the file. Raises DocumentError."""
-    found = list(YamlField.documents(text, name, DIALECT))
-    if len(found) != 1:
-        raise DocumentError(name, 0, f"expected one document, an inventory of devices, got {len(found)}")
-    return read_inventory(found[0])
+    root = YamlField.only(text, name, DIALECT, "an inventory file")
+    if root is None:
+        raise DocumentError(name, 0, "expected an inventory of devices, got an empty document")
+    return read_inventory(root)
 
 
 def read_inventory(root: YamlField) -> DeviceInventory:
@@ -98,202 +228,39 @@ def read_inventory(root: YamlField) -> DeviceInventory:
     entries = root.entries("the inventory")
     if "kind" in entries or "spec" in entries:
         return _device_object(root, entries)
-    fields = root.mapping(INVENTORY_KEYS, "the inventory")
-    devices: list[InventoryDevice] = []
-    seen = _Seen()
-    for kind in DEVICE_TYPES:
-        items = fields[kind].items(kind) if kind in fields else ()
-        devices += (_device(item, kind, seen) for item in items)
-    partitions = _given(fields, "partitions", _partitions)
-    labels = _given(fields, "node_labels", lambda field: _labels(field, "node_labels"))
-    links = _given(fields, "links", read_link_document)
-    return DeviceInventory(tuple(devices), partitions, labels or {}, links)
+    seen = SeenNames()
+    items = [(kind, item) for kind in DEVICE_TYPES if kind in entries for item in entries[kind].items(kind)]
+    return replace(NODE.read(root), devices=tuple(_device(item, kind, seen) for kind, item in items))
 
 
-class _Seen:
-    """The lines on which minors, identifiers and addresses stand, so that none is there twice."""
-
-    def __init__(self) -> None:
-        self._lines: dict[tuple[str, str], int] = {}
-
-    def add(self, what: str, name: str, field: YamlField) -> None:
-        """Take note of a name. Raises DocumentError for a second one."""
-        if (what, name) in self._lines:
-            first = self._lines[what, name]
-            raise field.refuse(f"{what} {name} stands twice, first on line {first}; give each device its own")
-        self._lines[what, name] = field.line
-
-
-def _given(fields: Mapping[str, YamlField], key: str, read: Callable[[YamlField], T]) -> T | None:
-    field = fields.get(key)
-    return None if field is None or field.is_null else read(field)
-
-
-def _device(field: YamlField, kind: str, seen: _Seen, place: Mapping[str, YamlField] | None = None) -> InventoryDevice:
-    """Return a device; ``place`` are fields that stand in a mapping of their own."""
-    fields = field.mapping((*_known(_DEVICE_NAMES), *_IGNORED), kind)
-    ours = _by_our_names({**fields, **(place or {})}, _DEVICE_NAMES)
-    if "minor" not in ours:
-        raise field.refuse(f"{kind}: minor is missing; give each device a number of its own")
-    minor = ours["minor"].parsed(f"{kind}.minor", _number)
-    what = f"{kind} {minor}"
-    seen.add(kind, str(minor), ours["minor"])
-    switches = _given(ours, "switches", lambda field: _texts(field, f"{what}.switches"))
-    health = _given(ours, "health", lambda field: field.truth(f"{what}.health"))
-    bus = _given(ours, "bus", lambda field: _address(field, f"{what}.bus", "the PCI address", seen)) or ""
-    uuid = _text(ours, "uuid", what)
-    if uuid:
-        seen.add("the uuid", uuid, ours["uuid"])
-    return InventoryDevice(
-        kind,
-        minor,
-        _given(ours, "numa", lambda field: field.parsed(f"{what}.numa", _node)),
-        _text(ours, "pcie", what) or None,
-        PciePath(_text(ours, "root", what), switches or (), bus),
-        _given(ours, "labels", lambda field: _labels(field, f"{what}.labels")) or {},
-        health is not False,
-        _given(ours, "resources", lambda field: _resources(field, f"{what}.resources")) or {},
-        _given(ours, "vf_groups", lambda field: _vf_groups(field, what, seen)) or (),
-        uuid,
-    )
-
-
-def _text(fields: Mapping[str, YamlField], key: str, what: str) -> str:
-    return _given(fields, key, lambda field: field.text(f"{what}.{key}")) or ""
-
-
-def _address(field: YamlField, what: str, name: str, seen: _Seen) -> str:
-    """Return a PCI address as sysfs writes it, '' for an empty text; ``name`` tells its kind from others that are seen.
-
-    NVIDIA's tools write the domain with eight digits, and lspci leaves it out where all devices have the same.
-    """
-    text = field.text(what)
-    address = pci_address(text) or pci_address(f"0000:{text}")
-    if text and address is None:
-        raise field.refuse(f"{what}: expected a PCI address like 0000:3b:00.0, got {short_repr(text)}")
-    if address is not None:
-        seen.add(name, address, field)
-    return address or ""
-
-
-def _vf_groups(field: YamlField, what: str, seen: _Seen) -> tuple[VfGroup, ...]:
-    return tuple(_vf_group(item, f"{what}.vf_groups", seen) for item in field.items(f"{what}.vf_groups"))
-
-
-def _vf_group(field: YamlField, what: str, seen: _Seen) -> VfGroup:
-    fields = field.mapping(("labels", "vfs"), what)
-    labels = _given(fields, "labels", lambda field: _labels(field, f"{what}.labels"))
-    items = fields["vfs"].items(f"{what}.vfs") if "vfs" in fields else []
-    return VfGroup(tuple(_vf(item, number, f"{what}.vfs", seen) for number, item in enumerate(items)), labels or {})
-
-
-def _vf(field: YamlField, number: int, what: str, seen: _Seen) -> VirtualFunction:
-    fields = field.mapping(("minor", "bus", "busID"), what)
-    bus = fields.get("bus") or fields.get("busID")
-    address = "" if bus is None or bus.is_null else _address(bus, f"{what}.bus", "the VF", seen)
-    if not address:
-        raise field.refuse(f"{what}: bus is missing; give the PCI address of the VF")
-    minor = _given(fields, "minor", lambda field: field.parsed(f"{what}.minor", _number))
-    return VirtualFunction(number if minor is None else minor, address)
+def _device(
+    field: YamlField, kind: str, seen: SeenNames, place: Mapping[str, YamlField] | None = None
+) -> InventoryDevice:
+    """Return a device; ``place`` are fields that stand in a mapping of their own. Raises DocumentError."""
+    fields = DEVICE.fields(field, kind, place)
+    minor = fields["minor"].parsed(f"{kind}.minor", _number)
+    seen.add(kind, str(minor), fields["minor"])
+    return DEVICE.made(fields, f"{kind} {minor}", seen, kind=kind)
 
 
 def _device_object(root: YamlField, entries: Mapping[str, YamlField]) -> DeviceInventory:
     """Return the inventory of Koordinator's object ``kind: Device``, partition table and labels of its metadata too."""
-    kind = _given(entries, "kind", lambda field: field.text("kind"))
+    kind = entries["kind"].text("kind") if "kind" in entries else ""
     if kind != "Device" or "spec" not in entries:
         raise root.refuse(f"kind: expected Device with spec.devices, or lists {', '.join(DEVICE_TYPES)}, got {kind!r}")
     spec = entries["spec"].entries("spec")
-    devices: list[InventoryDevice] = []
-    seen = _Seen()
+    devices, seen = [], SeenNames()
     for item in spec["devices"].items("spec.devices") if "devices" in spec else ():
         fields = item.entries("spec.devices")
-        type_field = fields.get("type")
-        if type_field is None:
+        if "type" not in fields:
             raise item.refuse(f"spec.devices: type is missing; give one of {', '.join(DEVICE_TYPES)}")
-        name = type_field.text("type")
-        if name not in DEVICE_TYPES:
-            raise type_field.refuse(f"type: expected one of {', '.join(DEVICE_TYPES)}, got {name!r}")
-        place = _given(fields, "topology", lambda field: field.entries("topology")) or {}
-        devices.append(_device(item, name, seen, place))
-    metadata = _given(entries, "metadata", lambda field: field.entries("metadata")) or {}
-    labels = _given(metadata, "labels", lambda field: _labels(field, "metadata.labels"))
-    annotations = _given(metadata, "annotations", lambda field: field.entries("metadata.annotations")) or {}
-    return DeviceInventory(tuple(devices), _given(annotations, PARTITIONS_ANNOTATION, _annotated), labels or {})
+        place = fields["topology"].entries("topology") if "topology" in fields else {}
+        devices.append(_device(item, fields["type"].parsed("type", one_of(DEVICE_TYPES)), seen, place))
+    metadata = METADATA.read(entries["metadata"], "metadata") if "metadata" in entries else EMPTY_INVENTORY
+    return replace(metadata, devices=tuple(devices))
 
 
-def _annotated(field: YamlField) -> tuple[GpuPartition, ...]:
-    """Return the partitions that an annotation has as JSON."""
-    text = field.text(PARTITIONS_ANNOTATION)
-    try:
-        (table,) = YamlField.documents(text, PARTITIONS_ANNOTATION, DIALECT)
-        return _partitions(table)
-    except ValueError:
-        raise field.refuse(
-            f"{PARTITIONS_ANNOTATION}: expected one JSON object, the sizes with their partitions"
-        ) from None
-    except DocumentError as error:
-        raise field.refuse(f"{PARTITIONS_ANNOTATION}: {error.problem}") from None
-
-
-def _known(names: Mapping[str, str]) -> tuple[str, ...]:
-    return (*names, *filter(None, names.values()))
-
-
-def _by_our_names(fields: Mapping[str, YamlField], names: Mapping[str, str]) -> dict[str, YamlField]:
-    """Return the fields that are not null by our keys, whichever keys they stand under."""
-    pairs = [(ours, name) for ours, other in names.items() for name in (other, ours) if name in fields]
-    return {ours: fields[name] for ours, name in pairs if not fields[name].is_null}
-
-
-def _partitions(field: YamlField) -> tuple[GpuPartition, ...]:
-    """Return the partitions of ``{SIZE: [{minors, score, bandwidth, link}]}``. Raises DocumentError."""
-    found = []
-    for size, items in field.entries("partitions").items():
-        for item in items.items(f"partitions.{size}"):
-            partition = _partition(item, f"partitions.{size}")
-            if str(len(partition.minors)) != size.strip():
-                count = len(partition.minors)
-                raise item.refuse(f"partitions.{size}: minors has {count} GPUs; give {size}, or move it to {count}")
-            found.append(partition)
-    return tuple(found)
-
-
-def _partition(field: YamlField, what: str) -> GpuPartition:
-    ours = _by_our_names(field.mapping(_known(_PARTITION_NAMES), what), _PARTITION_NAMES)
-    if "minors" not in ours:
-        raise field.refuse(f"{what}: minors is missing; give the GPUs of the partition as a list")
-    minors = tuple(item.parsed(f"{what}.minors", _number) for item in ours["minors"].items(f"{what}.minors"))
-    if len(set(minors)) < len(minors):
-        raise ours["minors"].refuse(f"{what}.minors: a GPU stands twice in {list(minors)}")
-    return GpuPartition(
-        tuple(sorted(minors)),
-        ours["score"].parsed(f"{what}.score", _number) if "score" in ours else 1,
-        ours["bandwidth"].parsed(f"{what}.bandwidth", parse_bytes) if "bandwidth" in ours else None,
-        ours["link"].text(f"{what}.link") if "link" in ours else "",
-    )
-
-
-def _labels(field: YamlField, what: str) -> Mapping[str, str]:
-    return {key: value.text(f"{what}.{key}") for key, value in field.entries(what).items()}
-
-
-def _resources(field: YamlField, what: str) -> Mapping[str, int]:
-    """Return amounts by full name: of any domain, and of Koordinator's without it."""
-    entries = field.entries(what)
-    field.mapping((*_SHORT_RESOURCES, *(key for key in entries if "/" in key)), what)
-    return {full_name(key): value.parsed(f"{what}.{key}", parse_bytes) for key, value in entries.items()}
-
-
-def _texts(field: YamlField, what: str) -> tuple[str, ...]:
-    return tuple(item.text(what) for item in field.items(what))
-
-
-def _number(text: str, most: int = _MAX_MINOR) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= most):
-        raise ValueError(f"expected a number from 0 to {most}, got {text[:20]!r}")
-    return int(text)
-
-
-def _node(text: str) -> int | None:
-    """Return a NUMA node; None for -1, as the kernel writes it where the firmware names none."""
-    return None if text == "-1" else _number(text, _MAX_NODE)
+def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:
+    """Return the inventory as its file has it."""
+    listed = {kind: [DEVICE.write(device) for device in inventory.of(kind)] for kind in DEVICE_TYPES}
+    return {kind: devices for kind, devices in listed.items() if devices} | NODE.write(inventory)

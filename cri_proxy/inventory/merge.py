@@ -60,10 +60,8 @@ def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevi
 
 def _read(name: str, text: str) -> DeviceInventory:
     with INVENTORY_FORM.redacted(text):
-        roots = list(YamlField.documents(text, name, DIALECT))
-        for root in roots[1:]:
-            raise root.refuse("another document begins here: an inventory file holds one")
-        return read_inventory(roots[0]) if roots else EMPTY_INVENTORY
+        root = YamlField.only(text, name, DIALECT, "an inventory file")
+        return read_inventory(root) if root is not None else EMPTY_INVENTORY
 
 
 def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> InventoryDevice:

@@ -11,18 +11,11 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
-from policies.devices.fields import (
-    AnnotationError,
-    FieldError,
-    list_of,
-    mapping_of,
-    object_of,
-    shown,
-    text_of,
-    word_of,
-)
+from policies.devices.fields import AnnotationError, FieldError, JsonValue, word_of
 from policies.devices.model import DEVICE_TYPES
-from policies.devices.selector import LabelSelector, read_selector
+from policies.devices.selector import SELECTOR, LabelSelector
+from sysfs.documents.forms import Within, form, one_of, scalar
+from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.quantity import parse_bytes
 
 T = TypeVar("T")
@@ -35,6 +28,7 @@ PARTITION_SPEC: Final = f"{DOMAIN}/gpu-partition-spec"
 SAME_PCIE: Final = "SamePCIe"
 # The text of the proposal names the scope so where its constant has the other word.
 _PCIE: Final = "PCIe"
+_WHOLE: Final = "the annotation"
 _MAX_CHARACTERS: Final = 256 << 10  # Kubernetes allows a pod that much for all of its annotations
 
 
@@ -97,6 +91,66 @@ class DeviceAnnotations:
         return self.hints.get(kind, DeviceHint())
 
 
+def _kinds(field: JsonValue, what: str) -> tuple[str, ...]:
+    kinds = tuple(item.parsed(what, one_of(DEVICE_TYPES)) for item in field.items(what))
+    if not kinds:
+        raise FieldError(f"{what}: {_LIST}")
+    return tuple(dict.fromkeys(kinds))
+
+
+def _scope(field: JsonValue, what: str, warnings: list[str]) -> bool:
+    scope = field.text(what)
+    if scope == _PCIE:
+        warnings.append(f"{JOINT_ALLOCATE}: {what}: {_PCIE} is read as {SAME_PCIE}; write {SAME_PCIE}")
+    elif scope not in ("", SAME_PCIE):
+        raise FieldError(f"{what}: expected {SAME_PCIE}, got {field.shown()}; leave it out for a preference")
+    return bool(scope)
+
+
+def _word(words: type[StrEnum]) -> Form[StrEnum]:
+    parse = word_of(words)
+    return scalar(lambda text: words(parse(text)))
+
+
+def _is_restricted(text: str) -> bool:
+    return word_of(("Restricted", "BestEffort"))(text) == "Restricted"
+
+
+def _bandwidth(field: JsonValue, what: str) -> int:
+    try:
+        return parse_bytes(str(field.plain()))
+    except ValueError as error:
+        raise FieldError(f"{what}: {error}") from None
+
+
+def _hints(value: JsonValue) -> Mapping[str, DeviceHint]:
+    entries = value.mapping(DEVICE_TYPES, _WHOLE)
+    return {kind: HINT.read(item, kind) for kind, item in entries.items() if not item.is_null}
+
+
+_LIST: Final = f"give a list of {', '.join(DEVICE_TYPES)}, the primary type first"
+JOINT: Final = Table(
+    JointAllocate,
+    KeyRow("deviceTypes", form(_kinds), "types that go together", f"deviceTypes is missing; {_LIST}", field="types"),
+    KeyRow("requiredScope", Within(_scope), "SamePCIe: all on the PCIe of the first type", field="is_same_pcie"),
+    name=_WHOLE,
+)
+HINT: Final = Table(
+    DeviceHint,
+    KeyRow("selector", SELECTOR, "labels of devices"),
+    KeyRow("vfSelector", SELECTOR, "labels of VFs; be it empty, it demands one of each device", field="vf_selector"),
+    KeyRow("allocateStrategy", _word(AllocateStrategy), "the meaning of the amount", field="strategy"),
+    KeyRow("requiredTopologyScope", _word(RequiredScope), "where all have to be", field="scope"),
+    KeyRow("exclusivePolicy", _word(ExclusivePolicy), "what it keeps others from", field="exclusive"),
+)
+SPEC: Final = Table(
+    PartitionSpec,
+    KeyRow("allocatePolicy", scalar(_is_restricted), "Restricted or BestEffort", field="is_restricted"),
+    KeyRow("ringBusBandwidth", form(_bandwidth), "the least bandwidth of its ring", field="bandwidth"),
+    name=_WHOLE,
+)
+
+
 def read_annotations(annotations: Mapping[str, str]) -> DeviceAnnotations:
     """Return what a pod's annotations say; others than these three are left alone. Raises AnnotationError.
 
@@ -104,19 +158,20 @@ def read_annotations(annotations: Mapping[str, str]) -> DeviceAnnotations:
     JointAllocate(types=('gpu', 'rdma'), is_same_pcie=False)
     """
     warnings: list[str] = []
-    joint = _read(annotations, JOINT_ALLOCATE, lambda value: _joint(value, warnings))
+    joint = _read(annotations, JOINT_ALLOCATE, lambda value: JOINT.read(value, within=warnings))
     hints = _read(annotations, ALLOCATE_HINT, _hints)
-    return DeviceAnnotations(joint, hints or {}, _read(annotations, PARTITION_SPEC, _partition), tuple(warnings))
+    spec = _read(annotations, PARTITION_SPEC, SPEC.read)
+    return DeviceAnnotations(joint, hints or {}, spec, tuple(warnings))
 
 
-def _read(annotations: Mapping[str, str], key: str, read: Callable[[object], T]) -> T | None:
+def _read(annotations: Mapping[str, str], key: str, read: Callable[[JsonValue], T]) -> T | None:
     text = annotations.get(key)
     if text is None:
         return None
     if len(text) > _MAX_CHARACTERS:
         raise AnnotationError(key, f"longer than {_MAX_CHARACTERS} characters; shorten it")
     try:
-        return read(json.loads(text))
+        return read(JsonValue(json.loads(text)))
     except json.JSONDecodeError as error:
         raise AnnotationError(key, f"not JSON: {error.msg} in line {error.lineno}") from None
     except RecursionError:
@@ -124,55 +179,3 @@ def _read(annotations: Mapping[str, str], key: str, read: Callable[[object], T])
     except ValueError as error:  # a FieldError, or a number of too many digits
         problem = str(error) if isinstance(error, FieldError) else "a number with too many digits; shorten it"
         raise AnnotationError(key, problem) from None
-
-
-def _joint(value: object, warnings: list[str]) -> JointAllocate:
-    fields = object_of(value, "the annotation", ("deviceTypes", "requiredScope"))
-    if not fields.get("deviceTypes"):
-        raise FieldError(f"deviceTypes: missing; give a list of {', '.join(DEVICE_TYPES)}, the primary type first")
-    kinds = [_kind(item, "deviceTypes") for item in list_of(fields["deviceTypes"], "deviceTypes")]
-    scope = text_of(fields.get("requiredScope", ""), "requiredScope")
-    if scope == _PCIE:
-        warnings.append(f"{JOINT_ALLOCATE}: requiredScope: {_PCIE} is read as {SAME_PCIE}; write {SAME_PCIE}")
-    elif scope not in ("", SAME_PCIE):
-        raise FieldError(f"requiredScope: expected {SAME_PCIE}, got {shown(scope)}; leave it out for a preference")
-    return JointAllocate(tuple(dict.fromkeys(kinds)), bool(scope))
-
-
-def _kind(value: object, what: str) -> str:
-    kind = word_of(value, what, DEVICE_TYPES)
-    if not kind:
-        raise FieldError(f"{what}: an empty name; known are {', '.join(DEVICE_TYPES)}")
-    return kind
-
-
-def _hints(value: object) -> Mapping[str, DeviceHint]:
-    return {_kind(kind, "device type"): _hint(item, kind) for kind, item in mapping_of(value, "the annotation").items()}
-
-
-def _hint(value: object, kind: str) -> DeviceHint:
-    known = ("selector", "vfSelector", "allocateStrategy", "requiredTopologyScope", "exclusivePolicy")
-    fields = object_of(value, kind, known)
-
-    def word(key: str, words: type[StrEnum]) -> str:
-        return word_of(fields.get(key, ""), f"{kind}.{key}", [word for word in words if word])
-
-    return DeviceHint(
-        read_selector(fields.get("selector", {}), f"{kind}.selector"),
-        read_selector(fields["vfSelector"], f"{kind}.vfSelector") if "vfSelector" in fields else None,
-        AllocateStrategy(word("allocateStrategy", AllocateStrategy)),
-        RequiredScope(word("requiredTopologyScope", RequiredScope)),
-        ExclusivePolicy(word("exclusivePolicy", ExclusivePolicy)),
-    )
-
-
-def _partition(value: object) -> PartitionSpec:
-    fields = object_of(value, "the annotation", ("allocatePolicy", "ringBusBandwidth"))
-    policy = word_of(fields.get("allocatePolicy", ""), "allocatePolicy", ("Restricted", "BestEffort"))
-    bandwidth = fields.get("ringBusBandwidth")
-    if bandwidth is None:
-        return PartitionSpec(policy == "Restricted")
-    try:
-        return PartitionSpec(policy == "Restricted", parse_bytes(str(bandwidth)))
-    except ValueError as error:
-        raise FieldError(f"ringBusBandwidth: {error}") from None

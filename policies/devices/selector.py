@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policies.devices.fields import FieldError, list_of, mapping_of, object_of, shown, text_of
+from policies.devices.fields import JsonValue
+from sysfs.documents.forms import TEXT, by_name, each, form, one_of, scalar
+from sysfs.documents.table import KeyRow, Table
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -46,32 +48,26 @@ class LabelSelector:
         return all(condition.holds(labels) for condition in self.conditions)
 
 
-def read_selector(value: object, what: str) -> LabelSelector:
-    """Return the selector of an object with ``matchLabels`` and ``matchExpressions``. Raises FieldError.
-
-    >>> read_selector({"matchLabels": {"speed": "100G"}}, "selector").conditions
-    (LabelCondition(key='speed', operator='In', values=('100G',)),)
-    """
-    fields = object_of(value, what, ("matchLabels", "matchExpressions"))
-    labels = mapping_of(fields.get("matchLabels", {}), f"{what}.matchLabels")
-    conditions = [
-        LabelCondition(key, "In", (text_of(label, f"{what}.matchLabels.{key}"),)) for key, label in labels.items()
-    ]
-    where = f"{what}.matchExpressions"
-    conditions += (_condition(item, where) for item in list_of(fields.get("matchExpressions", ()), where))
-    return LabelSelector(tuple(conditions))
+def _labels(field: JsonValue, what: str) -> tuple[LabelCondition, ...]:
+    labels = by_name(TEXT).read(field, what, None)
+    return tuple(LabelCondition(key, "In", (label,)) for key, label in labels.items())
 
 
-def _condition(value: object, what: str) -> LabelCondition:
-    fields = object_of(value, what, ("key", "operator", "values"))
-    for key in ("key", "operator"):
-        if key not in fields:
-            raise FieldError(f"{what}: {key} is missing in {shown(value)}")
-    operator = text_of(fields["operator"], f"{what}.operator")
-    if operator not in OPERATORS:
-        raise FieldError(f"{what}.operator: expected one of {', '.join(OPERATORS)}, got {shown(operator)}")
-    values = tuple(text_of(item, f"{what}.values") for item in list_of(fields.get("values", ()), f"{what}.values"))
+def _condition(key: str, operator: str, values: tuple[str, ...] = ()) -> LabelCondition:
     if bool(values) != (operator in ("In", "NotIn")):
         remedy = "give at least one value" if not values else "leave values out"
-        raise FieldError(f"{what}: {operator} of {shown(fields['key'])}: {remedy}")
-    return LabelCondition(text_of(fields["key"], f"{what}.key"), operator, values)
+        raise ValueError(f"{operator} of {key!r:.60}: {remedy}")
+    return LabelCondition(key, operator, values)
+
+
+CONDITION: Final = Table(
+    _condition,
+    KeyRow("key", TEXT, "the label", "key is missing"),
+    KeyRow("operator", scalar(one_of(OPERATORS)), "In, NotIn, Exists or DoesNotExist", "operator is missing"),
+    KeyRow("values", each(TEXT), "of In and NotIn"),
+)
+SELECTOR: Final = Table(
+    lambda labels=(), expressions=(): LabelSelector((*labels, *expressions)),
+    KeyRow("matchLabels", form(_labels), "labels with their values", field="labels"),
+    KeyRow("matchExpressions", each(CONDITION), "conditions on labels", field="expressions"),
+)

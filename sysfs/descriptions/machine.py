@@ -4,28 +4,24 @@ The keys are those of the command line's ``--machine`` and of scenarios: ``docs`
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
-from sysfs.descriptions.memory import far_distances, huge_pages, memory_nodes
-from sysfs.descriptions.pci import described_devices
+from sysfs.descriptions.memory import MEMORY_NODE, FarMemory, far_distances, huge_pages, page_counts, quantity
+from sysfs.descriptions.pci import DEVICE, ListedDevice, described_devices
+from sysfs.documents.forms import Within, cpu_list, each, form, integer, one_of, scalar
+from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.value import DocumentValue, PlainValue
 from sysfs.errors import MachineSourceError
-from sysfs.fields import Fields
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Cache, CoreKind, Machine
 
-COUNTS = ("packages", "dies", "nodes", "cores", "threads")
-DEVIATIONS = (
-    *("numbering", "memory", "isolated", "offline", "efficiency", "distances", "l3"),
-    *("memory_nodes", "hugepages", "pci"),
-)
-KEYS = (*COUNTS, *DEVIATIONS)
 MAX_CPUS = 8192  # NR_CPUS of distribution kernels
 MAX_NODES = 1024  # CONFIG_NODES_SHIFT=10
 MAX_DISTANCE = 255
-DEFAULT_MEMORY = "4Gi"
+DEFAULT_MEMORY_BYTES = 4 << 30
 SAME_NODE, SAME_DIE, SAME_PACKAGE, REMOTE = 10, 11, 12, 21
 
 
@@ -39,6 +35,80 @@ class _Place:
     core: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What a description has beside the shape of the machine."""
+
+    memory: int | Sequence[int] = DEFAULT_MEMORY_BYTES
+    memory_nodes: Sequence[FarMemory] = ()
+    hugepages: Mapping[int, int | Sequence[int]] = field(default_factory=dict)
+    distances: Sequence[Sequence[int]] | None = None
+    efficiency: CpuSet = CpuSet()
+    l3: Sequence[CpuSet] | None = None
+    isolated: CpuSet = CpuSet()
+    offline: CpuSet = CpuSet()
+    pci: Sequence[ListedDevice] = ()
+
+
+def _places(
+    packages: int = 1, dies: int = 1, nodes: int = 1, cores: int = 1, *, threads: int = 1, numbering: str = "linear"
+) -> list[_Place]:
+    """Return the location of every CPU, by CPU number. Raises ValueError."""
+    node_count = packages * dies * nodes
+    for factors, count, unit, most in (
+        ("packages x dies x nodes x cores x threads", node_count * cores * threads, "CPUs", MAX_CPUS),
+        ("packages x dies x nodes", node_count, "nodes", MAX_NODES),
+    ):
+        if count > most:
+            raise ValueError(f"{factors} is {count} {unit}; the most is {most}")
+    linear = [
+        _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
+        for p, d, n, c in product(range(packages), range(dies), range(nodes), range(cores))
+    ]
+    return linear * threads if numbering == "split" else [place for place in linear for _ in range(threads)]
+
+
+def _cpu_list(value: DocumentValue, what: str, places: Sequence[_Place]) -> CpuSet:
+    found = cpu_list(value, what)
+    if found.mask >> len(places):
+        raise value.refuse(f"{what}: expected CPUs from 0 to {len(places) - 1}, got {found}")
+    return found
+
+
+def _memory(value: DocumentValue, what: str) -> int | Sequence[int]:
+    """Return the bytes of every node, or of one node after the other."""
+    return tuple(quantity(item, what) for item in value.items(what)) if value.is_list else quantity(value, what)
+
+
+_COUNT, _CPUS = integer(1, MAX_CPUS), Within(_cpu_list)
+_SHAPE = (
+    KeyRow("packages", _COUNT, "how many; default 1, as of the next four"),
+    KeyRow("dies", _COUNT, "in each package"),
+    KeyRow("nodes", _COUNT, "NUMA nodes in each die"),
+    KeyRow("cores", _COUNT, "in each node"),
+    KeyRow("threads", _COUNT, "of each core"),
+    KeyRow("numbering", scalar(one_of(("linear", "split"))), "split: first threads first, as on x86"),
+)
+_DEVIATIONS = (
+    KeyRow("memory", form(_memory), "of each node, `4Gi` by default; or a list, one for each"),
+    KeyRow("memory_nodes", each(MEMORY_NODE), "nodes without CPUs"),
+    KeyRow("hugepages", form(page_counts), "`{2Mi: 512, 1Gi: [4, 0]}`: pages of each node, or one after the other"),
+    KeyRow("distances", each(each(integer(SAME_NODE, MAX_DISTANCE))), "of each node to all, in rows"),
+    KeyRow("efficiency", _CPUS, "CPUs of efficiency cores"),
+    KeyRow("l3", each(_CPUS), "the CPUs of each L3; left out: one for each die"),
+    KeyRow("isolated", _CPUS, "CPUs that the kernel isolates"),
+    KeyRow("offline", _CPUS, "CPUs that are offline"),
+    KeyRow("pci", each(DEVICE), "PCI devices"),
+)
+KEYS = tuple(row.key for row in (*_SHAPE, *_DEVIATIONS))
+SHAPE = Table(_places, *_SHAPE, name="the description", ignored=KEYS)
+DEVIATIONS = Table(_Described, *_DEVIATIONS, name="the description", ignored=KEYS)
+
+
+def _refusal(problem: str) -> MachineSourceError:
+    return MachineSourceError("description", problem)
+
+
 def describe(description: Mapping[str, object]) -> Machine:
     """Return the described machine. Raises MachineSourceError that names the key, its value and the remedy.
 
@@ -46,40 +116,22 @@ def describe(description: Mapping[str, object]) -> Machine:
     >>> [str(core.cpus) for core in machine.cores]
     ['0,4', '1,5', '2,6', '3,7']
     """
-    fields = Fields(description, KEYS)
-    places = _places(fields)
-    count = len(places)
-    offline = fields.cpus("offline", count)
-    online = CpuSet.of(range(count)) - offline
+    value = PlainValue(description, _refusal)
+    places = SHAPE.read(value)
+    given = DEVIATIONS.read(value, within=places)
+    online = CpuSet.of(range(len(places))) - given.offline
     if not online:
-        raise fields.refuse("offline", "leave at least one CPU online")
-    nodes = _nodes(fields, places, online)
-    cpus, caches = _cpus(fields, places, online), _caches(fields, places, online)
-    devices = described_devices(fields, nodes, online)
-    return assemble(MachineFacts(cpus, nodes, caches, devices, offline, fields.cpus("isolated", count)))
+        raise _refusal("offline: leave at least one CPU online")
+    try:
+        nodes = _nodes(given, places, online)
+        cpus, caches = _cpus(given, places, online), _caches(given, places, online)
+        devices = described_devices(given.pci, nodes, online)
+    except ValueError as error:
+        raise _refusal(str(error)) from None
+    return assemble(MachineFacts(cpus, nodes, caches, devices, given.offline, given.isolated))
 
 
-def _places(fields: Fields) -> list[_Place]:
-    """Return the location of every CPU, by CPU number."""
-    packages, dies, nodes, cores, threads = (fields.integer(key, 1, 1, MAX_CPUS) for key in COUNTS)
-    node_count = packages * dies * nodes
-    for factors, count, unit, most in (
-        (COUNTS, node_count * cores * threads, "CPUs", MAX_CPUS),
-        (COUNTS[:3], node_count, "nodes", MAX_NODES),
-    ):
-        if count > most:
-            raise MachineSourceError("description", f"{' x '.join(factors)} is {count} {unit}; the most is {most}")
-    linear = [
-        _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
-        for p, d, n, c in product(range(packages), range(dies), range(nodes), range(cores))
-    ]
-    if fields.word("numbering", "linear", ("linear", "split")) == "split":
-        return linear * threads
-    return [place for place in linear for _ in range(threads)]
-
-
-def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuFacts]:
-    efficient = fields.cpus("efficiency", len(places))
+def _cpus(given: _Described, places: Sequence[_Place], online: CpuSet) -> list[CpuFacts]:
     siblings = grouped((places[cpu].core, cpu) for cpu in online)
     lowest: dict[int, int] = {}  # first core by package: core_id restarts in each
     for place in places:
@@ -87,24 +139,26 @@ def _cpus(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[CpuF
     found = []
     for cpu in online:
         place = places[cpu]
-        kind = CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE
+        kind = CoreKind.EFFICIENCY if cpu in given.efficiency else CoreKind.PERFORMANCE
         core_id = place.core - lowest[place.package]
         found.append(CpuFacts(cpu, place.package, place.die, core_id, siblings[place.core], kind))
     return found
 
 
-def _nodes(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:
-    """Return the nodes with CPUs, then the memory-only ones."""
+def _nodes(given: _Described, places: Sequence[_Place], online: CpuSet) -> list[NodeFacts]:
+    """Return the nodes with CPUs, then the memory-only ones. Raises ValueError."""
     homes = {place.node: place for place in places}
     cpus = grouped((places[cpu].node, cpu) for cpu in online)
-    memory = [MemoryFacts(memory_bytes) for memory_bytes in _memory(fields, len(homes))]
-    far = memory_nodes(fields, len(homes))
+    far = given.memory_nodes
     if len(homes) + len(far) > MAX_NODES:
-        raise fields.refuse("memory_nodes", f"a machine has at most {MAX_NODES} nodes")
+        raise ValueError(f"memory_nodes: a machine has at most {MAX_NODES} nodes")
+    memory = [given.memory] * len(homes) if isinstance(given.memory, int) else given.memory
+    if len(memory) != len(homes):
+        raise ValueError(f"memory: give one quantity, or a list of {len(homes)}: one per node")
     near = [[_distance(homes[a], homes[b]) for b in sorted(homes)] for a in sorted(homes)]
-    rows = _matrix(fields, near, [node.near for node in far])
-    facts = [*memory, *(node.memory for node in far)]
-    pages = huge_pages(fields, len(homes), [one.memory_bytes for one in facts])
+    rows = _matrix(given.distances, near, [node.near for node in far])
+    facts = [*map(MemoryFacts, memory), *(node.memory for node in far)]
+    pages = huge_pages(given.hugepages, len(homes), [one.memory_bytes for one in facts])
     return [
         NodeFacts(node, cpus.get(node, CpuSet()), one, tuple(enumerate(rows[node])), pages[node])
         for node, one in enumerate(facts)
@@ -119,50 +173,32 @@ def _distance(a: _Place, b: _Place) -> int:
     return SAME_DIE if a.die == b.die else SAME_PACKAGE
 
 
-def _memory(fields: Fields, nodes: int) -> list[int]:
-    """Return the bytes of each node with CPUs, given one quantity for all or a list."""
-    value = fields.raw("memory")
-    if not isinstance(value, list | tuple):
-        return [fields.quantity("memory", DEFAULT_MEMORY if value is None else value)] * nodes
-    if len(value) != nodes:
-        raise fields.refuse("memory", f"give one quantity, or a list of {nodes}: one per node")
-    return [fields.quantity("memory", item) for item in value]
-
-
 def _matrix(
-    fields: Fields, default: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
+    given: Sequence[Sequence[int]] | None, default: Sequence[Sequence[int]], near: Sequence[Mapping[int, int]]
 ) -> Sequence[Sequence[int]]:
-    """Return the distance matrix of all nodes.
+    """Return the distance matrix of all nodes. Raises ValueError.
 
-    ``distances`` may give it whole, or between the nodes with CPUs only (as ``default`` does); memory nodes are then
+    ``given`` may have it whole, or between the nodes with CPUs only (as ``default`` does); memory nodes are then
     added by their ``near``.
     """
-    if "distances" not in fields:
-        return far_distances(fields, default, near)
-    rows = fields.items("distances")
-    remedy = f"give a square matrix of {len(default)} (or, with the memory nodes, {len(default) + len(near)}) rows"
-    if len(rows) not in {len(default), len(default) + len(near)}:
-        raise fields.refuse("distances", remedy)
-    matrix: list[list[int]] = []
-    for i, row in enumerate(rows):
-        if not isinstance(row, list | tuple) or len(row) != len(rows):
-            raise fields.refuse("distances", remedy)
-        if not all(isinstance(d, int) and not isinstance(d, bool) and SAME_NODE <= d <= MAX_DISTANCE for d in row):
-            raise fields.refuse("distances", f"give whole numbers from {SAME_NODE} to {MAX_DISTANCE}")
-        if row[i] != SAME_NODE:
-            raise fields.refuse("distances", f"the distance of a node to itself is {SAME_NODE}")
-        matrix.append(list(row))
-    return matrix if len(matrix) > len(default) else far_distances(fields, matrix, near)
+    if given is None:
+        return far_distances(default, near)
+    sizes = {len(default), len(default) + len(near)}
+    if len(given) not in sizes or any(len(row) != len(given) for row in given):
+        remedy = f"{len(default)} (or, with the memory nodes, {len(default) + len(near)}) rows"
+        raise ValueError(f"distances: give a square matrix of {remedy}")
+    if any(row[i] != SAME_NODE for i, row in enumerate(given)):
+        raise ValueError(f"distances: the distance of a node to itself is {SAME_NODE}")
+    return given if len(given) > len(default) else far_distances(given, near)
 
 
-def _caches(fields: Fields, places: Sequence[_Place], online: CpuSet) -> list[Cache]:
-    """Return one L2 per core, and the L3 as described or one per die."""
+def _caches(given: _Described, places: Sequence[_Place], online: CpuSet) -> list[Cache]:
+    """Return one L2 per core, and the L3 as described or one per die. Raises ValueError."""
     cores = grouped((places[cpu].core, cpu) for cpu in online)
-    if "l3" not in fields:
+    shared = given.l3
+    if shared is None:
         shared = list(grouped(((places[cpu].package, places[cpu].die), cpu) for cpu in online).values())
-    else:
-        shared = [fields.cpu_list("l3", item, len(places)) for item in fields.items("l3")]
-        if sum(len(cpus) for cpus in shared) > len(CpuSet.of(cpu for cpus in shared for cpu in cpus)):
-            raise fields.refuse("l3", "give lists that have no CPU in common")
+    elif sum(map(len, shared)) > len(CpuSet.of_masks(cpus.mask for cpus in shared)):
+        raise ValueError("l3: give lists that have no CPU in common")
     last_level = [Cache(3, cpus & online) for cpus in shared if cpus & online]
     return [*(Cache(2, cpus) for cpus in cores.values()), *last_level]

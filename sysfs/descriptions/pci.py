@@ -1,77 +1,95 @@
 """Read the PCI devices of a machine description: addresses, parent bridges, nodes and local CPUs. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sysfs.assemble import NodeFacts
 from sysfs.cpuset import CpuSet
-from sysfs.fields import Fields
+from sysfs.documents.forms import form, integer, scalar
+from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.value import DocumentValue
 from sysfs.model import Device
-from sysfs.pci import is_address
+from sysfs.pci import parse_address
 
-KEYS = ("address", "class", "node", "parent", "vendor", "device", "physical_function")
 MAX_CODE = 0xFFFFFF
 
 
-def described_devices(fields: Fields, nodes: Sequence[NodeFacts], online: CpuSet) -> list[Device]:
+@dataclass(frozen=True, slots=True)
+class ListedDevice:
+    """A device as described; None and '' are not given."""
+
+    address: str
+    class_code: int = 0
+    node: int | None = None
+    parent: str = ""
+    vendor: int = 0
+    device: int = 0
+    physical_function: str = ""
+
+
+def _code(value: DocumentValue, what: str) -> int:
+    """Return a class, vendor or device code, given as a number or as hexadecimal text like that of sysfs."""
+    code = value.plain()
+    if isinstance(code, str):
+        try:
+            code = int(code, 16)
+        except ValueError:
+            code = -1
+    if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MAX_CODE:
+        raise value.refuse(f"{what}: expected a hexadecimal code like 0x030200, got {value.shown()}")
+    return code
+
+
+_ADDRESS, _CODE = scalar(parse_address), form(_code)
+DEVICE = Table(
+    ListedDevice,
+    KeyRow("address", _ADDRESS, "the domain may be left out", "address is missing; give one like 0000:3b:00.0"),
+    KeyRow("class", _CODE, "PCI code, hexadecimal", field="class_code"),
+    KeyRow("node", integer(-1, 1023), "left out: its parent's; -1: unknown"),
+    KeyRow("parent", _ADDRESS, "another listed device, or a bridge"),
+    KeyRow("vendor", _CODE, "PCI code"),
+    KeyRow("device", _CODE, "PCI code"),
+    KeyRow("physical_function", _ADDRESS, "of a virtual function"),
+)
+
+
+def described_devices(listed: Iterable[ListedDevice], nodes: Sequence[NodeFacts], online: CpuSet) -> list[Device]:
     """Return the devices of the key ``pci``. A parent may be another listed device or an unlisted bridge.
 
-    A device without ``node`` inherits its parent's, as in the kernel. Raises MachineSourceError.
+    A device without ``node`` inherits its parent's, as in the kernel. Raises ValueError.
     """
-    items = {_address(item, "address"): item for item in fields.mappings("pci", KEYS)}
-    if len(items) != len(fields.items("pci")):
-        raise fields.refuse("pci", "give every device a unique address")
-    return [_device(address, items, nodes, online) for address in sorted(items)]
+    items: dict[str, ListedDevice] = {}
+    for item in listed:
+        if items.setdefault(item.address, item) is not item:
+            raise ValueError(f"pci: {item.address}: give every device a unique address")
+    return [_device(items[address], items, nodes, online) for address in sorted(items)]
 
 
-def _address(item: Fields, key: str) -> str:
-    """Return a full PCI address in lower case; the domain may be omitted."""
-    text = item.word(key, "").lower()
-    full = text if text.count(":") == 2 else f"0000:{text}"
-    if not is_address(full):
-        raise item.refuse(key, "give a PCI address like 0000:3b:00.0")
-    return full
-
-
-def _device(address: str, items: Mapping[str, Fields], nodes: Sequence[NodeFacts], online: CpuSet) -> Device:
-    item = items[address]
-    bridges = _bridges(address, items)
-    node = -1
-    for holder in (address, *reversed(bridges)):
-        if holder in items and "node" in items[holder]:
-            node = items[holder].integer("node", -1, -1, len(nodes) - 1)
-            break
+def _device(
+    item: ListedDevice, items: Mapping[str, ListedDevice], nodes: Sequence[NodeFacts], online: CpuSet
+) -> Device:
+    bridges = _bridges(item.address, items)
+    holders = [items[address] for address in (item.address, *reversed(bridges)) if address in items]
+    node = next((holder.node for holder in holders if holder.node is not None), -1)
+    if node >= len(nodes):
+        raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
     return Device(
-        address=address,
-        class_code=_code(item, "class", 0),
-        vendor=_code(item, "vendor", 0),
-        device=_code(item, "device", 0),
+        address=item.address,
+        class_code=item.class_code,
+        vendor=item.vendor,
+        device=item.device,
         node=node,
         local_cpus=online if node < 0 else nodes[node].cpus,
         bridges=bridges,
-        physical_function=_address(item, "physical_function") if "physical_function" in item else "",
+        physical_function=item.physical_function,
     )
 
 
-def _bridges(address: str, items: Mapping[str, Fields]) -> tuple[str, ...]:
+def _bridges(address: str, items: Mapping[str, ListedDevice]) -> tuple[str, ...]:
     """Return the path from the host bridge, named after the topmost bus, to the parent."""
     path = [address]
-    while path[-1] in items and "parent" in items[path[-1]]:
-        parent = _address(items[path[-1]], "parent")
+    while path[-1] in items and (parent := items[path[-1]].parent):
         if parent in path:
-            raise items[path[-1]].refuse("parent", "a device cannot be its own ancestor")
+            raise ValueError(f"pci: {path[-1]}: a device cannot be its own ancestor")
         path.append(parent)
     return (f"pci{path[-1].rpartition(':')[0]}", *reversed(path[1:]))
-
-
-def _code(item: Fields, key: str, default: int) -> int:
-    """Return a class, vendor or device code, given as a number or as hexadecimal text like that of sysfs."""
-    value = item.raw(key)
-    if not isinstance(value, str):
-        return item.integer(key, default, 0, MAX_CODE)
-    try:
-        code = int(value, 16)
-    except ValueError:
-        code = -1
-    if not 0 <= code <= MAX_CODE:
-        raise item.refuse(key, "give a hexadecimal code like 0x030200")
-    return code

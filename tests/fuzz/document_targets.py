@@ -9,7 +9,7 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.device_actions.request import read_document, read_question
-from cri_proxy.cli.documents import DocumentOption, read_documents, whole_number
+from cri_proxy.cli.documents import DocumentOption, read_documents
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
@@ -25,6 +25,7 @@ from policies.costs.text import cost_text, with_colons
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
+from sysfs.documents.forms import whole
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of, yaml_seeds
 
@@ -44,7 +45,7 @@ DEVICE_OBJECT: Final = (
     b' \'{"1": [{"minors": [0]}]}\'}}, spec: {devices: [{type: gpu, minor: 0, topology: {nodeID: 0, pcieID: a}}]}}\n'
     b"requests: {nvidia.com/gpu: 1}\nnode_labels: {gpu-partition-policy: Honor}\n"
 )
-SIZE: Final = DocumentOption("size", whole_number, 0, "")
+SIZE: Final = DocumentOption("size", whole, 0, "")
 
 
 def fields_of(data: bytes) -> list[YamlField]:

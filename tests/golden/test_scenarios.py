@@ -15,7 +15,7 @@ from cri_proxy.simulate.expect.functions import vocabulary
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.run_files import ScenarioResult, run_files, run_scenario
 from cri_proxy.simulate.scenario.model import Action, Expect, ResetNode, Restart, Scenario, Tamper
-from cri_proxy.simulate.scenario.steps import STEP_KEYS
+from cri_proxy.simulate.scenario.steps import STEPS
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.sources import load_machine
@@ -166,7 +166,7 @@ def test_every_title_is_a_sentence_that_states_a_rule() -> None:
 
 def test_every_kind_of_step_and_every_function_is_part_of_some_story() -> None:
     steps = {key for s in SCENARIOS for step in s.steps if isinstance(step.written, dict) for key in step.written}
-    assert steps == set(STEP_KEYS)
+    assert steps == set(STEPS.keys)
     asked = " ".join(
         e for s in SCENARIOS for t in s.steps if isinstance(t.action, Expect) for e in t.action.expressions
     )

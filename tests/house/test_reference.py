@@ -38,6 +38,13 @@ def test_everything_has_its_row_of_as_many_cells_as_the_head(page: str, names: l
     assert {row.replace("\\|", "").count(" | ") for row in rows} == {head.splitlines()[-1].count(" | ")}
 
 
+def test_every_key_of_a_document_has_a_meaning() -> None:
+    table = (PAGES / "documents.md").read_text().rpartition("\n|---")[2]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    assert len(rows) > 100
+    assert [row for row in rows if len(row) != 4 or not row[3].strip(" |")] == []
+
+
 def test_the_page_of_annotations_names_domains_and_keys_without_a_row() -> None:
     page = (PAGES / "annotations.md").read_text()
     assert [word for word in (*DOMAINS, *KEYS, *OF_PEERS, *OF_OTHERS) if f"`{word}`" not in page] == []

@@ -1,10 +1,10 @@
 """``cri-proxy devices allocate``: choose the devices of a container, or say why it cannot have them."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cli.device_actions.request import read_document, read_question
+from cri_proxy.cli.device_actions.request import HELD, read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand, add_document_options
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant, DeviceKey
@@ -78,21 +78,10 @@ def json_value(found: DeviceAnswer) -> dict[str, object]:
     for grant, _ in found.grants:
         entries = value.setdefault(grant.kind, [])
         if isinstance(entries, list):
-            entries.append(_entry(grant))
+            entries.append(HELD.write(grant if grant.kind == GPU else replace(grant, resources=())))
     if found.warnings:
         value["warnings"] = list(found.warnings)
     return value
-
-
-def _entry(grant: DeviceGrant) -> dict[str, object]:
-    entry: dict[str, object] = {"minor": grant.minor, "amount": grant.amount}
-    if grant.vf:
-        entry["vf"] = grant.vf
-    if grant.kind == GPU:
-        entry["resources"] = dict(grant.resources)
-    if grant.exclusive:
-        entry["exclusive"] = str(grant.exclusive)
-    return entry
 
 
 def answer_text(found: DeviceAnswer) -> str:

@@ -10,10 +10,10 @@ from cri_proxy.cli.device_actions.request import read_document
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.output import emit
 from cri_proxy.cli.render.columns import paragraph
-from cri_proxy.cli.render.device_tree import device_tree, inventory_value
+from cri_proxy.cli.render.device_tree import device_tree
 from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.driver_names import identified
-from cri_proxy.inventory.file import read_inventory
+from cri_proxy.inventory.file import inventory_value, read_inventory
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.kubelet.plugin_inventory import ask_plugins
 from cri_proxy.kubelet.pod_resources import SOCKET

@@ -5,21 +5,13 @@ from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
 
-from cri_proxy.cli.documents import (
-    OPTIONS_KEY,
-    Document,
-    DocumentCommand,
-    DocumentOption,
-    add_document_options,
-    choice,
-    truth,
-    whole_number,
-)
+from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options, truth
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.links.allocate import GpuAllocation, GpuRequest, LinkOptions, LinkPolicy, allocate
 from policies.links.score import LinkMode, pair_points
 from sysfs.cpuset import CpuSetError, NodeSet
+from sysfs.documents.forms import one_of, whole
 
 HELP = "choose GPUs by the links between them, as NVIDIA's device plugin does"
 EXAMPLE = """\
@@ -40,7 +32,7 @@ def gpu_numbers(text: str) -> frozenset[int]:
         raise ValueError(f"expected numbers of GPUs like 0,1,4-7, got {text[:40]!r}") from None
 
 
-SIZE: DocumentOption[int | None] = DocumentOption("size", whole_number, None, "how many GPUs are requested", "N")
+SIZE: DocumentOption[int | None] = DocumentOption("size", whole, None, "how many GPUs are requested", "N")
 AVAILABLE: DocumentOption[frozenset[int] | None] = DocumentOption(
     "available", gpu_numbers, None, "GPUs that are free, as 0,1,4-7; default all", "LIST"
 )
@@ -48,11 +40,11 @@ REQUIRED: DocumentOption[frozenset[int]] = DocumentOption(
     "required", gpu_numbers, frozenset(), "GPUs that must be among the chosen ones", "LIST"
 )
 POLICY = DocumentOption(
-    "policy", choice(*LinkPolicy), "best-effort", f"{', '.join(LinkPolicy)}; default best-effort", "NAME"
+    "policy", one_of(tuple(LinkPolicy)), "best-effort", f"{', '.join(LinkPolicy)}; default best-effort", "NAME"
 )
 MODE = DocumentOption(
     "mode",
-    choice(*LinkMode),
+    one_of(tuple(LinkMode)),
     "sum",
     "points of a pair: sum (default) of its PCIe path and NVLinks, or matrix: NVLinks hide the path, as in a text",
     "sum|matrix",

@@ -2,18 +2,12 @@
 
 import argparse
 
-from cri_proxy.cli.documents import (
-    OPTIONS_KEY,
-    Document,
-    DocumentCommand,
-    DocumentOption,
-    add_document_options,
-    whole_number,
-)
+from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.links.node_score import FULL_SCORE, NodeScore, node_score
+from sysfs.documents.forms import whole
 
 HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"
 EXAMPLE = """\
@@ -25,7 +19,7 @@ _MOST_CONTAINERS = 64
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    counts = tuple(whole_number(part.strip()) for part in text.split(","))
+    counts = tuple(whole(part.strip()) for part in text.split(","))
     if not all(counts):
         raise ValueError("expected at least 1 GPU for each container that requests some, got 0")
     if len(counts) > _MOST_CONTAINERS:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from cri_proxy.cli.documents import choice
 from cri_proxy.errors import CommandFailed
 from policies.hints.compare import MAX_NODES, ComparedPair, Verdict, compared_pairs, hint_lists
 from policies.hints.merge import POLICIES
+from sysfs.documents.forms import one_of
 
 HELP = "print what every policy makes of every pair of hint lists that two providers can offer"
 EXAMPLE = """\
@@ -46,7 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, map(str.strip, text.split(","))))
     try:
-        known = tuple(map(choice(*POLICIES), names))
+        known = tuple(map(one_of(tuple(POLICIES)), names))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not names or len(set(names)) < len(names):

@@ -8,14 +8,16 @@ from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, a
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
-from cri_proxy.cli.hint_requests.values import given
+from cri_proxy.cli.hint_requests.offers import HINTS
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, topology_of
 from policies.hints.devices import DeviceProvider
 from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
-from policies.hints.model import Hint, Hints
+from policies.hints.model import Hints
 from sysfs.cpuset import NodeSet
+from sysfs.documents.forms import FIELD
+from sysfs.documents.table import KeyRow, Table
 from sysfs.model import Machine
 from sysfs.quantity import bytes_text
 from sysfs.sources import load_machine
@@ -35,7 +37,16 @@ PREFERRED_SETS = DocumentOption(
     is_flag=True,
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (PREFERRED_SETS,)
-_KEYS = ("topology", "machine", "cpu", "memory", "devices", "options")
+DOCUMENT = Table(
+    lambda **fields: fields,
+    KeyRow("topology", FIELD, "the CPUs of nodes, and the nodes of sockets; or `machine`"),
+    KeyRow("machine", FIELD, "host, a directory, an archive or a description, as for `topology --machine`"),
+    KeyRow("cpu", FIELD, "a request for CPUs"),
+    KeyRow("memory", FIELD, "a request for memory and huge pages"),
+    KeyRow("devices", FIELD, "requests for devices by resource"),
+    KeyRow("options", FIELD, "options of the command by their names, which the command line beats"),
+    name="the document",
+)
 _SHOWN_SETS = 16
 
 
@@ -61,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(document: Document) -> tuple[OfferedHints, ...]:
     root = document.root
-    fields = given(root.mapping(_KEYS, "the document"))
+    fields = DOCUMENT.fields(root)
     if ("topology" in fields) == ("machine" in fields):
         raise root.refuse("give topology: or machine:, and not both")
     machine = _machine(fields["machine"]) if "machine" in fields else None
@@ -153,12 +164,4 @@ def _lines(offered: OfferedHints) -> Iterator[str]:
 
 
 def _plain(found: Sequence[OfferedHints]) -> object:
-    return {offered.resource: _plain_hints(offered.hints) for offered in found}
-
-
-def _plain_hints(hints: Hints) -> object:
-    return None if hints is None else [_plain_hint(hint) for hint in hints]
-
-
-def _plain_hint(hint: Hint) -> object:
-    return {"nodes": None if hint.nodes is None else list(NodeSet(hint.nodes)), "preferred": hint.preferred}
+    return {offered.resource: HINTS.write(offered.hints) for offered in found}

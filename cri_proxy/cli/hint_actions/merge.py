@@ -5,20 +5,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cri_proxy.cli.documents import (
-    Document,
-    DocumentCommand,
-    DocumentOption,
-    add_document_options,
-    choice,
-    truth,
-    whole_number,
-)
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, add_document_options, truth
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request, read_node_count
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
 from policies.hints.merge import POLICIES, merge
 from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
+from sysfs.documents.forms import one_of, whole
 
 HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
 EXAMPLE = """\
@@ -28,7 +21,7 @@ cri-proxy hints generate request.yaml -o json | cri-proxy hints merge - --nodes 
 echo '{nodes: 2, providers: [{cpu: [{nodes: [0], preferred: true}]}]}' | cri-proxy hints merge -"""
 
 POLICY = DocumentOption(
-    "policy", choice(*POLICIES), "best-effort", f"{', '.join(POLICIES)}; default best-effort", "NAME"
+    "policy", one_of(tuple(POLICIES)), "best-effort", f"{', '.join(POLICIES)}; default best-effort", "NAME"
 )
 CLOSEST = DocumentOption(
     "prefer-closest-numa-nodes",
@@ -40,7 +33,7 @@ CLOSEST = DocumentOption(
 
 
 def _most_nodes(text: str) -> int:
-    number = whole_number(text)
+    number = whole(text)
     if number < KUBELET_NODES:
         raise ValueError(f"cannot use {text!r}: give a number from {KUBELET_NODES}")
     return number

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from cri_proxy.cli.hint_requests.values import by_key, cpu_mask, given, names, node_mask, node_number
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.documents.forms import FIELD, NODES, Within, by_key, by_name, cpu_list, form, node_number, one_of, scalar
+from sysfs.documents.table import KeyRow, Table
 from sysfs.quantity import parse_mcpu
 
 ALIGN_BY_SOCKET: Final = "align-by-socket"
@@ -18,76 +19,7 @@ CPU_OPTIONS: Final = (
     "prefer-align-cpus-by-uncorecache",
     "strict-cpu-reservation",
 )
-_KEYS = ("request", "free", "allocated", "reusable", "options")
 _MCPU_PER_CPU = 1000
-
-
-def read_topology(field: YamlField) -> Topology:
-    """Return the topology that ``nodes`` and ``sockets`` describe. Raises DocumentError."""
-    fields = given(field.mapping(("nodes", "sockets"), "topology"))
-    if "nodes" not in fields:
-        raise field.refuse("topology: give nodes: {NODE: CPU list}")
-    cpus: dict[int, int] = {}
-    taken = 0
-    for node, value in sorted(by_key(fields["nodes"], "topology.nodes", node_number).items()):
-        cpus[node] = cpu_mask(value, f"topology.nodes.{node}")
-        if cpus[node] & taken:
-            raise value.refuse(f"topology.nodes.{node}: CPUs {CpuSet(cpus[node] & taken)} are on another node as well")
-        taken |= cpus[node]
-    if not cpus:
-        raise fields["nodes"].refuse("topology.nodes: give at least one node")
-    if "sockets" not in fields:
-        return Topology(tuple(cpus.items()), tuple(1 << node for node in cpus))
-    return Topology(tuple(cpus.items()), _sockets(fields["sockets"], NodeSet.of(cpus)))
-
-
-def _sockets(field: YamlField, machine: NodeSet) -> tuple[int, ...]:
-    """Return the nodes of each socket; every node is in one."""
-    entries = field.entries("topology.sockets")
-    found = [node_mask(value, f"topology.sockets.{key}", machine.mask) for key, value in entries.items()]
-    missing = machine - NodeSet.of_masks(found)
-    if missing:
-        raise field.refuse(f"topology.sockets: node {missing} is in no socket; add it, or leave sockets out")
-    return tuple(found)
-
-
-def read_cpu(field: YamlField, topology: Topology) -> CpuProvider:
-    """Return the provider of CPUs that a document asks. Raises DocumentError."""
-    fields = given(field.mapping(_KEYS, "cpu"))
-    if "request" not in fields:
-        raise field.refuse("cpu: give request: NUMBER")
-    machine = CpuSet.of_masks(cpus for _, cpus in topology.cpus).mask
-    sets: dict[str, int] = {}
-    for key in ("free", "allocated", "reusable"):
-        if key in fields:
-            sets[key] = cpu_mask(fields[key], f"cpu.{key}")
-            unknown = CpuSet(sets[key] & ~machine)
-            if unknown:
-                raise fields[key].refuse(f"cpu.{key}: no node has CPU {unknown}; the nodes have {CpuSet(machine)}")
-    return CpuProvider(
-        topology,
-        fields["request"].parsed("cpu.request", _whole_cpus),
-        sets.get("free", machine & ~sets.get("allocated", 0)),
-        sets.get("reusable", 0),
-        sets.get("allocated"),
-        is_socket_aligned=ALIGN_BY_SOCKET in _options(fields.get("options"), topology),
-    )
-
-
-def _options(field: YamlField | None, topology: Topology) -> tuple[str, ...]:
-    options = names(field, "cpu.options")
-    if field is None:
-        return options
-    for option in options:
-        if option not in CPU_OPTIONS:
-            raise field.refuse(f"cpu.options: unknown option {option!r}; known are {', '.join(CPU_OPTIONS)}")
-    sockets, nodes = len(topology.cpu_sockets), len(topology.cpu_nodes)
-    if ALIGN_BY_SOCKET in options and sockets > nodes:
-        raise field.refuse(
-            f"cpu.options: {ALIGN_BY_SOCKET}: the kubelet refuses it with more sockets than NUMA nodes,"
-            f" here {sockets} and {nodes}; leave it out"
-        )
-    return options
 
 
 def _whole_cpus(text: str) -> int:
@@ -98,3 +30,82 @@ def _whole_cpus(text: str) -> int:
     """
     mcpu = parse_mcpu(text)
     return 0 if mcpu % _MCPU_PER_CPU else mcpu // _MCPU_PER_CPU
+
+
+def _nodes(field: YamlField, what: str) -> dict[int, int]:
+    cpus: dict[int, int] = {}
+    taken = 0
+    for node, value in sorted(by_key(field, what, node_number).items()):
+        cpus[node] = cpu_list(value, f"{what}.{node}").mask
+        if cpus[node] & taken:
+            raise value.refuse(f"{what}.{node}: CPUs {CpuSet(cpus[node] & taken)} are on another node as well")
+        taken |= cpus[node]
+    if not cpus:
+        raise field.refuse(f"{what}: give at least one node")
+    return cpus
+
+
+_NO_NODES: Final = "give nodes: {NODE: CPU list}"
+TOPOLOGY: Final = Table(
+    lambda nodes, sockets=None: (nodes, sockets),
+    KeyRow("nodes", form(_nodes), "the CPUs of each node, a list that may be empty", _NO_NODES),
+    KeyRow("sockets", FIELD, "the nodes of each socket; left out: each node is one"),
+)
+
+
+def read_topology(field: YamlField) -> Topology:
+    """Return the topology that ``nodes`` and ``sockets`` describe. Raises DocumentError."""
+    cpus, sockets = TOPOLOGY.read(field, "topology")
+    nodes = tuple(cpus.items())
+    return Topology(
+        nodes, tuple(1 << node for node in cpus) if sockets is None else _sockets(sockets, NodeSet.of(cpus))
+    )
+
+
+def _sockets(field: YamlField, machine: NodeSet) -> tuple[int, ...]:
+    """Return the nodes of each socket; every node is in one."""
+    found = tuple(by_name(NODES).read(field, "topology.sockets", machine.mask).values())
+    if missing := machine - NodeSet.of_masks(found):
+        raise field.refuse(f"topology.sockets: node {missing} is in no socket; add it, or leave sockets out")
+    return found
+
+
+def _cpus(field: YamlField, what: str, topology: Topology) -> int:
+    mask, machine = cpu_list(field, what).mask, _machine(topology)
+    if unknown := CpuSet(mask & ~machine):
+        raise field.refuse(f"{what}: no node has CPU {unknown}; the nodes have {CpuSet(machine)}")
+    return mask
+
+
+def _options(field: YamlField, what: str, topology: Topology) -> tuple[str, ...]:
+    options = tuple(item.parsed(what, one_of(CPU_OPTIONS)) for item in field.items(what))
+    sockets, nodes = len(topology.cpu_sockets), len(topology.cpu_nodes)
+    if ALIGN_BY_SOCKET in options and sockets > nodes:
+        raise field.refuse(
+            f"{what}: {ALIGN_BY_SOCKET}: the kubelet refuses it with more sockets than NUMA nodes,"
+            f" here {sockets} and {nodes}; leave it out"
+        )
+    return options
+
+
+_CPUS: Final = Within(_cpus)
+CPU: Final = Table(
+    lambda **given: given,
+    KeyRow("request", scalar(_whole_cpus), "how many; a part of a CPU asks for none", "give request: NUMBER"),
+    KeyRow("free", _CPUS, "CPUs that may be assigned; left out: all"),
+    KeyRow("allocated", _CPUS, "CPUs that the container holds; null: none yet"),
+    KeyRow("reusable", _CPUS, "CPUs that its init containers leave"),
+    KeyRow("options", Within(_options), "of the kubelet's static policy"),
+)
+
+
+def read_cpu(field: YamlField, topology: Topology) -> CpuProvider:
+    """Return the provider of CPUs that a document asks. Raises DocumentError."""
+    given = CPU.read(field, "cpu", topology)
+    is_aligned = ALIGN_BY_SOCKET in given.pop("options", ())
+    free = given.pop("free", _machine(topology) & ~given.get("allocated", 0))
+    return CpuProvider(topology, free=free, is_socket_aligned=is_aligned, **given)
+
+
+def _machine(topology: Topology) -> int:
+    return CpuSet.of_masks(cpus for _, cpus in topology.cpus).mask

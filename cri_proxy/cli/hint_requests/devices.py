@@ -1,14 +1,53 @@
 """Read the devices of each resource, and how many of them are asked for."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from cri_proxy.cli.hint_requests.values import given, names, whole
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.devices import DeviceProvider, DeviceRequest
 from sysfs.cpuset import NodeSet
+from sysfs.documents.forms import Within, each, names, scalar, whole
+from sysfs.documents.table import KeyRow, Table
 
-_KEYS = ("request", "devices", "unhealthy", "used", "allocated", "reusable", "preferred")
-_OTHER_PROVIDERS = ("cpu", "memory")
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """What one resource is read within: the mask of the machine's nodes, and the nodes of the devices read so far."""
+
+    machine: int
+    nodes: dict[str, int | None] = field(default_factory=dict)
+
+
+def _devices(value: YamlField, what: str, within: _Resource) -> dict[str, int | None]:
+    for device, nodes in value.entries(what).items():
+        within.nodes[device] = _nodes(nodes, f"{what}.{device}", within.machine)
+    return within.nodes
+
+
+def _ids(value: YamlField, what: str, within: _Resource) -> frozenset[str]:
+    found = names(value, what)
+    for device in found:
+        if device not in within.nodes:
+            known = ", ".join(within.nodes) or "none"
+            raise value.refuse(f"{what}: {device!r} is no device of this resource; they are {known}")
+    return frozenset(found)
+
+
+_IDS: Final = Within(_ids)
+_NONE: Final = frozenset[str]()
+_NO_REQUEST: Final = "give request: NUMBER and devices: {ID: [NODE]}"
+DEVICES: Final = Table(
+    lambda request, devices, unhealthy=_NONE, used=_NONE, reusable=_NONE, **more: DeviceRequest(
+        request, devices, frozenset(devices) - unhealthy - used - reusable, reusable, **more
+    ),
+    KeyRow("request", scalar(whole), "how many", _NO_REQUEST),
+    KeyRow("devices", Within(_devices), "the NUMA nodes of each by its ID; `[]`: unknown", _NO_REQUEST),
+    KeyRow("unhealthy", _IDS, "devices that no container can get"),
+    KeyRow("used", _IDS, "devices that other containers hold"),
+    KeyRow("allocated", _IDS, "devices that the container holds"),
+    KeyRow("reusable", _IDS, "devices that its init containers leave"),
+    KeyRow("preferred", each(_IDS), "sets that their plugin prefers", field="preferred_sets"),
+)
 
 
 def read_devices(field: YamlField, machine: int, *, has_preferred_sets: bool) -> DeviceProvider:
@@ -18,31 +57,11 @@ def read_devices(field: YamlField, machine: int, *, has_preferred_sets: bool) ->
     """
     requests = {}
     for resource, value in field.entries("devices").items():
-        if resource in _OTHER_PROVIDERS or resource.startswith("hugepages-"):
+        if resource in ("cpu", "memory") or resource.startswith("hugepages-"):
             raise value.refuse(f"devices: {resource!r} is no resource of devices; name it as example.com/gpu")
-        requests[resource] = _request(value, resource, machine, has_preferred_sets=has_preferred_sets)
+        found = DEVICES.read(value, f"devices.{resource}", _Resource(machine))
+        requests[resource] = found if has_preferred_sets else replace(found, preferred_sets=None)
     return DeviceProvider(machine, requests)
-
-
-def _request(field: YamlField, resource: str, machine: int, *, has_preferred_sets: bool) -> DeviceRequest:
-    what = f"devices.{resource}"
-    fields = given(field.mapping(_KEYS, what))
-    for key in ("request", "devices"):
-        if key not in fields:
-            raise field.refuse(f"{what}: give request: NUMBER and devices: {{ID: [NODE]}}")
-    entries = fields["devices"].entries(f"{what}.devices")
-    nodes = {device: _nodes(value, f"{what}.devices.{device}", machine) for device, value in entries.items()}
-    held = {
-        key: _ids(fields.get(key), f"{what}.{key}", nodes) for key in ("unhealthy", "used", "allocated", "reusable")
-    }
-    return DeviceRequest(
-        fields["request"].parsed(f"{what}.request", whole),
-        nodes,
-        frozenset(nodes) - held["unhealthy"] - held["used"] - held["reusable"],
-        held["reusable"],
-        held["allocated"],
-        _preferred(fields.get("preferred"), f"{what}.preferred", nodes) if has_preferred_sets else None,
-    )
 
 
 def _nodes(field: YamlField, what: str, machine: int) -> int | None:
@@ -56,20 +75,3 @@ def _nodes(field: YamlField, what: str, machine: int) -> int | None:
 def _number(text: str) -> int:
     """Return the number of a node, be there one or not: a plugin may say -1."""
     return -whole(text[1:]) if text.startswith("-") else whole(text)
-
-
-def _ids(field: YamlField | None, what: str, nodes: Mapping[str, int | None]) -> frozenset[str]:
-    found = names(field, what)
-    for device in found:
-        if field and device not in nodes:
-            raise field.refuse(
-                f"{what}: {device!r} is no device of this resource; they are {', '.join(nodes) or 'none'}"
-            )
-    return frozenset(found)
-
-
-def _preferred(
-    field: YamlField | None, what: str, nodes: Mapping[str, int | None]
-) -> tuple[frozenset[str], ...] | None:
-    """Return the sets that the plugin prefers; None where it has no such call."""
-    return None if field is None else tuple(_ids(item, what, nodes) for item in field.items(what))

@@ -1,13 +1,12 @@
-"""Render an inventory of devices: a tree of NUMA nodes and PCIe groups for people, its own file format as data."""
+"""Render an inventory of devices as a tree of NUMA nodes and PCIe groups."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DEVICE_TYPES, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
+from policies.devices.model import GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
 from policies.devices.usage import DeviceUse, usage_of
-from policies.links.matrix import SELF, UNKNOWN, LinkMatrix
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
 from sysfs.text import plural
@@ -69,59 +68,3 @@ def _link_lines(inventory: DeviceInventory) -> Iterator[str]:
         yield "links between GPUs"
     for word, names in sorted(pairs.items(), key=lambda pair: (len(pair[1]), pair[0])):
         yield from paragraph(" ".join(names), " " * 8, first=f"  {word:<4}  ")
-
-
-def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:
-    """Return the inventory in the format of its file (docs/devices.md)."""
-    value: dict[str, object] = {}
-    for kind in DEVICE_TYPES:
-        devices = inventory.of(kind)
-        if devices:
-            value[kind] = [_device_value(device) for device in devices]
-    if inventory.partitions is not None:
-        value["partitions"] = _partitions_value(inventory)
-    if inventory.node_labels:
-        value["node_labels"] = dict(inventory.node_labels)
-    if inventory.links is not None:
-        value["links"] = _links_value(inventory.links)
-    return value
-
-
-def _device_value(device: InventoryDevice) -> Mapping[str, object]:
-    path = device.path
-    value: dict[str, object] = {
-        "minor": device.minor,
-        "numa": device.numa,
-        "pcie": device.pcie,
-        "bus": path.bus or None,
-        "labels": dict(device.labels),
-        "health": device.is_healthy,
-        "vf_groups": [
-            {"labels": dict(group.labels), "vfs": [{"minor": vf.minor, "bus": vf.bus} for vf in group.vfs]}
-            for group in device.vf_groups
-        ],
-        "resources": dict(device.resources),
-    }
-    more = {"root": path.root, "switches": list(path.switches), "uuid": device.uuid}
-    return value | {key: item for key, item in more.items() if item}
-
-
-def _links_value(links: LinkMatrix) -> Mapping[str, object]:
-    """Return both matrices, without the one that says nothing."""
-    order = range(max(links.indices, default=-1) + 1)
-    rows = [[links.link(one, other) for other in order] for one in order]
-    nvlinks = [[link.nvlinks for link in row] for row in rows]
-    pcie = [[SELF if one == other else link.pcie for other, link in enumerate(row)] for one, row in enumerate(rows)]
-    is_linked, is_placed = any(map(any, nvlinks)), any(link.pcie != UNKNOWN for row in rows for link in row)
-    return ({"nvlink": nvlinks} if is_linked or not is_placed else {}) | ({"pcie": pcie} if is_placed else {})
-
-
-def _partitions_value(inventory: DeviceInventory) -> Mapping[str, object]:
-    found: dict[str, list[object]] = {}
-    for partition in inventory.partitions or ():
-        entry = {"minors": list(partition.minors), "score": partition.score}
-        more = {"bandwidth": partition.bandwidth, "link": partition.link or None}
-        found.setdefault(str(len(partition.minors)), []).append(
-            entry | {key: item for key, item in more.items() if item is not None}
-        )
-    return found

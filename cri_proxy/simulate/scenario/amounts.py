@@ -1,18 +1,15 @@
 """Read CPU and memory requests and limits of a scenario, check them by QoS class, and make or resize a container."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.amounts import page_bytes_of
 from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec
-from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
+from cri_proxy.yaml_fields import YamlField
 from policies.base import QosClass
+from sysfs.documents.forms import form, scalar
+from sysfs.documents.table import KeyRow
 from sysfs.quantity import parse_bytes, parse_mcpu
-
-HUGE_PAGES = "hugepages"
-RESIZE_KEYS = ("cpu", "cpu_request", "cpu_limit", "memory", "memory_request", "memory_limit")
-AMOUNT_KEYS = (*RESIZE_KEYS, HUGE_PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,34 +28,34 @@ class DeclaredPod(PodSpec):
         return self.declared_qos
 
 
-def amounts_of(part: Field, values: Mapping[str, Field], qos: QosClass | None) -> Amounts:
-    """Return the amounts of these keys. Raises ScenarioError for what no pod of this class can request."""
-    given = {key: values[key] for key in AMOUNT_KEYS if key in values and not values[key].is_null}
-    cpu = {f"{key}_mcpu": part.parsed(key, parse_mcpu) for key, part in given.items() if key.startswith("cpu")}
-    memory = {f"{key}_bytes": part.parsed(key, parse_bytes) for key, part in given.items() if key.startswith("memory")}
-    found = Amounts(**cpu, **memory, huge_pages=_huge_pages(given[HUGE_PAGES]) if HUGE_PAGES in given else ())
-    problem = _contradiction(found, qos)
-    if problem:
-        raise part.refuse(problem)
-    return found
-
-
-def _huge_pages(part: Field) -> tuple[tuple[str, int], ...]:
+def _huge_pages(part: YamlField, what: str) -> tuple[tuple[str, int], ...]:
     """Return the limits by size, ``{2Mi: 1Gi}``. Raises ScenarioError for what no kubelet would send."""
     found = []
-    for size, value in part.entries(HUGE_PAGES).items():
+    for size, value in part.entries(what).items():
         page_size = f"{size.removesuffix('i')}B"
         if not size.endswith("i") or not page_bytes_of(page_size):
-            raise value.refuse(f"{HUGE_PAGES}: {size!r} is no size of a page; write 2Mi or 1Gi")
-        limit = value.parsed(HUGE_PAGES, parse_bytes)
+            raise value.refuse(f"{what}: {size!r} is no size of a page; write 2Mi or 1Gi")
+        limit = value.parsed(what, parse_bytes)
         if limit % page_bytes_of(page_size):
-            raise value.refuse(f"{HUGE_PAGES}: {limit} bytes are no multiple of {size}")
+            raise value.refuse(f"{what}: {limit} bytes are no multiple of {size}")
         found.append((page_size, limit))
     return tuple(found)
 
 
-def _contradiction(found: Amounts, qos: QosClass | None) -> str:
-    """Return why no container of such a pod can request this; '' when one can."""
+_CPU, _MEMORY = scalar(parse_mcpu), scalar(parse_bytes)
+RESIZE_ROWS = (
+    KeyRow("cpu", _CPU, "request and limit alike; in a Burstable pod the request", field="cpu_mcpu"),
+    KeyRow("cpu_request", _CPU, "instead of `cpu`", field="cpu_request_mcpu"),
+    KeyRow("cpu_limit", _CPU, "instead of `cpu`", field="cpu_limit_mcpu"),
+    KeyRow("memory", _MEMORY, "as `cpu`; 64Mi in a Guaranteed pod that says nothing of it", field="memory_bytes"),
+    KeyRow("memory_request", _MEMORY, "instead of `memory`", field="memory_request_bytes"),
+    KeyRow("memory_limit", _MEMORY, "instead of `memory`", field="memory_limit_bytes"),
+)
+AMOUNT_ROWS = (*RESIZE_ROWS, KeyRow("hugepages", form(_huge_pages), "limits by size: `{2Mi: 1Gi}`", field="huge_pages"))
+
+
+def contradiction(found: Amounts, qos: QosClass | None) -> str:
+    """Return why no container of a pod of this class can request this; '' when one can."""
     request, limit = found.cpu_request_mcpu or found.cpu_mcpu, found.cpu_limit_mcpu
     if found.cpu_mcpu is not None and found.cpu_request_mcpu is not None and limit is not None:
         return "cpu says what cpu_request and cpu_limit say as well; leave one out"

@@ -9,15 +9,15 @@ from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import CostText
-from cri_proxy.yaml_fields import DocumentError
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.inventory import NO_DEVICES, Inventory
 
 
-def read_cost_text(value: Field) -> CostText:
+def read_cost_text(value: YamlField, what: str) -> CostText:
     """Read a listing, or the file that a path names; it counts from the scenario's directory. Raises ScenarioError."""
     if not value.is_scalar:
         return CostText(value.source, json.dumps(value.plain()), value.line)
-    path = str(Path(value.source).parent / value.text("costs"))
+    path = str(Path(value.source).parent / value.text(what))
     return CostText(path, Field.read_text(path, MAX_FILE_BYTES))
 
 

@@ -6,67 +6,61 @@ pci-0000:10:00.0-render``, ``/sys/bus/pci/devices/...``), or when the scenario s
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import hint_paths, pci_addresses
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import Attachment
+from cri_proxy.yaml_fields import YamlField
 from policies.base import DeviceLocality
 from sysfs.cpuset import NodeSet
+from sysfs.documents.forms import TEXT, TRUTH, each, form, matching, scalar
+from sysfs.documents.table import KeyRow, Table
 from sysfs.model import Machine
-from sysfs.pci import is_address
+from sysfs.pci import parse_address
 
 # How a device plugin would name its devices (CDI: vendor/class=device).
 CDI_KIND = "cri-proxy.io/pci"
-DEVICE_KEYS = ("path", "on", "container")
-MOUNT_KEYS = (*DEVICE_KEYS, "read_only")
 _ADDRESS_IN_PATH = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])")
 
 
-def read_device(item: Field) -> Attachment:
-    """Read a device: a PCI address, a host path, or a mapping with what the path is ``on``. Raises ScenarioError."""
-    if not item.is_scalar:
-        return _mapped(item, DEVICE_KEYS, "a device")
-    text = item.text("devices")
-    return _at(text) if text.startswith("/") else Attachment(address=_address(item, "devices"))
+_path = matching("/.*", "a path of the host, like /mnt/data")
 
 
-def read_mount(item: Field) -> Attachment:
-    """Read a mount: a host path, or a mapping with what it is ``on``. Raises ScenarioError."""
-    if not item.is_scalar:
-        return _mapped(item, MOUNT_KEYS, "a mount")
-    if not item.text("mounts").startswith("/"):
-        raise item.refuse(f"mounts: expected a host path, got {item.shown()}")
-    return _at(item.text("mounts"), is_mount=True)
-
-
-def _at(path: str, *, is_mount: bool = False) -> Attachment:
+def _at(path: str, on: str = "", container: str = "", **more: bool) -> Attachment:
     found = _ADDRESS_IN_PATH.findall(path)
-    return Attachment(path, found[-1] if found else "", container_path=path, is_mount=is_mount)
+    return Attachment(path, on or (found[-1] if found else ""), container or path, **more)
 
 
-def _mapped(item: Field, keys: Sequence[str], what: str) -> Attachment:
-    fields = item.mapping(keys, what)
-    if "path" not in fields or not fields["path"].text("path").startswith("/"):
-        raise item.refuse(f"{what}: path is a path of the host, like /mnt/data")
-    path = fields["path"].text("path")
-    return Attachment(
-        path=path,
-        address=_address(fields["on"], "on") if "on" in fields else _at(path).address,
-        container_path=fields["container"].text("container") if "container" in fields else path,
-        is_mount="read_only" in keys,
-        is_read_only="read_only" in fields and fields["read_only"].truth("read_only"),
-    )
+_ROWS = (
+    KeyRow("path", scalar(_path), "where it is on the host", "path is missing; give one of the host, like /mnt/data"),
+    KeyRow("on", scalar(parse_address), "the PCI address of the device that it lies on"),
+    KeyRow("container", TEXT, "where the container sees it"),
+)
+DEVICE = Table(_at, *_ROWS, name="a device")
+MOUNT = Table(
+    partial(_at, is_mount=True),
+    *_ROWS,
+    KeyRow("read_only", TRUTH, "true or false", field="is_read_only"),
+    name="a mount",
+)
 
 
-def _address(value: Field, what: str) -> str:
-    """Return a PCI address, as machines and CDI names spell it. Raises ScenarioError."""
-    text = value.text(what).lower()
-    full = text if text.count(":") == 2 else f"0000:{text}"
-    if not is_address(full):
-        raise value.refuse(f"{what}: expected a PCI address like 0000:3b:00.0, got {value.shown()}")
-    return full
+def _device(item: YamlField, what: str) -> Attachment:
+    """Read a PCI address, a host path, or a mapping with what the path is ``on``."""
+    if not item.is_scalar:
+        return DEVICE.read(item)
+    text = item.text(what)
+    return _at(text) if text.startswith("/") else Attachment(address=item.parsed(what, parse_address))
+
+
+def _mount(item: YamlField, what: str) -> Attachment:
+    """Read a host path, or a mapping with what it is ``on``."""
+    return _at(item.parsed(what, _path), is_mount=True) if item.is_scalar else MOUNT.read(item)
+
+
+DEVICES, MOUNTS = each(form(_device)), each(form(_mount))
 
 
 def attach(config: pb.ContainerConfig, attachments: Sequence[Attachment]) -> None:

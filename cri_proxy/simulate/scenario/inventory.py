@@ -4,18 +4,17 @@ from pathlib import Path
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.simulate.scenario.fields import Field
+from cri_proxy.yaml_fields import YamlField
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 
 
-def read_listed(value: Field) -> DeviceInventory:
+def read_listed(value: YamlField, what: str) -> DeviceInventory:
     """Read an inventory, or the file that a path names from the directory of the scenario. Raises ScenarioError."""
     if not value.is_scalar:
         return read_inventory(value)
-    path = str(Path(value.source).parent / value.text("devices"))
-    found = list(Field.documents(Field.read_text(path, DIALECT.max_bytes), path, DIALECT))
-    if len(found) > 1:
-        raise found[1].refuse("devices: another document begins here: an inventory file holds one")
-    return read_inventory(found[0]) if found else EMPTY_INVENTORY
+    path = str(Path(value.source).parent / value.text(what))
+    root = Field.only(Field.read_text(path, DIALECT.max_bytes), path, DIALECT, "an inventory file")
+    return read_inventory(root) if root is not None else EMPTY_INVENTORY
 
 
 def listed_words(inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:

@@ -1,16 +1,35 @@
 """Parse scenario files (docs/reference/scenarios.md), YAML with several documents, into ``Scenario`` values."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
 from cri_proxy.simulate.scenario.inventory import read_listed
 from cri_proxy.simulate.scenario.model import Scenario
-from cri_proxy.simulate.scenario.steps import read_options, read_step
-from policies.devices.model import EMPTY_INVENTORY
+from cri_proxy.simulate.scenario.steps import STEP, read_options
+from cri_proxy.yaml_fields import YamlField
+from sysfs.documents.forms import each, form, scalar
+from sysfs.documents.table import KeyRow, Table
 
-TOP_KEYS = ("about", "machine", "costs", "devices", "config", "steps")
+
+def _machine(value: YamlField, what: str) -> str | Mapping[str, object]:
+    spec = value.plain()
+    return spec if isinstance(spec, Mapping) else value.text(what)
+
+
+_NO_MACHINE = "machine is missing; give a description, an archive or host"
+SCENARIO = Table(
+    partial(Scenario, config={}, steps=()),
+    KeyRow("about", scalar(lambda text: " ".join(text.split())), "a sentence that says what it shows"),
+    KeyRow("machine", form(_machine), "a description, `host`, a directory, or an archive", _NO_MACHINE),
+    KeyRow("costs", form(read_cost_text), "costs of devices, or the path of a cost file"),
+    KeyRow("devices", form(read_listed), "an inventory, or the path of its file", field="listed"),
+    KeyRow("config", form(read_options), "options of the daemon"),
+    KeyRow("steps", each(STEP), "what happens, one after the other"),
+    name="the scenario",
+)
 
 
 def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
@@ -38,19 +57,4 @@ def parse_scenario(text: str, source: str = "scenario") -> Scenario:
 
 
 def _scenario(source: str, document: Field) -> Scenario:
-    fields = document.mapping(TOP_KEYS, "the scenario")
-    if "machine" not in fields:
-        raise document.refuse("the scenario names no machine; add machine: with a description, an archive or host")
-    machine = fields["machine"]
-    spec = machine.plain()
-    about = fields.get("about")
-    return Scenario(
-        source=source,
-        line=document.line,
-        machine=spec if isinstance(spec, Mapping) else machine.text("machine"),
-        config=read_options("config", fields.get("config")),
-        steps=tuple(map(read_step, fields["steps"].items("steps"))) if "steps" in fields else (),
-        about=" ".join(about.text("about").split()) if about is not None else "",
-        costs=read_cost_text(fields["costs"]) if "costs" in fields else None,
-        listed=read_listed(fields["devices"]) if "devices" in fields else EMPTY_INVENTORY,
-    )
+    return SCENARIO.made(SCENARIO.fields(document), source=source, line=document.line)

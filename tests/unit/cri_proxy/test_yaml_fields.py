@@ -82,3 +82,12 @@ def test_standard_input_that_the_caller_closed_is_told(monkeypatch: pytest.Monke
 def test_no_more_is_read_than_asked_for() -> None:
     file = io.BytesIO(b"x" * (1 << 20))
     assert len(read_bounded(file, 200_000)) == file.tell() == 200_000
+
+
+def test_a_file_that_holds_one_document_may_be_empty_and_has_no_second() -> None:
+    assert YamlField.only("# nothing\n", "f", DIALECT, "a file") is None
+    found = YamlField.only("a: 1", "f", DIALECT, "a file")
+    assert found is not None
+    assert found.is_mapping
+    with pytest.raises(DocumentError, match="f:3: another document begins here: a file holds one"):
+        YamlField.only("a: 1\n---\nb: 2\n", "f", DIALECT, "a file")

@@ -2,7 +2,7 @@ import pytest
 
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Device
-from sysfs.pci import is_address, read_devices
+from sysfs.pci import is_address, parse_address, read_devices
 from sysfs.reader import TreeReader
 from tests.fakes.sysfs_tree import memory_tree
 
@@ -58,3 +58,14 @@ def test_a_device_that_cannot_be_read_is_left_out_and_noted(name: str) -> None:
 )
 def test_addresses_are_in_full(text: str, is_one: bool) -> None:
     assert is_address(text) == is_one
+
+
+@pytest.mark.parametrize("text", ["3b:00.0", "0000:3B:00.0", "00000000:3b:00.0"])
+def test_an_address_may_be_written_as_people_and_tools_do(text: str) -> None:
+    assert parse_address(text) == "0000:3b:00.0"
+
+
+@pytest.mark.parametrize("text", ["", ":3b:00.0", "0:3b:00.0", "0000:3b:00", "0000:3b:00.8", "000000000:3b:00.0", "x"])
+def test_what_is_no_address_is_shown(text: str) -> None:
+    with pytest.raises(ValueError, match=f"expected a PCI address like 0000:3b:00.0, got '{text}'"):
+        parse_address(text)

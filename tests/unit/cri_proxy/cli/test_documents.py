@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli import documents
-from cri_proxy.cli.documents import Document, DocumentOption, choice, truth, whole_number
+from cri_proxy.cli.documents import Document, DocumentOption, truth
 from cri_proxy.cli.main import CommandParser
 from cri_proxy.errors import CommandFailed
 from policies.errors import PolicyOptionsError
+from sysfs.documents.forms import one_of, whole
 
-SIZE = DocumentOption("size", whole_number, 1, "how many", "N")
+SIZE = DocumentOption("size", whole, 1, "how many", "N")
 EXACT = DocumentOption("exact", truth, False, "exactly", is_flag=True)
 NAMES: DocumentOption[list[str] | None] = DocumentOption(
     "some-names", lambda text: text.split(","), None, "names", "NAME,…"
@@ -160,7 +161,7 @@ def test_a_dash_is_standard_input(capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_a_word_that_is_not_among_the_known_gets_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"expected one of zero, mirror, got 'miror'; did you mean mirror\?"):
-        choice("zero", "mirror")("miror")
+        one_of(("zero", "mirror"))("miror")
 
 
 def test_a_text_can_be_repaired_before_it_is_parsed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -52,8 +52,8 @@ def test_a_name_that_is_none_of_a_node_leads_to_no_file(tmp_path: Path, name: st
     ("text", "problem"),
     [
         ("GPU0 GPU1\nGPU0 X NV2\n", "GPU1: the matrix has a column and no row"),
-        ("pcie: [[X]]\n---\npcie: [[X]]\n", "expected one document, a matrix of links, got 2"),
-        ("", "expected one document, a matrix of links, got 0"),
+        ("pcie: [[X]]\n---\npcie: [[X]]\n", "another document begins here: a file of links holds one"),
+        ("", "expected a matrix of links, got an empty document"),
         ("x" * (1 << 21), "larger than 1048576 bytes"),
     ],
 )

@@ -35,8 +35,8 @@ def test_nothing_is_repeated_of_a_text_of_which_no_key_is_known(text: str) -> No
     ("text", "problem"),
     [
         ("colour: red", (7, "'red' is no colour")),
-        ("shade: red\ncolour: red", (1, "the paint: unknown key 'shade'; known keys are colour")),
-        ("colour: red\n---\nshade: red", (3, "the paint: unknown key 'shade'; known keys are colour")),
+        ("shade: red\ncolour: red", (1, "the paint: unknown key 'shade'; known: colour")),
+        ("colour: red\n---\nshade: red", (3, "the paint: unknown key 'shade'; known: colour")),
         ("colour: red\nshade: *red", (2, "aliases (*red) are not supported: write the value out")),
         ("", (7, "'red' is no colour")),
     ],

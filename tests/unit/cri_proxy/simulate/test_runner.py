@@ -128,7 +128,7 @@ async def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("machine: {cpus: 4}", "cpus: unknown key"),
+        ("machine: {cpus: 4}", "unknown key 'cpus'"),
         ("machine: /nowhere", "no such directory"),
         ("machine: {cores: 4}\nconfig: {reserved: 1}", "config: reserved: unknown option"),
         ("machine: {cores: 4}\nconfig: {reservedResources: {cpu: 9}}", "cannot reserve 9"),

@@ -1,7 +1,7 @@
 import pytest
 
-from policies.devices.fields import FieldError
-from policies.devices.selector import read_selector
+from policies.devices.fields import FieldError, JsonValue
+from policies.devices.selector import SELECTOR
 
 LABELS = {"speed": "100G", "vendor": "mellanox"}
 
@@ -23,30 +23,30 @@ LABELS = {"speed": "100G", "vendor": "mellanox"}
     ],
 )
 def test_a_selector_matches_as_in_kubernetes(selector: object, is_matched: bool) -> None:
-    assert read_selector(selector, "selector").matches(LABELS) is is_matched
+    assert SELECTOR.read(JsonValue(selector), "selector").matches(LABELS) is is_matched
 
 
 @pytest.mark.parametrize(
     ("selector", "problem"),
     [
-        ({"matchlabels": {}}, "selector: unknown field 'matchlabels'; did you mean matchLabels?"),
+        ({"matchlabels": {}}, "selector: unknown key 'matchlabels'; did you mean matchLabels?"),
         ({"matchLabels": {"speed": 100}}, "selector.matchLabels.speed: expected a text in quotes, got 100"),
-        ({"matchExpressions": [{"key": "a"}]}, "selector.matchExpressions: operator is missing in {'key': 'a'}"),
+        ({"matchExpressions": [{"key": "a"}]}, "selector.matchExpressions[0]: operator is missing"),
         (
             {"matchExpressions": [{"key": "a", "operator": "Is"}]},
-            "selector.matchExpressions.operator: expected one of In, NotIn, Exists, DoesNotExist, got 'Is'",
+            "selector.matchExpressions[0].operator: expected one of In, NotIn, Exists, DoesNotExist, got 'Is'",
         ),
         (
             {"matchExpressions": [{"key": "a", "operator": "In"}]},
-            "selector.matchExpressions: In of 'a': give at least one value",
+            "selector.matchExpressions[0]: In of 'a': give at least one value",
         ),
         (
             {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]},
-            "selector.matchExpressions: Exists of 'a': leave values out",
+            "selector.matchExpressions[0]: Exists of 'a': leave values out",
         ),
     ],
 )
 def test_what_kubernetes_would_not_accept_is_an_error(selector: object, problem: str) -> None:
     with pytest.raises(FieldError) as caught:
-        read_selector(selector, "selector")
+        SELECTOR.read(JsonValue(selector), "selector")
     assert str(caught.value) == problem

@@ -46,10 +46,10 @@ def test_a_matrix_of_all_nodes_makes_near_unnecessary() -> None:
         ({"near": [0]}, "memory_nodes[0].near"),
         ({"near": {}}, "memory_nodes[0].near"),
         ({"near": {True: 17}}, "memory_nodes[0].near"),
-        ({"kind": "flash"}, "memory_nodes[0].kind: 'flash' is not valid; give one of dram, pmem, hbm"),
-        ({"memory": None}, "memory_nodes[0].memory"),
+        ({"kind": "flash"}, "memory_nodes[0].kind: expected one of dram, pmem, hbm, got 'flash'"),
+        ({"memory": None}, "memory_nodes[0]: memory is missing; give a quantity"),
         ({"movable": 1}, "memory_nodes[0].movable"),
-        ({"cpus": 1}, "memory_nodes[0].cpus: unknown key"),
+        ({"cpus": 1}, "memory_nodes[0]: unknown key 'cpus'"),
     ],
 )
 def test_an_invalid_value_is_refused_by_its_place(keys: dict[str, object], message: str) -> None:

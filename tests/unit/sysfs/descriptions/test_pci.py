@@ -36,13 +36,13 @@ def test_ids_and_the_physical_function_can_be_told() -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({}, "pci[0].address"),
-        ({"address": "11:00"}, "pci[0].address: '11:00' is not valid; give a PCI address like 0000:3b:00.0"),
-        ({"address": "11:00.0", "node": 2}, "pci[0].node: 2 is not valid"),
-        ({"address": "11:00.0", "class": "gpu"}, "pci[0].class: 'gpu' is not valid; give a hexadecimal code"),
+        ({}, "pci[0]: address is missing"),
+        ({"address": "11:00"}, "pci[0].address: expected a PCI address like 0000:3b:00.0, got '11:00'"),
+        ({"address": "11:00.0", "node": 2}, "pci: 0000:11:00.0: there is no node 2; the nodes are 0 to 1"),
+        ({"address": "11:00.0", "class": "gpu"}, "pci[0].class: expected a hexadecimal code like 0x030200, got 'gpu'"),
         ({"address": "11:00.0", "class": 1 << 24}, "pci[0].class"),
         ({"address": "11:00.0", "parent": "11:00.0"}, "cannot be its own ancestor"),
-        ({"address": "11:00.0", "slot": 1}, "pci[0].slot: unknown key"),
+        ({"address": "11:00.0", "slot": 1}, "pci[0]: unknown key 'slot'"),
     ],
 )
 def test_an_invalid_value_is_refused_by_its_place(item: object, message: str) -> None:

@@ -89,7 +89,7 @@ def test_a_document_that_cannot_be_read_is_an_error(
 ) -> None:
     given(monkeypatch, "requests: {nvidia.com/gpu: 1}")
     assert run_command(["devices", "allocate", "-"]) == 1
-    assert capsys.readouterr().err.startswith("cri-proxy devices: -:1: inventory: missing")
+    assert capsys.readouterr().err.startswith("cri-proxy devices: -:1: the document: inventory is missing")
 
 
 def test_nothing_asked_for_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_a_vf_is_named_by_its_address_or_minor(vf: str) -> None:
     ("text", "said"),
     [
         ("requests: {}", "request.yaml:2: requests: none of them is a device; those are nvidia.com/gpu, "),
-        ("in_use: {}", "request.yaml:1: requests: missing; give quantities of one container: {nvidia.com/gpu: 1}"),
+        ("in_use: {}", "request.yaml:1: the document: requests is missing; give quantities of one container"),
         ("requests: {nvidia.com/gpus: 1}", "request.yaml:2: requests: 'nvidia.com/gpus' is not known; did you mean "),
         ("requests: {gpu-core: 1, koordinator.sh/gpu-core: 1}", "request.yaml:2: requests: koordinator.sh/gpu-core "),
         ("requests: {rdma: 1500m}", "request.yaml:2: requests.rdma: expected a whole number, got '1500m'; "),
@@ -104,5 +104,5 @@ def test_an_inventory_alone_asks_for_nothing(text: str) -> None:
 
 
 def test_a_document_has_an_inventory() -> None:
-    with pytest.raises(DocumentError, match="inventory: missing; give the devices of the node"):
+    with pytest.raises(DocumentError, match="inventory is missing; give the devices of the node"):
         read_document(root_of("requests: {}"), Path())

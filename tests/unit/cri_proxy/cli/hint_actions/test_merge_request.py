@@ -65,8 +65,8 @@ def test_the_empty_set_and_nodes_beyond_the_machine_are_hints() -> None:
     ("text", "said"),
     [
         ("[]", "h.yaml:1: the document: expected a mapping, got a list"),
-        ("{providers: []}", "h.yaml:1: nodes: missing"),
-        ("{nodes: 2}", "h.yaml:1: providers: missing"),
+        ("{providers: []}", "h.yaml:1: the document: nodes is missing; give"),
+        ("{nodes: 2}", "h.yaml:1: the document: providers is missing; give"),
         ("{node: 2}", "node: no key of a document (nodes, distances, options, providers), and no list of hints"),
         ("{nodes: 0, providers: []}", "nodes: expected a number from 1 to 1024, got '0'"),
         ("{nodes: -1, providers: []}", "nodes: expected a number from 1 to 1024, got '-1'"),

@@ -64,7 +64,7 @@ def test_every_option_of_the_static_policy_is_known() -> None:
         ("{request: many}", "cpu.request: expected a quantity like 750m or 2, got 'many'"),
         ("{request: 1, free: 2-5}", "cpu.free: no node has CPU 4-5; the nodes have 0-3"),
         ("{request: 1, option: []}", "cpu: unknown key 'option'; did you mean options?"),
-        ("{request: 1, options: [align]}", f"cpu.options: unknown option 'align'; known are {', '.join(CPU_OPTIONS)}"),
+        ("{request: 1, options: [align]}", f"cpu.options: expected one of {', '.join(CPU_OPTIONS)}, got 'align'"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(text: str, expected: str) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.cli.hint_requests.memory import read_memory
+from cri_proxy.cli.hint_requests.memory import amounts_of_memory, read_memory
 from cri_proxy.yaml_fields import DocumentError
 from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
 from tests.unit.cri_proxy.cli.hint_requests.build import field
@@ -73,3 +73,10 @@ def test_a_request_that_cannot_be_is_refused(text: str, expected: str) -> None:
     with pytest.raises(DocumentError) as caught:
         read(text)
     assert caught.value.problem == expected
+
+
+def test_memory_is_in_quantities_by_resource() -> None:
+    assert amounts_of_memory(field("{memory: 1Ki, hugepages-2Mi: 2}"), "it") == {"memory": 1024, "hugepages-2Mi": 2}
+    for text in ("{hugepages-: 1}", "{Memory: 1}"):
+        with pytest.raises(DocumentError, match="it: unknown resource"):
+            amounts_of_memory(field(text), "it")

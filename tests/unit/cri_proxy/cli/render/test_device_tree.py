@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from cri_proxy.cli.render.device_tree import device_tree, inventory_value
-from cri_proxy.inventory.file import DIALECT, read_inventory
+from cri_proxy.cli.render.device_tree import device_tree
+from cri_proxy.inventory.file import DIALECT, inventory_value, read_inventory
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DeviceInventory, GpuPartition, PciePath

@@ -38,7 +38,7 @@ def test_all_three_files_are_read(tmp_path: Path) -> None:
     ("links", "costs", "line", "problem"),
     [
         ("GPU0 X WAT", None, 1, "GPU0: no such column"),
-        ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, 0, "expected one document, a matrix of links, got 2"),
+        ("nvlink: [[0]]\n---\nnvlink: [[0]]", None, 3, "another document begins here: a file of links holds one"),
         (None, "a/b: {x: [a/c]}\na/c: {1: [a/b]}", 1, "'x': expected a cost"),
         (None, "", 0, "is empty"),
     ],

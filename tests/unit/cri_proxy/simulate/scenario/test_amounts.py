@@ -2,10 +2,11 @@ import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.amounts import AMOUNT_KEYS, amounts_of, container_spec, resized
+from cri_proxy.simulate.scenario.amounts import AMOUNT_ROWS, container_spec, contradiction, resized
 from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
+from sysfs.documents.table import Table
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT
 MIB = 1 << 20
@@ -13,7 +14,10 @@ MIB = 1 << 20
 
 def read(text: str, qos: QosClass | None) -> Amounts:
     (part,) = documents(text, "s")
-    return amounts_of(part, part.mapping(AMOUNT_KEYS, "a container"), qos)
+    found = Table(Amounts, *AMOUNT_ROWS, name="a container").read(part)
+    if problem := contradiction(found, qos):
+        raise part.refuse(problem)
+    return found
 
 
 def test_quantities_are_kubernetes_quantities() -> None:

@@ -16,7 +16,7 @@ GPUS = ("x.io/gpu/gpu0", "x.io/gpu/gpu1")
 
 def written(text: str, source: str = "s.yaml") -> CostText:
     (field,) = documents(text, source)
-    return read_cost_text(field)
+    return read_cost_text(field, "costs")
 
 
 def test_a_listing_gives_its_devices() -> None:

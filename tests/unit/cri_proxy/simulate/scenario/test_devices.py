@@ -2,10 +2,11 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.devices import DeviceLocator, attach, read_device, read_mount
+from cri_proxy.simulate.scenario.devices import DEVICES, MOUNTS, DeviceLocator, attach
 from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import Attachment
 from sysfs.descriptions.machine import describe
+from sysfs.documents.table import Form
 
 NIC, DISK = "0000:3b:00.0", "0000:10:00.0"
 MACHINE = describe(
@@ -17,12 +18,17 @@ MACHINE = describe(
 RENDER = f"/dev/dri/by-path/pci-{NIC}-render"
 
 
+def one(form: Form[tuple[Attachment, ...]], text: str) -> Attachment:
+    (found,) = form.read(next(documents(f"[{text}]", "s")), "devices", None)
+    return found
+
+
 def device(text: str) -> Attachment:
-    return read_device(next(documents(text, "s")))
+    return one(DEVICES, text)
 
 
 def mount(text: str) -> Attachment:
-    return read_mount(next(documents(text, "s")))
+    return one(MOUNTS, text)
 
 
 async def hints(*given: Attachment) -> list[tuple[str, str]]:
@@ -66,7 +72,11 @@ def test_a_container_sees_a_path_where_it_is_told_to() -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("gpu0", "expected a PCI address"), ("{path: gpu0}", "path is a path"), ("{on: '10:00.0'}", "path is a path")],
+    [
+        ("gpu0", "expected a PCI address"),
+        ("{path: gpu0}", "path: expected a path of the host"),
+        ("{on: '10:00.0'}", "path is missing"),
+    ],
 )
 def test_a_wrong_device_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ScenarioError, match=problem):

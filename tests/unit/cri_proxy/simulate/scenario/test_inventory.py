@@ -11,7 +11,7 @@ LISTED = "{gpu: [{minor: 0}, {minor: 1}], rdma: [{minor: 0}]}"
 
 
 def read(text: str, source: str = "s.yaml") -> DeviceInventory:
-    return read_listed(next(documents(text, source)))
+    return read_listed(next(documents(text, source)), "devices")
 
 
 def test_an_inventory_is_written_out_or_named_from_the_directory_of_the_scenario(tmp_path: Path) -> None:

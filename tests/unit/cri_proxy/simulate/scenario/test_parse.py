@@ -112,7 +112,7 @@ def test_a_wrong_step_is_named_with_its_line(steps: str, expected: str) -> None:
 
 
 def test_a_scenario_without_a_machine_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="names no machine"):
+    with pytest.raises(ScenarioError, match="machine is missing; give"):
         parse_scenario("steps: []")
 
 
