@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
@@ -11,10 +11,11 @@ from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.links.annotation import read_annotation
 from policies.links.matrix import MAX_NVLINKS, SELF, UNKNOWN, LinkError, LinkMatrix, matrix_of
 from policies.links.text import link_of, read_links
+from sysfs.documents.forms import form
+from sysfs.documents.table import Form, KeyRow, Table
 
 T = TypeVar("T")
 
-LINK_KEYS = ("nvlink", "pcie", "text")
 # The document that stands for a file of text has only this key, so that errors can name the file's own lines.
 _WHOLE_FILE = "the whole file"
 _YAML = re.compile(r"""(?:^|[\s{,"'])(?:nvlink|pcie|text|options)["']?\s*:""")
@@ -62,70 +63,47 @@ def _has_links(root: YamlField) -> bool:
     if _WHOLE_FILE in fields:
         # Errors about the tool's text repeat words of the columns and below them. A published word has no key.
         return not _PUBLISHED.fullmatch(fields[_WHOLE_FILE].text("").strip())
-    return not fields.keys().isdisjoint(LINK_KEYS)
+    return not fields.keys().isdisjoint(row.key for row in LINKS.rows)
 
 
-def read_link_document(root: YamlField, beside: Sequence[str] = ()) -> LinkMatrix:
-    """Return the matrix of a document, which may have other keys ``beside``. Raises DocumentError."""
-    keys = root.entries("the document") if root.is_mapping else {}
-    if _WHOLE_FILE in keys:
-        return _of_file(keys[_WHOLE_FILE])
-    given = root.mapping((*LINK_KEYS, *beside), "the document")
-    matrices = [given[key] for key in ("nvlink", "pcie") if key in given]
-    if ("text" in given) == bool(matrices):
-        raise root.refuse("give nvlink: and pcie: (one may be missing), or text:, and not both")
-    if "text" in given:
-        return _of_text(given["text"])
+def _text(field: YamlField, what: str) -> LinkMatrix:
+    """Return the matrix that the tool has printed, or that ``cri-proxy gpu publish`` has."""
+    text = field.text(what)
+    if len(text) > _MAX_CHARACTERS:
+        raise field.refuse(f"{what}: {len(text)} characters; a matrix has at most {_MAX_CHARACTERS}")
     try:
-        nvlinks = _matrix(given, "nvlink", {SELF: 0, "0": 0}, _links, f"a number of links from 0 to {MAX_NVLINKS}")
-        paths = _matrix(given, "pcie", {SELF: SELF}, _path, "a word like PIX or SYS, or - for none that is known")
-        return matrix_of(nvlinks, paths)
+        return read_annotation(text.strip()) if _PUBLISHED.fullmatch(text.strip()) else read_links(text)
     except LinkError as error:
-        raise matrices[0].refuse(error.sentence) from None
-
-
-def _of_file(field: YamlField) -> LinkMatrix:
-    try:
-        return _read(_bounded(field, "the file"))
-    except LinkError as error:
+        if what == "text":
+            raise field.refuse(f"text: {error}") from None
         place = f"column {error.column}: " if error.column else ""
         raise field.refuse(f"{place}{error.sentence}", error.line) from None
 
 
-def _of_text(field: YamlField) -> LinkMatrix:
-    try:
-        return _read(_bounded(field, "text"))
-    except LinkError as error:
-        raise field.refuse(f"text: {error}") from None
+def _matrix(diagonal: Mapping[str, T], parse: Callable[[str], T | None], expected: str) -> Form[list[list[T]]]:
+    """Return the form of a square matrix, each row a list, or a text with spaces.
 
+    ``diagonal`` are the words of a GPU to itself; ``parse`` returns None for a word that is none of the others.
+    """
 
-def _read(text: str) -> LinkMatrix:
-    """Return the matrix that the tool has printed, or that ``cri-proxy gpu publish`` has. Raises LinkError."""
-    return read_annotation(text.strip()) if _PUBLISHED.fullmatch(text.strip()) else read_links(text)
+    def cell(field: YamlField, word: str, pair: str, on_diagonal: bool) -> T:
+        value = diagonal.get(word) if on_diagonal else parse(word)
+        if value is None:
+            raise field.refuse(
+                f"{pair}: expected {' or '.join(diagonal) if on_diagonal else expected}, got {word[:20]!r}"
+            )
+        return value
 
+    def read(value: YamlField, what: str) -> list[list[T]]:
+        found, rows = [], value.items(what)
+        for i, row in enumerate(rows):
+            words = [(each, word) for each in row.listed(what) for word in each.text(what).split() or [""]]
+            if len(words) != len(rows):
+                raise row.refuse(f"{what}: row {i} has {len(words)} words; expected one for each of {len(rows)} rows")
+            found.append([cell(*each, f"{what}: GPU{i} to GPU{j}", i == j) for j, each in enumerate(words)])
+        return found
 
-def _bounded(field: YamlField, what: str) -> str:
-    text = field.text(what)
-    if len(text) > _MAX_CHARACTERS:
-        raise field.refuse(f"{what}: {len(text)} characters; a matrix has at most {_MAX_CHARACTERS}")
-    return text
-
-
-def _matrix(
-    given: Mapping[str, YamlField], key: str, diagonal: Mapping[str, T], parse: Callable[[str], T | None], expected: str
-) -> list[list[T]]:
-    """Return what the words of a matrix mean; ``diagonal`` are those of a GPU to itself. ``parse`` may return None."""
-    found = []
-    for i, row in enumerate(_rows(given, key)):
-        cells = []
-        for j, (field, word) in enumerate(row):
-            value = diagonal.get(word) if i == j else parse(word)
-            if value is None:
-                wanted = " or ".join(diagonal) if i == j else expected
-                raise field.refuse(f"{key}: GPU{i} to GPU{j}: expected {wanted}, got {word[:20]!r}")
-            cells.append(value)
-        found.append(cells)
-    return found
+    return form(read)
 
 
 def _links(word: str) -> int | None:
@@ -137,20 +115,31 @@ def _path(word: str) -> str | None:
     return None if link is None or link.nvlinks else link.pcie
 
 
-def _rows(given: Mapping[str, YamlField], key: str) -> Sequence[Sequence[tuple[YamlField, str]]]:
-    """Return the words of a square matrix, each with the value that has it. A row is a list, or a text with spaces."""
-    if key not in given:
-        return ()
-    rows = []
-    for field in given[key].items(key):
-        if field.is_list:
-            rows.append([(cell, cell.text(key)) for cell in field.items(key)])
-        else:
-            rows.append([(field, word) for word in field.text(key).split()])
-    for i, (field, row) in enumerate(zip(given[key].items(key), rows, strict=True)):
-        if len(row) != len(rows):
-            raise field.refuse(f"{key}: row {i} has {len(row)} words; expected one for each of {len(rows)} rows")
-    return rows
+_NVLINKS = _matrix({SELF: 0, "0": 0}, _links, f"a number of links from 0 to {MAX_NVLINKS}")
+_PATHS = _matrix({SELF: SELF}, _path, "a word like PIX or SYS, or - for none that is known")
+LINKS = Table(
+    lambda **given: given,
+    KeyRow("nvlink", _NVLINKS, "rows of numbers of NVLinks; `X` or 0 to itself"),
+    KeyRow("pcie", _PATHS, "rows of words of `nvidia-smi topo -m`: `PIX`, `NODE`, ...; `X` to itself, `-`: unknown"),
+    KeyRow("text", form(_text), "instead of both: what `nvidia-smi topo -m` or `cri-proxy gpu publish` prints"),
+    name="the document",
+    ignored=("options",),
+)
+
+
+def read_link_document(root: YamlField) -> LinkMatrix:
+    """Return the matrix of a document, which may have options of a command beside it. Raises DocumentError."""
+    keys = root.entries("the document") if root.is_mapping else {}
+    if _WHOLE_FILE in keys:
+        return _text(keys[_WHOLE_FILE], "the file")
+    fields = LINKS.fields(root)
+    if ("text" in fields) == bool(fields.keys() - {"text"}):
+        raise root.refuse("give nvlink: and pcie: (one may be missing), or text:, and not both")
+    given = LINKS.made(fields)
+    try:
+        return given["text"] if "text" in given else matrix_of(given.get("nvlink", ()), given.get("pcie", ()))
+    except LinkError as error:
+        raise next(iter(fields.values())).refuse(error.sentence) from None
 
 
 def links_value(links: LinkMatrix) -> Mapping[str, object]:

@@ -1,7 +1,7 @@
 """The YAML values in files of operators; every error names the file and the line."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,13 +29,13 @@ class DocumentError(CriProxyError):
 class YamlField(DocumentValue):
     """A value of a YAML file. A subclass may raise an error class of its own."""
 
+    __slots__ = ("_source", "_tree")
     error: ClassVar[type[DocumentError]] = DocumentError
 
     def __init__(self, source: str, tree: Tree) -> None:
         """``source`` names the file in errors."""
         self._source = source
         self._tree = tree
-        self.line = tree.line
 
     @classmethod
     def documents(cls, text: str, source: str, dialect: Dialect, first_line: int = 1) -> Iterator[Self]:
@@ -87,9 +87,14 @@ class YamlField(DocumentValue):
         return self._source
 
     @property
+    def line(self) -> int:
+        """The line of the file on which it begins."""
+        return self._tree.line
+
+    @property
     def is_null(self) -> bool:
         """Whether nothing stands there."""
-        return isinstance(self._tree, Scalar) and self._tree.is_null
+        return isinstance(self._tree, Scalar) and self._tree.kind == "null"
 
     def refuse(self, problem: str, line: int = 0) -> DocumentError:
         """Return an error about this value, or about another line of its file."""
@@ -105,15 +110,15 @@ class YamlField(DocumentValue):
     def _scalar(self) -> str | None:
         return self._tree.text if isinstance(self._tree, Scalar) else None
 
-    def _parts(self) -> Iterable[Self] | None:
-        if not isinstance(self._tree, Listing):
-            return None
-        return (type(self)(self._source, tree) for tree in self._tree.items)
+    def _parts(self) -> list[Self] | None:
+        make, source = type(self), self._source
+        return [make(source, tree) for tree in self._tree.items] if isinstance(self._tree, Listing) else None
 
-    def _pairs(self) -> Iterable[tuple[str, int, Self]] | None:
-        if not isinstance(self._tree, Mapping):
+    def _pairs(self) -> list[tuple[str, int, Self]] | None:
+        make, source, tree = type(self), self._source, self._tree
+        if not isinstance(tree, Mapping):
             return None
-        return ((item.key, item.line, type(self)(self._source, item.value)) for item in self._tree.items)
+        return [(item.key, item.line, make(source, item.value)) for item in tree.items]
 
 
 def read_bounded(file: BinaryIO, most_bytes: int) -> bytes:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from cri_proxy import link_file
 from cri_proxy.cli.device_actions import request
 from cri_proxy.cli.hint_actions import generate, merge_request
 from cri_proxy.cli.hint_requests import cpu, devices, memory, offers
@@ -38,6 +39,7 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "inventory.gpu[].vf_groups[]": inventory.VF_GROUP.rows,
     "inventory.gpu[].vf_groups[].vfs[]": inventory.VF.rows,
     "inventory.partitions.<>[]": inventory.PARTITION.rows,
+    "inventory.links": link_file.LINKS.rows,
     "devices": request.DOCUMENT.rows,
     "devices.in_use.gpu[]": request.HELD.rows,
     pods.JOINT_ALLOCATE: pods.JOINT.rows,
@@ -53,7 +55,7 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "generate.devices.<>": devices.DEVICES.rows,
     "merge": merge_request.MERGE.rows,
     "merge.providers[].<>[]": offers.HINT.rows,
-    "machine": (*machine.SHAPE.rows, *machine.DEVIATIONS.rows),
+    "machine": machine.DESCRIPTION.rows,
     "machine.memory_nodes[]": MEMORY_NODE.rows,
     "machine.pci[]": pci.DEVICE.rows,
     "scenario": parse.SCENARIO.rows,

@@ -79,20 +79,6 @@ class Document:
             raise field.refuse(f"{option.name}: {error}") from None
 
 
-def add_document_options(parser: argparse.ArgumentParser, options: Sequence[DocumentOption[object]]) -> None:
-    """Add FILE and these options to a command's parser."""
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON, one or more documents; - is standard input")
-    for option in options:
-        flag = f"--{option.name}"
-        if option.is_flag:
-            parser.add_argument(flag, dest=option.dest, action=argparse.BooleanOptionalAction, help=option.text)
-        else:
-            kind, action = _argument(option.read), _Once if option.metavar.endswith("…") else "store"
-            parser.add_argument(
-                flag, dest=option.dest, type=kind, action=action, metavar=option.metavar or None, help=option.text
-            )
-
-
 class _Once(argparse.Action):
     """Store a list; a second one would replace the first in silence."""
 
@@ -103,6 +89,11 @@ class _Once(argparse.Action):
         if getattr(namespace, self.dest) is not None:
             raise argparse.ArgumentError(self, "given twice: put all into one, with commas between them")
         setattr(namespace, self.dest, values)
+
+
+def flag(name: str, text: str) -> DocumentOption[bool]:
+    """Return an option that is true or false, by default false."""
+    return DocumentOption(name, truth, False, text, is_flag=True)
 
 
 def truth(text: str) -> bool:
@@ -127,15 +118,30 @@ class DocumentCommand(Generic[A]):
     """What a command answers to a document of its file, and how its answers are printed.
 
     ``is_no``: the answer is a no, which the exit status tells. ``plain`` makes of an answer what JSON and YAML
-    show. ``repaired`` gets the text of the file before it is parsed.
+    show. ``repaired`` gets the text of the file before it is parsed. ``others`` are options of other commands that a
+    document may have.
     """
 
     options: Sequence[DocumentOption[object]]
     answer: Callable[[Document], A]
     text: Callable[[A], str]
-    is_no: Callable[[A], bool]
+    is_no: Callable[[A], bool] = lambda _: False
     plain: Callable[[A], object] = encode
     repaired: Callable[[str], str] = str
+    others: Sequence[DocumentOption[object]] = ()
+
+    def register(self, parser: argparse.ArgumentParser) -> None:
+        """Add FILE and the options of this command."""
+        parser.add_argument("file", metavar="FILE", help="YAML or JSON, one or more documents; - is standard input")
+        for option in self.options:
+            flag = f"--{option.name}"
+            if option.is_flag:
+                parser.add_argument(flag, dest=option.dest, action=argparse.BooleanOptionalAction, help=option.text)
+            else:
+                kind, action = _argument(option.read), _Once if option.metavar.endswith("…") else "store"
+                parser.add_argument(
+                    flag, dest=option.dest, type=kind, action=action, metavar=option.metavar or None, help=option.text
+                )
 
     def run(self, args: argparse.Namespace) -> int:
         """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
@@ -143,7 +149,7 @@ class DocumentCommand(Generic[A]):
         A single document gives a single answer; several give a list. Raises CommandFailed, for a single document that
         cannot be answered too.
         """
-        answers = [self._answered(found) for found in read_documents(args, self.options, self.repaired)]
+        answers = [self._answered(found) for found in self.documents(args)]
         if not answers:
             raise CommandFailed(f"{args.file}: no document in it")
         if len(answers) > 1:
@@ -153,6 +159,25 @@ class DocumentCommand(Generic[A]):
         else:
             emit(only, args.output, self.text, plain=self.plain)
         return int(any(isinstance(found, _Failure) or self.is_no(found) for found in answers))
+
+    def documents(self, args: argparse.Namespace) -> Iterator[Document | DocumentError]:
+        """Yield every document of ``args.file``, or its error; ``-`` is standard input.
+
+        Raises DocumentError for a file that cannot be read.
+        """
+        names = [option.name for option in (*self.options, *self.others)]
+        text = self.repaired(YamlField.read_text(args.file, _DIALECT.max_bytes))
+        empty: list[int] = []
+        for first_line, part in _parts(text):
+            found = list(_documents(args.file, part, first_line, names, args))
+            # An answer's place says which document it is for, so an empty one has its own. What is empty after the last
+            # one ends the file.
+            if found:
+                yield from (DocumentError(args.file, line, _EMPTY) for line in empty)
+                yield from found
+                empty = []
+            elif part.startswith(("---", "%")):
+                empty.append(first_line)
 
     def _answered(self, found: Document | DocumentError) -> A | _Failure:
         if isinstance(found, DocumentError):
@@ -169,28 +194,6 @@ class DocumentCommand(Generic[A]):
 
     def _plains(self, answers: Sequence[A | _Failure]) -> list[object]:
         return [{"error": a.error} if isinstance(a, _Failure) else self.plain(a) for a in answers]
-
-
-def read_documents(
-    args: argparse.Namespace, options: Sequence[DocumentOption[object]], repaired: Callable[[str], str] = str
-) -> Iterator[Document | DocumentError]:
-    """Yield every document of ``args.file``, or its error; ``-`` is standard input.
-
-    Raises DocumentError for a file that cannot be read.
-    """
-    names = [option.name for option in options]
-    text = repaired(YamlField.read_text(args.file, _DIALECT.max_bytes))
-    empty: list[int] = []
-    for first_line, part in _parts(text):
-        found = list(_documents(args.file, part, first_line, names, args))
-        # An answer's place says which document it is for, so an empty one has its own. What is empty after the last
-        # one ends the file.
-        if found:
-            yield from (DocumentError(args.file, line, _EMPTY) for line in empty)
-            yield from found
-            empty = []
-        elif part.startswith(("---", "%")):
-            empty.append(first_line)
 
 
 def _documents(
@@ -233,11 +236,9 @@ def _options_of(root: YamlField, names: Sequence[str]) -> Mapping[str, YamlField
 
 def _as_text(field: YamlField, what: str) -> str:
     """Return the value as the command line writes it."""
-    if field.is_list:
-        return ",".join(item.text(what) for item in field.items(what))
     if field.is_mapping:
         return ",".join(f"{key}={item.text(what)}" for key, item in field.entries(what).items())
-    return field.text(what)
+    return ",".join(item.text(what) for item in field.listed(what))
 
 
 def _argument(read: Callable[[str], T]) -> Callable[[str], T]:

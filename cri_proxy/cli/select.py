@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options
+from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.errors import CommandFailed
@@ -76,22 +76,22 @@ MUST: DocumentOption[frozenset[str]] = DocumentOption(
 )
 MISSING = DocumentOption(
     "missing",
-    one_of(tuple(Missing)),
-    "zero",
+    one_of(Missing),
+    Missing.ZERO,
     "an unknown cost is zero (default), or mirror: that of the other direction",
     "zero|mirror",
 )
 NORMALIZE = DocumentOption(
     "normalize",
-    one_of(tuple(Normalize)),
-    "none",
+    one_of(Normalize),
+    Normalize.NONE,
     "scale the largest cost to 100: none (default), per-type-max: that of each source type, global: that of all",
     "none|per-type-max|global",
 )
 METHOD = DocumentOption(
     "method",
-    one_of(tuple(SelectMethod)),
-    "auto",
+    one_of(SelectMethod),
+    SelectMethod.AUTO,
     "auto (default): exact within the budget, else the best that any of the three finds",
     "auto|greedy|anneal|exact",
 )
@@ -108,7 +108,7 @@ OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, BUSY, MUST, MISSING, NOR
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_document_options(parser, OPTIONS)
+    COMMAND.register(parser)
     parser.add_argument(
         "--picture", type=_picture_path, metavar="FILE", help="write the graph and the set for Graphviz: FILE.dot"
     )
@@ -134,9 +134,7 @@ def run(args: argparse.Namespace) -> int:
             _draw(args.picture, question, found)
         return found
 
-    return DocumentCommand(OPTIONS, answer, select_text, is_no=lambda _: False, plain=_plain, repaired=with_colons).run(
-        args
-    )
+    return replace(COMMAND, answer=answer).run(args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +158,8 @@ def _question(document: Document) -> _Question:
     else:
         listing = read_costs(root)
     wanted = SetRequest(document.option(REQUEST), document.option(BUSY), document.option(MUST))
-    options = SelectOptions(
-        SelectMethod(document.option(METHOD)), Missing(document.option(MISSING)), document.option(SEED), steps=None
-    )
-    return _Question(root, listing, wanted, Normalize(document.option(NORMALIZE)), options, document.option(BUDGET_MS))
+    options = SelectOptions(document.option(METHOD), document.option(MISSING), document.option(SEED), steps=None)
+    return _Question(root, listing, wanted, document.option(NORMALIZE), options, document.option(BUDGET_MS))
 
 
 def _answer(question: _Question) -> SelectAnswer:
@@ -226,3 +222,8 @@ def _draw(path: Path, question: _Question, answer: SelectAnswer) -> None:
         path.write_text(visible_lines(dot(graph, answer.selection)), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error
+
+
+COMMAND = DocumentCommand(
+    OPTIONS, lambda document: _answer(_question(document)), select_text, plain=_plain, repaired=with_colons
+)

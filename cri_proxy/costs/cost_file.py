@@ -84,18 +84,11 @@ def _named(field: YamlField, source: Token) -> Sequence[str]:
 
 def _costs(source: str, under: YamlField) -> Iterator[tuple[Token, YamlField]]:
     """Yield each cost of a source with its targets."""
-    if under.is_null:
-        return
-    if not under.is_list:
-        yield from (((cost, line), targets) for cost, line, targets in under.rows(source))
-        return
-    for item in under.items(source):
+    for item in under.listed(source):
         if not item.is_mapping:
             raise item.refuse(f"{source}: expected COST: [targets], got {item.shown()}")
         yield from (((cost, line), targets) for cost, line, targets in item.rows(source))
 
 
 def _targets(source: str, field: YamlField) -> list[Token]:
-    if field.is_scalar and not field.is_null:
-        return [(field.text(source), field.line)]
-    return [(item.text(source), item.line) for item in field.items(source)]
+    return [(item.text(source), item.line) for item in field.listed(source)]

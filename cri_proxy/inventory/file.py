@@ -24,8 +24,8 @@ from policies.devices.model import (
     VirtualFunction,
 )
 from policies.devices.resources import RESOURCES, full_name
-from sysfs.documents.forms import MAX_NODE, TEXT, TRUTH, Within, by_name, each, form, one_of, scalar
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.forms import MAX_NODE, TEXT, TRUTH, between, by_name, each, form, one_of, scalar
+from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.pci import parse_address
 from sysfs.quantity import parse_bytes
 
@@ -34,50 +34,38 @@ DIALECT: Final = Dialect(max_bytes=4 << 20, max_depth=16, max_nodes=400_000, has
 PARTITIONS_ANNOTATION: Final = "scheduling.koordinator.sh/gpu-partitions"
 
 _SHORT_RESOURCES: Final = tuple(name.rpartition("/")[2] for name in RESOURCES)
-_MAX_MINOR: Final = 65535
-Place = Mapping[str, YamlField] | None
 _LABELS: Final = by_name(TEXT)
 
 
-class SeenNames:
-    """The lines on which minors, identifiers and addresses stand, so that none is there twice."""
-
-    def __init__(self) -> None:
-        """Know of none yet."""
-        self._lines: dict[tuple[str, str], int] = {}
-
-    def add(self, what: str, name: str, field: YamlField) -> None:
-        """Take note of a name. Raises DocumentError for a second one."""
-        if (what, name) in self._lines:
-            first = self._lines[what, name]
-            raise field.refuse(f"{what} {name} stands twice, first on line {first}; give each device its own")
-        self._lines[what, name] = field.line
+Lines = dict[tuple[str, str], int]
+"""The lines on which minors, identifiers and addresses stand, so that none is there twice."""
 
 
-def _once(what: str, parse: Callable[[str], str]) -> Within[str]:
+def _note(lines: Lines, what: str, name: str, field: YamlField) -> None:
+    """Note the line of a name. Raises DocumentError for a second one."""
+    if (what, name) in lines:
+        first = lines[what, name]
+        raise field.refuse(f"{what} {name} stands twice, first on line {first}; give each device its own")
+    lines[what, name] = field.line
+
+
+def _once(what: str, parse: Callable[[str], str]) -> Form[str]:
     """Return the form of a text that no two devices have; an empty one is written as null."""
 
-    def read(field: YamlField, name: str, seen: SeenNames) -> str:
+    def read(field: YamlField, name: str, lines: Lines) -> str:
         if found := field.parsed(name, parse):
-            seen.add(what, found, field)
+            _note(lines, what, found, field)
         return found
 
-    return Within(read, lambda text: text or None)
+    return Form(read, lambda text: text or None)
 
 
-def _number(text: str, most: int = _MAX_MINOR) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) <= most):
-        raise ValueError(f"expected a number from 0 to {most}, got {text[:20]!r}")
-    return int(text)
-
-
-def _name(text: str) -> str | None:
-    return text or None
+_number: Final = between(0, 65535)
 
 
 def _node(text: str) -> int | None:
     """Return a NUMA node; None for -1, as the kernel writes it where the firmware names none."""
-    return None if text == "-1" else _number(text, MAX_NODE)
+    return None if text == "-1" else between(0, MAX_NODE)(text)
 
 
 def _resources(field: YamlField, what: str) -> Mapping[str, int]:
@@ -110,7 +98,12 @@ DEVICE: Final = Table(
     lambda root="", switches=(), bus="", **more: InventoryDevice(path=PciePath(root, switches, bus), **more),
     KeyRow("minor", scalar(_number), "tells it from others of its type", _NO_MINOR),
     KeyRow("numa", scalar(_node), "NUMA node; null or -1: unknown", also=("nodeID",)),
-    KeyRow("pcie", scalar(_name), "its PCIe, which those of the same name share; null: unknown", also=("pcieID",)),
+    KeyRow(
+        "pcie",
+        scalar(lambda text: text or None),
+        "its PCIe, which those of the same name share; null: unknown",
+        also=("pcieID",),
+    ),
     KeyRow("bus", _BUS, "PCI address, as `lspci` or `nvidia-smi` prints it", also=("busID",), field="path.bus"),
     KeyRow("labels", _LABELS, "what selectors look at"),
     KeyRow("health", TRUTH, "false: it is given to no container", field="is_healthy"),
@@ -228,19 +221,17 @@ def read_inventory(root: YamlField) -> DeviceInventory:
     entries = root.entries("the inventory")
     if "kind" in entries or "spec" in entries:
         return _device_object(root, entries)
-    seen = SeenNames()
+    lines: Lines = {}
     items = [(kind, item) for kind in DEVICE_TYPES if kind in entries for item in entries[kind].items(kind)]
-    return replace(NODE.read(root), devices=tuple(_device(item, kind, seen) for kind, item in items))
+    return replace(NODE.read(root), devices=tuple(_device(item, kind, lines) for kind, item in items))
 
 
-def _device(
-    field: YamlField, kind: str, seen: SeenNames, place: Mapping[str, YamlField] | None = None
-) -> InventoryDevice:
+def _device(field: YamlField, kind: str, lines: Lines, place: Mapping[str, YamlField] | None = None) -> InventoryDevice:
     """Return a device; ``place`` are fields that stand in a mapping of their own. Raises DocumentError."""
     fields = DEVICE.fields(field, kind, place)
     minor = fields["minor"].parsed(f"{kind}.minor", _number)
-    seen.add(kind, str(minor), fields["minor"])
-    return DEVICE.made(fields, f"{kind} {minor}", seen, kind=kind)
+    _note(lines, kind, str(minor), fields["minor"])
+    return DEVICE.made(fields, f"{kind} {minor}", lines, kind=kind)
 
 
 def _device_object(root: YamlField, entries: Mapping[str, YamlField]) -> DeviceInventory:
@@ -249,13 +240,14 @@ def _device_object(root: YamlField, entries: Mapping[str, YamlField]) -> DeviceI
     if kind != "Device" or "spec" not in entries:
         raise root.refuse(f"kind: expected Device with spec.devices, or lists {', '.join(DEVICE_TYPES)}, got {kind!r}")
     spec = entries["spec"].entries("spec")
-    devices, seen = [], SeenNames()
+    devices: list[InventoryDevice] = []
+    lines: Lines = {}
     for item in spec["devices"].items("spec.devices") if "devices" in spec else ():
         fields = item.entries("spec.devices")
         if "type" not in fields:
             raise item.refuse(f"spec.devices: type is missing; give one of {', '.join(DEVICE_TYPES)}")
         place = fields["topology"].entries("topology") if "topology" in fields else {}
-        devices.append(_device(item, fields["type"].parsed("type", one_of(DEVICE_TYPES)), seen, place))
+        devices.append(_device(item, fields["type"].parsed("type", one_of(DEVICE_TYPES)), lines, place))
     metadata = METADATA.read(entries["metadata"], "metadata") if "metadata" in entries else EMPTY_INVENTORY
     return replace(metadata, devices=tuple(devices))
 

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
-from policies.devices.fields import AnnotationError, FieldError, JsonValue, word_of
+from policies.devices.fields import AnnotationError, FieldError, JsonValue
 from policies.devices.model import DEVICE_TYPES
 from policies.devices.selector import SELECTOR, LabelSelector
-from sysfs.documents.forms import Within, form, one_of, scalar
-from sysfs.documents.table import Form, KeyRow, Table
+from sysfs.documents.forms import form, one_of, scalar
+from sysfs.documents.table import Form, Table, keyed
 from sysfs.quantity import parse_bytes
 
 T = TypeVar("T")
@@ -50,47 +50,6 @@ class RequiredScope(StrEnum):
     NODE = "Node"
 
 
-@dataclass(frozen=True, slots=True)
-class JointAllocate:
-    """Device types to allocate by their place to each other, the primary one first."""
-
-    types: tuple[str, ...]
-    is_same_pcie: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceHint:
-    """How devices of one type are allocated. A ``vf_selector``, be it empty, demands a VF of each device."""
-
-    selector: LabelSelector = field(default_factory=LabelSelector)
-    vf_selector: LabelSelector | None = None
-    strategy: AllocateStrategy = AllocateStrategy.DEFAULT
-    scope: RequiredScope = RequiredScope.DEFAULT
-    exclusive: ExclusivePolicy = ExclusivePolicy.DEFAULT
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionSpec:
-    """How a pod wants partitions of GPUs. ``is_restricted``: only those with the largest score."""
-
-    is_restricted: bool = False
-    bandwidth: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceAnnotations:
-    """What the annotations of a pod say about devices; ``warnings`` are sentences for its owner."""
-
-    joint: JointAllocate | None = None
-    hints: Mapping[str, DeviceHint] = field(default_factory=dict)
-    partition: PartitionSpec | None = None
-    warnings: tuple[str, ...] = ()
-
-    def hint(self, kind: str) -> DeviceHint:
-        """Return the hint for a device type; one that asks for nothing where there is none."""
-        return self.hints.get(kind, DeviceHint())
-
-
 def _kinds(field: JsonValue, what: str) -> tuple[str, ...]:
     kinds = tuple(item.parsed(what, one_of(DEVICE_TYPES)) for item in field.items(what))
     if not kinds:
@@ -107,15 +66,6 @@ def _scope(field: JsonValue, what: str, warnings: list[str]) -> bool:
     return bool(scope)
 
 
-def _word(words: type[StrEnum]) -> Form[StrEnum]:
-    parse = word_of(words)
-    return scalar(lambda text: words(parse(text)))
-
-
-def _is_restricted(text: str) -> bool:
-    return word_of(("Restricted", "BestEffort"))(text) == "Restricted"
-
-
 def _bandwidth(field: JsonValue, what: str) -> int:
     try:
         return parse_bytes(str(field.plain()))
@@ -123,32 +73,74 @@ def _bandwidth(field: JsonValue, what: str) -> int:
         raise FieldError(f"{what}: {error}") from None
 
 
-def _hints(value: JsonValue) -> Mapping[str, DeviceHint]:
-    entries = value.mapping(DEVICE_TYPES, _WHOLE)
-    return {kind: HINT.read(item, kind) for kind, item in entries.items() if not item.is_null}
+def _is_restricted(text: str) -> bool:
+    return one_of(("Restricted", "BestEffort", ""))(text) == "Restricted"
 
 
 _LIST: Final = f"give a list of {', '.join(DEVICE_TYPES)}, the primary type first"
-JOINT: Final = Table(
-    JointAllocate,
-    KeyRow("deviceTypes", form(_kinds), "types that go together", f"deviceTypes is missing; {_LIST}", field="types"),
-    KeyRow("requiredScope", Within(_scope), "SamePCIe: all on the PCIe of the first type", field="is_same_pcie"),
-    name=_WHOLE,
-)
-HINT: Final = Table(
-    DeviceHint,
-    KeyRow("selector", SELECTOR, "labels of devices"),
-    KeyRow("vfSelector", SELECTOR, "labels of VFs; be it empty, it demands one of each device", field="vf_selector"),
-    KeyRow("allocateStrategy", _word(AllocateStrategy), "the meaning of the amount", field="strategy"),
-    KeyRow("requiredTopologyScope", _word(RequiredScope), "where all have to be", field="scope"),
-    KeyRow("exclusivePolicy", _word(ExclusivePolicy), "what it keeps others from", field="exclusive"),
-)
-SPEC: Final = Table(
-    PartitionSpec,
-    KeyRow("allocatePolicy", scalar(_is_restricted), "Restricted or BestEffort", field="is_restricted"),
-    KeyRow("ringBusBandwidth", form(_bandwidth), "the least bandwidth of its ring", field="bandwidth"),
-    name=_WHOLE,
-)
+_TYPES: Final = form(_kinds)
+_STRATEGY: Final = scalar(one_of(AllocateStrategy))
+_WHERE: Final = scalar(one_of(RequiredScope))
+_EXCLUSIVE: Final = scalar(one_of(ExclusivePolicy))
+
+
+@dataclass(frozen=True, slots=True)
+class JointAllocate:
+    """Device types to allocate by their place to each other, the primary one first."""
+
+    types: tuple[str, ...] = keyed(
+        _TYPES, "types that go together", name="deviceTypes", missing=f"deviceTypes is missing; {_LIST}"
+    )
+    is_same_pcie: bool = keyed(Form(_scope), "SamePCIe: all on the PCIe of the first type", False, name="requiredScope")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceHint:
+    """How devices of one type are allocated. A ``vf_selector``, be it empty, demands a VF of each device."""
+
+    selector: LabelSelector = keyed(SELECTOR, "labels of devices", LabelSelector())
+    vf_selector: LabelSelector | None = keyed(
+        SELECTOR, "labels of VFs; be it empty, it demands one of each device", None, name="vfSelector"
+    )
+    strategy: AllocateStrategy = keyed(
+        _STRATEGY, "the meaning of the amount", AllocateStrategy.DEFAULT, name="allocateStrategy"
+    )
+    scope: RequiredScope = keyed(_WHERE, "where all have to be", RequiredScope.DEFAULT, name="requiredTopologyScope")
+    exclusive: ExclusivePolicy = keyed(
+        _EXCLUSIVE, "what it keeps others from", ExclusivePolicy.DEFAULT, name="exclusivePolicy"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """How a pod wants partitions of GPUs. ``is_restricted``: only those with the largest score."""
+
+    is_restricted: bool = keyed(scalar(_is_restricted), "Restricted or BestEffort", False, name="allocatePolicy")
+    bandwidth: int | None = keyed(form(_bandwidth), "the least bandwidth of its ring", None, name="ringBusBandwidth")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnnotations:
+    """What the annotations of a pod say about devices; ``warnings`` are sentences for its owner."""
+
+    joint: JointAllocate | None = None
+    hints: Mapping[str, DeviceHint] = field(default_factory=dict)
+    partition: PartitionSpec | None = None
+    warnings: tuple[str, ...] = ()
+
+    def hint(self, kind: str) -> DeviceHint:
+        """Return the hint for a device type; one that asks for nothing where there is none."""
+        return self.hints.get(kind, DeviceHint())
+
+
+JOINT: Final = Table(JointAllocate, name=_WHOLE)
+HINT: Final = Table(DeviceHint)
+SPEC: Final = Table(PartitionSpec, name=_WHOLE)
+
+
+def _hints(value: JsonValue) -> Mapping[str, DeviceHint]:
+    entries = value.mapping(DEVICE_TYPES, _WHOLE)
+    return {kind: HINT.read(item, kind) for kind, item in entries.items() if not item.is_null}
 
 
 def read_annotations(annotations: Mapping[str, str]) -> DeviceAnnotations:

@@ -1,12 +1,11 @@
 """The values of JSON annotations; every error names the field, the value and what is expected."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from policies.errors import PolicyBaseError
-from sysfs.documents.forms import one_of
-from sysfs.documents.value import PlainValue
+from sysfs.documents.value import DocumentValue
 
 _SHOWN_CHARACTERS: Final = 60
 
@@ -26,7 +25,7 @@ class FieldError(ValueError):
     """A field of an annotation that cannot be used."""
 
 
-class JsonValue(PlainValue):
+class JsonValue(DocumentValue):
     """A value of an annotation: as for the API server, a number is no text."""
 
     expected = ("a text in quotes", "a list in brackets", "an object in braces")
@@ -42,13 +41,3 @@ class JsonValue(PlainValue):
         """Return the value as Python has it, cut where it is long."""
         text = repr(self._value)
         return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
-
-
-def word_of(words: Iterable[str]) -> Callable[[str], str]:
-    """Return a parser of one of these words; an empty text means the default, whatever they are.
-
-    >>> word_of(["PCIe", "NUMANode"])("PCIe"), word_of(["PCIe"])("")
-    ('PCIe', '')
-    """
-    parse = one_of([word for word in words if word])
-    return lambda text: text and parse(text)

@@ -6,7 +6,7 @@ from typing import Final
 
 from policies.devices.fields import JsonValue
 from sysfs.documents.forms import TEXT, by_name, each, form, one_of, scalar
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.table import KeyRow, Table, keyed
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -15,9 +15,15 @@ OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 class LabelCondition:
     """One condition on a label; ``values`` are those of In and NotIn, empty for the other two operators."""
 
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    key: str = keyed(TEXT, "the label", missing="key is missing")
+    operator: str = keyed(scalar(one_of(OPERATORS)), "In, NotIn, Exists or DoesNotExist", missing="operator is missing")
+    values: tuple[str, ...] = keyed(each(TEXT), "of In and NotIn", ())
+
+    def __post_init__(self) -> None:
+        """Refuse values that the operator cannot have. Raises ValueError."""
+        if bool(self.values) != (self.operator in ("In", "NotIn")):
+            remedy = "leave values out" if self.values else "give at least one value"
+            raise ValueError(f"{self.operator} of {self.key!r:.60}: {remedy}")
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Return whether labels meet it. NotIn holds for a label that is absent, as in Kubernetes."""
@@ -53,19 +59,7 @@ def _labels(field: JsonValue, what: str) -> tuple[LabelCondition, ...]:
     return tuple(LabelCondition(key, "In", (label,)) for key, label in labels.items())
 
 
-def _condition(key: str, operator: str, values: tuple[str, ...] = ()) -> LabelCondition:
-    if bool(values) != (operator in ("In", "NotIn")):
-        remedy = "give at least one value" if not values else "leave values out"
-        raise ValueError(f"{operator} of {key!r:.60}: {remedy}")
-    return LabelCondition(key, operator, values)
-
-
-CONDITION: Final = Table(
-    _condition,
-    KeyRow("key", TEXT, "the label", "key is missing"),
-    KeyRow("operator", scalar(one_of(OPERATORS)), "In, NotIn, Exists or DoesNotExist", "operator is missing"),
-    KeyRow("values", each(TEXT), "of In and NotIn"),
-)
+CONDITION: Final = Table(LabelCondition)
 SELECTOR: Final = Table(
     lambda labels=(), expressions=(): LabelSelector((*labels, *expressions)),
     KeyRow("matchLabels", form(_labels), "labels with their values", field="labels"),

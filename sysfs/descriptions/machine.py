@@ -4,16 +4,16 @@ The keys are those of the command line's ``--machine`` and of scenarios: ``docs`
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
 from sysfs.descriptions.memory import MEMORY_NODE, FarMemory, far_distances, huge_pages, page_counts, quantity
 from sysfs.descriptions.pci import DEVICE, ListedDevice, described_devices
-from sysfs.documents.forms import Within, cpu_list, each, form, integer, one_of, scalar
-from sysfs.documents.table import KeyRow, Table
-from sysfs.documents.value import DocumentValue, PlainValue
+from sysfs.documents.forms import cpu_list, each, form, integer, one_of, scalar
+from sysfs.documents.table import Table, keyed
+from sysfs.documents.value import DocumentValue
 from sysfs.errors import MachineSourceError
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import Cache, CoreKind, Machine
@@ -35,74 +35,67 @@ class _Place:
     core: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """What a description has beside the shape of the machine."""
-
-    memory: int | Sequence[int] = DEFAULT_MEMORY_BYTES
-    memory_nodes: Sequence[FarMemory] = ()
-    hugepages: Mapping[int, int | Sequence[int]] = field(default_factory=dict)
-    distances: Sequence[Sequence[int]] | None = None
-    efficiency: CpuSet = CpuSet()
-    l3: Sequence[CpuSet] | None = None
-    isolated: CpuSet = CpuSet()
-    offline: CpuSet = CpuSet()
-    pci: Sequence[ListedDevice] = ()
-
-
-def _places(
-    packages: int = 1, dies: int = 1, nodes: int = 1, cores: int = 1, *, threads: int = 1, numbering: str = "linear"
-) -> list[_Place]:
-    """Return the location of every CPU, by CPU number. Raises ValueError."""
-    node_count = packages * dies * nodes
-    for factors, count, unit, most in (
-        ("packages x dies x nodes x cores x threads", node_count * cores * threads, "CPUs", MAX_CPUS),
-        ("packages x dies x nodes", node_count, "nodes", MAX_NODES),
-    ):
-        if count > most:
-            raise ValueError(f"{factors} is {count} {unit}; the most is {most}")
-    linear = [
-        _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
-        for p, d, n, c in product(range(packages), range(dies), range(nodes), range(cores))
-    ]
-    return linear * threads if numbering == "split" else [place for place in linear for _ in range(threads)]
-
-
-def _cpu_list(value: DocumentValue, what: str, places: Sequence[_Place]) -> CpuSet:
-    found = cpu_list(value, what)
-    if found.mask >> len(places):
-        raise value.refuse(f"{what}: expected CPUs from 0 to {len(places) - 1}, got {found}")
-    return found
-
-
 def _memory(value: DocumentValue, what: str) -> int | Sequence[int]:
     """Return the bytes of every node, or of one node after the other."""
     return tuple(quantity(item, what) for item in value.items(what)) if value.is_list else quantity(value, what)
 
 
-_COUNT, _CPUS = integer(1, MAX_CPUS), Within(_cpu_list)
-_SHAPE = (
-    KeyRow("packages", _COUNT, "how many; default 1, as of the next four"),
-    KeyRow("dies", _COUNT, "in each package"),
-    KeyRow("nodes", _COUNT, "NUMA nodes in each die"),
-    KeyRow("cores", _COUNT, "in each node"),
-    KeyRow("threads", _COUNT, "of each core"),
-    KeyRow("numbering", scalar(one_of(("linear", "split"))), "split: first threads first, as on x86"),
-)
-_DEVIATIONS = (
-    KeyRow("memory", form(_memory), "of each node, `4Gi` by default; or a list, one for each"),
-    KeyRow("memory_nodes", each(MEMORY_NODE), "nodes without CPUs"),
-    KeyRow("hugepages", form(page_counts), "`{2Mi: 512, 1Gi: [4, 0]}`: pages of each node, or one after the other"),
-    KeyRow("distances", each(each(integer(SAME_NODE, MAX_DISTANCE))), "of each node to all, in rows"),
-    KeyRow("efficiency", _CPUS, "CPUs of efficiency cores"),
-    KeyRow("l3", each(_CPUS), "the CPUs of each L3; left out: one for each die"),
-    KeyRow("isolated", _CPUS, "CPUs that the kernel isolates"),
-    KeyRow("offline", _CPUS, "CPUs that are offline"),
-    KeyRow("pci", each(DEVICE), "PCI devices"),
-)
-KEYS = tuple(row.key for row in (*_SHAPE, *_DEVIATIONS))
-SHAPE = Table(_places, *_SHAPE, name="the description", ignored=KEYS)
-DEVIATIONS = Table(_Described, *_DEVIATIONS, name="the description", ignored=KEYS)
+_COUNT, _CPUS = integer(1, MAX_CPUS), form(cpu_list)
+_PAGES = form(page_counts)
+_ROWS = each(each(integer(SAME_NODE, MAX_DISTANCE)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What a description says."""
+
+    packages: int = keyed(_COUNT, "how many; default 1, as of the next four", 1)
+    dies: int = keyed(_COUNT, "in each package", 1)
+    nodes: int = keyed(_COUNT, "NUMA nodes in each die", 1)
+    cores: int = keyed(_COUNT, "in each node", 1)
+    threads: int = keyed(_COUNT, "of each core", 1)
+    numbering: str = keyed(scalar(one_of(("linear", "split"))), "split: first threads first, as on x86", "linear")
+    memory: int | Sequence[int] = keyed(
+        form(_memory), "of each node, `4Gi` by default; or a list, one for each", DEFAULT_MEMORY_BYTES
+    )
+    memory_nodes: Sequence[FarMemory] = keyed(each(MEMORY_NODE), "nodes without CPUs", ())
+    hugepages: Mapping[int, int | Sequence[int]] | None = keyed(
+        _PAGES, "`{2Mi: 512, 1Gi: [4, 0]}`: pages of each node, or one after the other", None
+    )
+    distances: Sequence[Sequence[int]] | None = keyed(_ROWS, "of each node to all, in rows", None)
+    efficiency: CpuSet = keyed(_CPUS, "CPUs of efficiency cores", CpuSet())
+    l3: Sequence[CpuSet] | None = keyed(each(_CPUS), "the CPUs of each L3; left out: one for each die", None)
+    isolated: CpuSet = keyed(_CPUS, "CPUs that the kernel isolates", CpuSet())
+    offline: CpuSet = keyed(_CPUS, "CPUs that are offline", CpuSet())
+    pci: Sequence[ListedDevice] = keyed(each(DEVICE), "PCI devices", ())
+
+    def places(self) -> list[_Place]:
+        """Return the location of every CPU, by CPU number. Raises ValueError."""
+        dies, nodes, cores = self.dies, self.nodes, self.cores
+        node_count = self.packages * dies * nodes
+        for factors, count, unit, most in (
+            ("packages x dies x nodes x cores x threads", node_count * cores * self.threads, "CPUs", MAX_CPUS),
+            ("packages x dies x nodes", node_count, "nodes", MAX_NODES),
+        ):
+            if count > most:
+                raise ValueError(f"{factors} is {count} {unit}; the most is {most}")
+        linear = [
+            _Place(p, d, (p * dies + d) * nodes + n, ((p * dies + d) * nodes + n) * cores + c)
+            for p, d, n, c in product(range(self.packages), range(dies), range(nodes), range(cores))
+        ]
+        places = (
+            linear * self.threads if self.numbering == "split" else [p for p in linear for _ in range(self.threads)]
+        )
+        for key in ("efficiency", "l3", "isolated", "offline"):
+            listed = getattr(self, key) or ()
+            for cpus in [listed] if isinstance(listed, CpuSet) else listed:
+                if cpus.mask >> len(places):
+                    raise ValueError(f"{key}: expected CPUs from 0 to {len(places) - 1}, got {cpus}")
+        return places
+
+
+DESCRIPTION = Table(_Described, name="the description")
+KEYS = tuple(DESCRIPTION.keys)
 
 
 def _refusal(problem: str) -> MachineSourceError:
@@ -116,13 +109,12 @@ def describe(description: Mapping[str, object]) -> Machine:
     >>> [str(core.cpus) for core in machine.cores]
     ['0,4', '1,5', '2,6', '3,7']
     """
-    value = PlainValue(description, _refusal)
-    places = SHAPE.read(value)
-    given = DEVIATIONS.read(value, within=places)
-    online = CpuSet.of(range(len(places))) - given.offline
-    if not online:
-        raise _refusal("offline: leave at least one CPU online")
+    given = DESCRIPTION.read(DocumentValue(description, _refusal))
     try:
+        places = given.places()
+        online = CpuSet.of(range(len(places))) - given.offline
+        if not online:
+            raise ValueError("offline: leave at least one CPU online")
         nodes = _nodes(given, places, online)
         cpus, caches = _cpus(given, places, online), _caches(given, places, online)
         devices = described_devices(given.pci, nodes, online)
@@ -158,7 +150,7 @@ def _nodes(given: _Described, places: Sequence[_Place], online: CpuSet) -> list[
     near = [[_distance(homes[a], homes[b]) for b in sorted(homes)] for a in sorted(homes)]
     rows = _matrix(given.distances, near, [node.near for node in far])
     facts = [*map(MemoryFacts, memory), *(node.memory for node in far)]
-    pages = huge_pages(given.hugepages, len(homes), [one.memory_bytes for one in facts])
+    pages = huge_pages(given.hugepages or {}, len(homes), [one.memory_bytes for one in facts])
     return [
         NodeFacts(node, cpus.get(node, CpuSet()), one, tuple(enumerate(rows[node])), pages[node])
         for node, one in enumerate(facts)

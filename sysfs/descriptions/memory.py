@@ -45,7 +45,7 @@ MEMORY_NODE = Table(
         MemoryFacts(memory, is_normal=not movable, kind=kind), near
     ),
     KeyRow("memory", form(quantity), "how much", "memory is missing; give a quantity like 2Gi or 512M"),
-    KeyRow("kind", scalar(lambda text: MemoryKind(one_of(tuple(MemoryKind))(text))), "dram, pmem or hbm"),
+    KeyRow("kind", scalar(one_of(MemoryKind)), "dram, pmem or hbm"),
     KeyRow("near", form(_near), "distances to the nodes that it is attached to: `{0: 17}`"),
     KeyRow("movable", TRUTH, "true: the kernel cannot use it for itself"),
 )

@@ -6,25 +6,12 @@ from dataclasses import dataclass
 from sysfs.assemble import NodeFacts
 from sysfs.cpuset import CpuSet
 from sysfs.documents.forms import form, integer, scalar
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.table import Table, keyed
 from sysfs.documents.value import DocumentValue
 from sysfs.model import Device
 from sysfs.pci import parse_address
 
 MAX_CODE = 0xFFFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class ListedDevice:
-    """A device as described; None and '' are not given."""
-
-    address: str
-    class_code: int = 0
-    node: int | None = None
-    parent: str = ""
-    vendor: int = 0
-    device: int = 0
-    physical_function: str = ""
 
 
 def _code(value: DocumentValue, what: str) -> int:
@@ -41,16 +28,23 @@ def _code(value: DocumentValue, what: str) -> int:
 
 
 _ADDRESS, _CODE = scalar(parse_address), form(_code)
-DEVICE = Table(
-    ListedDevice,
-    KeyRow("address", _ADDRESS, "the domain may be left out", "address is missing; give one like 0000:3b:00.0"),
-    KeyRow("class", _CODE, "PCI code, hexadecimal", field="class_code"),
-    KeyRow("node", integer(-1, 1023), "left out: its parent's; -1: unknown"),
-    KeyRow("parent", _ADDRESS, "another listed device, or a bridge"),
-    KeyRow("vendor", _CODE, "PCI code"),
-    KeyRow("device", _CODE, "PCI code"),
-    KeyRow("physical_function", _ADDRESS, "of a virtual function"),
-)
+_NO_ADDRESS = "address is missing; give one like 0000:3b:00.0"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDevice:
+    """A device as described; None and '' are not given."""
+
+    address: str = keyed(_ADDRESS, "the domain may be left out", missing=_NO_ADDRESS)
+    class_code: int = keyed(_CODE, "PCI code, hexadecimal", 0, name="class")
+    node: int | None = keyed(integer(-1, 1023), "left out: its parent's; -1: unknown", None)
+    parent: str = keyed(_ADDRESS, "another listed device, or a bridge", "")
+    vendor: int = keyed(_CODE, "PCI code", 0)
+    device: int = keyed(_CODE, "PCI code", 0)
+    physical_function: str = keyed(_ADDRESS, "of a virtual function", "")
+
+
+DEVICE = Table(ListedDevice)
 
 
 def described_devices(listed: Iterable[ListedDevice], nodes: Sequence[NodeFacts], online: CpuSet) -> list[Device]:

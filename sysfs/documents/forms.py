@@ -2,50 +2,31 @@
 
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final, TypeVar
 
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.documents.table import Form
+from sysfs.documents.table import Form, plain
 from sysfs.documents.value import DocumentValue, short_repr
 from sysfs.known_words import none_of
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 F = TypeVar("F", bound=DocumentValue)
+W = TypeVar("W", bound=str)
 
 MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
 _MAX_DIGITS: Final = 18
 
 
-def plain(value: object) -> object:
-    """Return a value as JSON has it: sets and tuples are lists.
-
-    >>> plain({"a": (1, 2)})
-    {'a': [1, 2]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-@dataclass(frozen=True, slots=True)
-class Within(Generic[T]):
-    """A form that these functions make; ``read`` gets a field, its name, and what the document is read within."""
-
-    read: Callable[..., T]
-    write: Callable[..., object] = plain
-
-
-def form(read: Callable[..., T], write: Callable[..., object] = plain) -> Within[T]:
+def form(read: Callable[..., T], write: Callable[..., object] = plain) -> Form[T]:
     """Return the form that these functions make, whatever a document is read within."""
-    return Within(lambda field, what, _=None: read(field, what), write)
+    return Form(lambda field, what, _=None: read(field, what), write)
 
 
-def scalar(parse: Callable[[str], T], write: Callable[..., object] = plain) -> Within[T]:
+def scalar(parse: Callable[[str], T], write: Callable[..., object] = plain) -> Form[T]:
     """Return the form of a single value; ``parse`` raises ValueError."""
-    return Within(lambda field, what, _=None: field.parsed(what, parse), write)
+    return Form(lambda field, what, _=None: field.parsed(what, parse), write)
 
 
 TEXT: Final = form(DocumentValue.text)
@@ -56,19 +37,27 @@ FIELD: Final = form(lambda field, _: field)
 """Of a value that is looked at later."""
 
 
-def each(item: Form[T]) -> Within[tuple[T, ...]]:
-    """Return the form of a list; null is an empty one."""
-    return Within(
-        lambda field, what, within=None: tuple(
-            item.read(part, part.name_in(what, i), within) for i, part in enumerate(field.items(what))
-        ),
-        lambda values: [item.write(value) for value in values],
+def each(item: Form[T]) -> Form[tuple[T, ...]]:
+    """Return the form of a list; null is an empty one. Items without a line are named by their place."""
+
+    def read(field: DocumentValue, what: str, within: object = None) -> tuple[T, ...]:
+        parts = enumerate(field.items(what))
+        return tuple(item.read(part, what if part.line else f"{what}[{i}]", within) for i, part in parts)
+
+    return Form(read, lambda values: [item.write(value) for value in values])
+
+
+def or_none(item: Form[T]) -> Form[T | None]:
+    """Return the form of a value that null stands for where there is none."""
+    return Form(
+        lambda field, what, within=None: None if field.is_null else item.read(field, what, within),
+        lambda value: None if value is None else item.write(value),
     )
 
 
-def by_name(item: Form[T]) -> Within[dict[str, T]]:
+def by_name(item: Form[T]) -> Form[dict[str, T]]:
     """Return the form of a mapping with any keys."""
-    return Within(
+    return Form(
         lambda field, what, within=None: {
             key: item.read(value, f"{what}.{key}", within) for key, value in field.entries(what).items()
         },
@@ -76,7 +65,7 @@ def by_name(item: Form[T]) -> Within[dict[str, T]]:
     )
 
 
-def integer(least: int, most: int) -> Within[int]:
+def integer(least: int, most: int) -> Form[int]:
     """Return the form of a whole number within bounds, which is written as a number."""
 
     def read(field: DocumentValue, what: str) -> int:
@@ -88,17 +77,18 @@ def integer(least: int, most: int) -> Within[int]:
     return form(read)
 
 
-def one_of(words: Sequence[str]) -> Callable[[str], str]:
-    """Return a parser of one of these words.
+def one_of(words: Iterable[W]) -> Callable[[str], W]:
+    """Return a parser of one of these words; an empty one among them, a default, is not offered.
 
     >>> one_of(["zero", "mirror"])("mirror")
     'mirror'
     """
+    known = {str(word): word for word in words}
 
-    def parse(text: str) -> str:
-        if text not in words:
-            raise ValueError(none_of(text, words))
-        return text
+    def parse(text: str) -> W:
+        if text not in known:
+            raise ValueError(none_of(text, filter(None, known)))
+        return known[text]
 
     return parse
 
@@ -118,25 +108,27 @@ def matching(pattern: str, expected: str) -> Callable[[str], str]:
     return parse
 
 
-def whole(text: str) -> int:
-    """Return a number that is not negative. Raises ValueError.
+def between(least: int, most: int | None = None, noun: str = "number") -> Callable[[str], int]:
+    """Return a parser of numbers within bounds; a number has 18 digits at most.
 
-    >>> whole("8")
+    >>> between(1, 9)("8")
     8
     """
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"expected a whole number from 0, got {short_repr(text)}")
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"expected a whole number of at most {_MAX_DIGITS} digits, got {short_repr(text)}")
-    return int(without_leading_zeros(text))
+
+    def parse(text: str) -> int:
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else -1
+        if number < least or (most is not None and number > most):
+            bounds = f"from {least}" if most is None else f"from {least} to {most}"
+            if text.isdigit() and len(text) > _MAX_DIGITS:
+                bounds = f"of at most {_MAX_DIGITS} digits"
+            raise ValueError(f"expected a {noun} {bounds}, got {short_repr(text)}")
+        return int(without_leading_zeros(text))
+
+    return parse
 
 
-def node_number(text: str) -> int:
-    """Return the number of a NUMA node. Raises ValueError."""
-    node = whole(text)
-    if node > MAX_NODE:
-        raise ValueError(f"expected a node from 0 to {MAX_NODE}, got {node}")
-    return node
+whole: Final = between(0, noun="whole number")
+node_number: Final = between(0, MAX_NODE, "node")
 
 
 def by_key(field: F, what: str, parse: Callable[[str], H]) -> dict[H, F]:
@@ -161,14 +153,13 @@ def node_mask(field: DocumentValue, what: str, machine: int) -> int:
     return mask
 
 
-NODES: Final = Within(node_mask, lambda mask: list(NodeSet(mask)))
+NODES: Final = Form(node_mask, lambda mask: list(NodeSet(mask)))
 """Of nodes within a machine."""
 
 
 def cpu_list(field: DocumentValue, what: str) -> CpuSet:
     """Return a CPU list, written as ``0-3,8``, a number or a list of these; null is an empty one."""
-    items = [field] if field.is_scalar and not field.is_null else field.items(what)
-    return CpuSet.of_masks(item.parsed(what, CpuSet.parse).mask for item in items)
+    return CpuSet.of_masks(item.parsed(what, CpuSet.parse).mask for item in field.listed(what))
 
 
 def names(field: DocumentValue, what: str) -> tuple[str, ...]:

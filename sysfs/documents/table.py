@@ -1,9 +1,9 @@
 """``Table``: the keys of a mapping, one row each, from which it is read, written back and documented. Pure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from sysfs.documents.value import DocumentValue
 
@@ -12,21 +12,30 @@ T_co = TypeVar("T_co", covariant=True)
 F = TypeVar("F", bound=DocumentValue)
 
 _NOTHING: Final = object()
+_ROW: Final = "row"
 
 
-class Form(Protocol[T_co]):
+def plain(value: object) -> object:
+    """Return a value as JSON has it: sets and tuples are lists.
+
+    >>> plain({"a": (1, 2)})
+    {'a': [1, 2]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+class Form(Generic[T_co]):
     """How a value stands in a document."""
 
-    @property
-    def read(self) -> Callable[..., T_co]:
-        """Makes the value of a field, given its name for errors and what the whole document is read within.
+    def __init__(self, read: Callable[..., T_co], write: Callable[..., object] = plain) -> None:
+        """``read`` makes the value of a field, given its name and what the whole document is read within.
 
-        Raises the error of the field.
+        It raises the error of the field. ``write`` makes what JSON has of a value.
         """
-
-    @property
-    def write(self) -> Callable[..., object]:
-        """Makes what JSON has of a value."""
+        self.read = read
+        self.write = write
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +62,44 @@ class KeyRow:
         return self.field or self.key.replace("-", "_")
 
 
-class Table(Generic[T]):
+def keyed(form: Form[T], text: str, default: object = MISSING, *, name: str = "", missing: str = "") -> T:
+    """Return a field of a dataclass with the row of its key, which has the field's name unless it has another ``name``.
+
+    One without a default needs ``missing``, as in ``KeyRow``.
+    """
+    return cast("T", field(default=default, metadata={_ROW: KeyRow(name, form, text, missing)}))
+
+
+def rows_of(cls: type) -> tuple[KeyRow, ...]:
+    """Return the rows of a dataclass, in the order of its fields; see ``keyed``."""
+    found = [(each.name, each.metadata[_ROW]) for each in fields(cls) if _ROW in each.metadata]
+    return tuple(replace(row, key=row.key or name, field=name) for name, row in found)
+
+
+class Table(Form[T]):
     """The rows of a mapping, and what makes a value of theirs. A table is a form, so that tables nest."""
+
+    write: Callable[..., dict[str, object]]
 
     def __init__(
         self, make: Callable[..., T], *rows: KeyRow, name: str = "", ignored: tuple[str, ...] | None = ()
     ) -> None:
         """``make`` gets what was read, by the last name of a row's path; a ValueError of it is the mapping's problem.
 
+        A dataclass without ``rows`` has those of its fields.
         ``name`` is the mapping's own in errors, whose keys then stand alone (``a container: name is missing``).
         ``ignored`` are keys without a use; None: any.
         """
-        self.rows = rows
+        super().__init__(self._read, self._write)
+        self.rows = rows = rows or rows_of(cast("type", make))
         self._make = make
         self._name = name
-        self._rows = {name: row for row in rows for name in (*row.also, row.key)}
-        self._readers = [(row.key, row.path.rpartition(".")[2], row.form.read) for row in rows]
-        self._needed = [row for row in rows if row.missing]
-        self.keys = tuple(dict.fromkeys((*self._rows, *(ignored or ()))))
+        self._plan = [(row.key, (row.key, *row.also), row.takes_null, row.missing) for row in rows]
+        self._readers = {row.key: (row.path.rpartition(".")[2], row.form.read) for row in rows}
+        self.keys = dict.fromkeys([*(name for row in rows for name in (*row.also, row.key)), *(ignored or ())])
         self._takes_any_key = ignored is None
 
-    def read(self, field: DocumentValue, what: str = "", within: object = None) -> T:
-        """Return the value of a mapping; ``within`` is what its forms have to know. Raises the field's error."""
+    def _read(self, field: DocumentValue, what: str = "", within: object = None) -> T:
         values = self._values(self.fields(field, what), what, within)
         try:
             return self._make(**values)
@@ -87,15 +112,19 @@ class Table(Generic[T]):
         ``beside`` are values of a mapping of its own, which may have other keys.
         """
         name = self._name or what
-        found: dict[str, F] = {}
         given = field.entries(name) if self._takes_any_key else field.mapping(self.keys, name)
-        for key, value in (*given.items(), *(beside or {}).items()):
-            row = self._rows.get(key)
-            if row is not None and (row.takes_null or not value.is_null) and (key == row.key or row.key not in found):
-                found[row.key] = value
-        for row in self._needed:
-            if row.key not in found:
-                raise field.refuse(f"{name}: {row.missing}")
+        if beside:
+            given = {**beside, **given}
+        found: dict[str, F] = {}
+        for key, names, takes_null, missing in self._plan:
+            for each in names:
+                value = given.get(each)
+                if value is not None and (takes_null or not value.is_null):
+                    found[key] = value
+                    break
+            else:
+                if missing:
+                    raise field.refuse(f"{name}: {missing}")
         return found
 
     def made(self, fields: Mapping[str, DocumentValue], what: str = "", within: object = None, **more: object) -> T:
@@ -104,9 +133,12 @@ class Table(Generic[T]):
 
     def _values(self, fields: Mapping[str, DocumentValue], what: str, within: object) -> dict[str, object]:
         lead = f"{what}." if what and not self._name else ""
-        return {name: read(fields[key], lead + key, within) for key, name, read in self._readers if key in fields}
+        found: dict[str, object] = {}
+        for key, value in fields.items():
+            name, read = self._readers[key]
+            found[name] = read(value, lead + key, within)
+        return found
 
-    def write(self, value: T) -> dict[str, object]:
-        """Return the mapping of a value, as JSON has it."""
+    def _write(self, value: T) -> dict[str, object]:
         found = [(row, attrgetter(row.path)(value)) for row in self.rows]
         return {row.key: row.form.write(item) for row, item in found if item != row.unwritten}

@@ -9,7 +9,7 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.device_actions.request import read_document, read_question
-from cri_proxy.cli.documents import DocumentOption, read_documents
+from cri_proxy.cli.documents import DocumentCommand, DocumentOption
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
@@ -142,7 +142,7 @@ def document_file(data: bytes) -> None:
         file = Path(directory) / "f.yaml"
         file.write_bytes(data)
         try:
-            found = list(read_documents(argparse.Namespace(file=str(file), size=None), (SIZE,)))
+            found = list(DocumentCommand((SIZE,), str, str).documents(argparse.Namespace(file=str(file), size=None)))
         except DocumentError as error:
             assert error.problem
             return

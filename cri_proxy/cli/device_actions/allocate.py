@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.cli.device_actions.request import HELD, read_document, read_question
-from cri_proxy.cli.documents import Document, DocumentCommand, add_document_options
+from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator
@@ -27,18 +27,6 @@ class DeviceAnswer:
     grants: tuple[tuple[DeviceGrant, str], ...] = ()
     rejected: str = ""
     warnings: tuple[str, ...] = ()
-
-
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, ())
-
-
-def run(args: argparse.Namespace) -> int:
-    """Answer every document; return 1 when any is rejected. Raises CommandFailed."""
-    return DocumentCommand((), answer, answer_text, is_no=lambda found: bool(found.rejected), plain=json_value).run(
-        args
-    )
 
 
 def directory_of(args: argparse.Namespace) -> Path:
@@ -101,3 +89,7 @@ def answer_text(found: DeviceAnswer) -> str:
 def _share(grant: DeviceGrant) -> str:
     share = "whole" if grant.amount == WHOLE else f"{grant.amount} of {WHOLE}"
     return f"{share}, {grant.exclusive}" if grant.exclusive else share
+
+
+COMMAND = DocumentCommand((), answer, answer_text, is_no=lambda found: bool(found.rejected), plain=json_value)
+register, run = COMMAND.register, COMMAND.run

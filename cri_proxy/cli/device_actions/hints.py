@@ -1,19 +1,18 @@
 """``cri-proxy devices hints``: print the NUMA nodes on which the devices of a request can be had."""
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document, read_question
-from cri_proxy.cli.documents import Document, DocumentCommand, add_document_options
+from cri_proxy.cli.documents import Document, DocumentCommand
+from cri_proxy.cli.hint_requests.offers import HINTS, set_lines
 from cri_proxy.cli.render.columns import paragraph
 from policies.devices.allocate import CannotAllocate, DeviceAllocator
 from policies.devices.demand import DemandError
 from policies.devices.fields import AnnotationError
 from policies.devices.hints import device_hints
 from policies.hints.model import Hint
-from sysfs.cpuset import NodeSet
 from sysfs.text import plural
 
 HELP = "print the NUMA nodes on which the devices of a request can be had, as hints for cri-proxy hints merge"
@@ -28,16 +27,6 @@ class DeviceHintsAnswer:
 
     hints: Mapping[str, tuple[Hint, ...] | None] = field(default_factory=dict)
     rejected: str = ""
-
-
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, ())
-
-
-def run(args: argparse.Namespace) -> int:
-    """Answer every document; return 1 when any is rejected. Raises CommandFailed."""
-    return DocumentCommand((), answer, hints_text, is_no=lambda found: bool(found.rejected), plain=json_value).run(args)
 
 
 def answer(document: Document) -> DeviceHintsAnswer:
@@ -56,11 +45,7 @@ def json_value(found: DeviceHintsAnswer) -> dict[str, object]:
     """Return the value of ``devices hints -o json``: a provider of ``hints merge``."""
     if found.rejected:
         return {"rejected": found.rejected}
-    return {kind: None if hints is None else [_entry(hint) for hint in hints] for kind, hints in found.hints.items()}
-
-
-def _entry(hint: Hint) -> dict[str, object]:
-    return {"nodes": list(NodeSet(hint.nodes or 0)), "preferred": hint.preferred}
+    return {kind: HINTS.write(hints) for kind, hints in found.hints.items()}
 
 
 def hints_text(found: DeviceHintsAnswer) -> str:
@@ -73,7 +58,9 @@ def hints_text(found: DeviceHintsAnswer) -> str:
             lines.append(f"{kind}: no preference (none of its devices names a NUMA node)")
             continue
         lines.append(f"{kind}: {plural(len(hints), 'hint')}")
-        for label, is_preferred in (("preferred", True), ("other", False)):
-            sets = " ".join(f"{{{NodeSet(hint.nodes or 0)}}}" for hint in hints if hint.preferred is is_preferred)
-            lines += paragraph(sets, " " * 13, first=f"  {label:<9}  ") if sets else ()
+        lines += set_lines(hints)
     return "\n".join(lines) or "nothing is asked for"
+
+
+COMMAND = DocumentCommand((), answer, hints_text, is_no=lambda found: bool(found.rejected), plain=json_value)
+register, run = COMMAND.register, COMMAND.run

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         emit(asyncio.run(_of_kubelet(args.kubelet)), args.output, _text, plain=_plain)
         return 0
     if args.file is not None:
-        return DocumentCommand((), _answer, _text, is_no=lambda _: False, plain=_plain).run(args)
+        return DocumentCommand((), _answer, _text, plain=_plain).run(args)
     spec = args.machine or "host"
     try:
         machine = load_machine(spec)

@@ -15,8 +15,8 @@ from policies.devices.annotations import read_annotations
 from policies.devices.model import DEVICE_TYPES, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.plugin_variables import VF_UNITS
 from policies.devices.resources import RESOURCES, full_name
-from sysfs.documents.forms import FIELD, TEXT_OR_JSON, Within, by_name, form, one_of, scalar, whole
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.forms import FIELD, TEXT, TEXT_OR_JSON, by_name, form, one_of, scalar, whole
+from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.known_words import TYPING_ERROR, question, similar
 from sysfs.quantity import parse_bytes
 
@@ -53,7 +53,7 @@ _NO_INVENTORY: Final = "inventory is missing; give the devices of the node, or t
 _LABELS: Final = "labels of the node that concern its devices"
 DOCUMENT: Final = Table(
     lambda **fields: fields,
-    KeyRow("inventory", Within(_inventory), "the devices of the node, or the path of a file", _NO_INVENTORY),
+    KeyRow("inventory", Form(_inventory), "the devices of the node, or the path of a file", _NO_INVENTORY),
     KeyRow("requests", form(_amounts), "quantities of one container: `{nvidia.com/gpu: 4}`"),
     KeyRow("annotations", by_name(TEXT_OR_JSON), "of the pod; a value may be a mapping"),
     KeyRow("node_labels", by_name(TEXT_OR_JSON), _LABELS),
@@ -63,31 +63,29 @@ DOCUMENT: Final = Table(
 )
 
 
+def _bus_or_minor(bus: str = "", minor: str = "") -> str:
+    if not (bus or minor):
+        raise ValueError("give its bus")
+    return bus or minor
+
+
+_VF_NAME: Final = Table(_bus_or_minor, KeyRow("minor", TEXT), KeyRow("bus", TEXT, also=("busID",)))
+
+
 def _vf(field: YamlField, what: str, device: InventoryDevice) -> str:
     """Return the address of a VF that its address, its minor, or a mapping of both names."""
-    name = field
-    if field.is_mapping:
-        fields = field.mapping(("minor", "bus", "busID"), what)
-        bus = fields.get("bus") or fields.get("busID") or fields.get("minor")
-        if bus is None:
-            raise field.refuse(f"{what}: give its bus")
-        name = bus
-    text = name.text(what).lower()
+    text = (_VF_NAME.read(field, what) if field.is_mapping else field.text(what)).lower()
     vfs = [vf for group in device.vf_groups for vf in group.vfs]
     found = [vf.bus for vf in vfs if vf.bus == text] or [vf.bus for vf in vfs if str(vf.minor) == text]
     if len(found) != 1:
         known = ", ".join(vf.bus for vf in vfs) or "none"
-        raise name.refuse(f"{what}: {text!r} is no VF of {device.kind} {device.minor}; it has {known}")
+        raise field.refuse(f"{what}: {text!r} is no VF of {device.kind} {device.minor}; it has {known}")
     return found[0]
 
 
 def _resources(field: YamlField, what: str) -> tuple[tuple[str, int], ...]:
     amounts = by_name(scalar(parse_bytes)).read(field, what, None)
     return tuple(sorted((full_name(name), amount) for name, amount in amounts.items()))
-
-
-def _exclusive(text: str) -> ExclusivePolicy:
-    return ExclusivePolicy(text and one_of([policy for policy in ExclusivePolicy if policy])(text))
 
 
 HELD: Final = Table(
@@ -97,9 +95,14 @@ HELD: Final = Table(
     ),
     KeyRow("minor", scalar(whole), "the device", "minor is missing; name the device"),
     KeyRow("amount", scalar(parse_bytes), "its share of 100; left out: all, or the VF alone"),
-    KeyRow("vf", Within(_vf), "a virtual function, by its address or minor", unwritten=""),
+    KeyRow("vf", Form(_vf), "a virtual function, by its address or minor", unwritten=""),
     KeyRow("resources", form(_resources, dict), "amounts of resources by name", unwritten=()),
-    KeyRow("exclusive", scalar(_exclusive, str), "what it keeps others from", unwritten=ExclusivePolicy.DEFAULT),
+    KeyRow(
+        "exclusive",
+        scalar(one_of(ExclusivePolicy), str),
+        "what it keeps others from",
+        unwritten=ExclusivePolicy.DEFAULT,
+    ),
 )
 
 
@@ -132,7 +135,7 @@ def read_question(root: YamlField, fields: Mapping[str, YamlField]) -> DeviceQue
 def _in_use(field: YamlField, devices: Mapping[DeviceKey, InventoryDevice]) -> tuple[DeviceGrant, ...]:
     """Return what one mapping, or a list of them with one for each container, says is in use."""
     found = []
-    for container in field.items("in_use") if field.is_list else [field]:
+    for container in field.listed("in_use"):
         # An answer of ``devices allocate`` may have warnings beside the types.
         entries = container.mapping((*DEVICE_TYPES, "warnings"), "in_use")
         for kind in (kind for kind in DEVICE_TYPES if kind in entries):

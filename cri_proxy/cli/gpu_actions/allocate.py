@@ -1,11 +1,10 @@
 """``cri-proxy gpu allocate``: choose GPUs that are linked well, and leave well linked ones."""
 
-import argparse
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
 
-from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options, truth
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, flag
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.links.allocate import GpuAllocation, GpuRequest, LinkOptions, LinkPolicy, allocate
@@ -40,28 +39,19 @@ REQUIRED: DocumentOption[frozenset[int]] = DocumentOption(
     "required", gpu_numbers, frozenset(), "GPUs that must be among the chosen ones", "LIST"
 )
 POLICY = DocumentOption(
-    "policy", one_of(tuple(LinkPolicy)), "best-effort", f"{', '.join(LinkPolicy)}; default best-effort", "NAME"
+    "policy", one_of(LinkPolicy), LinkPolicy.BEST_EFFORT, f"{', '.join(LinkPolicy)}; default best-effort", "NAME"
 )
 MODE = DocumentOption(
     "mode",
-    one_of(tuple(LinkMode)),
-    "sum",
+    one_of(LinkMode),
+    LinkMode.SUM,
     "points of a pair: sum (default) of its PCIe path and NVLinks, or matrix: NVLinks hide the path, as in a text",
     "sum|matrix",
 )
-EXACT = DocumentOption(
-    "exact",
-    truth,
-    False,
-    "best-effort: the best set of all cuts with the greatest total, instead of the first such cut",
-    is_flag=True,
-)
-SPARE_LINKS = DocumentOption(
+EXACT = flag("exact", "best-effort: the best set of all cuts with the greatest total, instead of the first such cut")
+SPARE_LINKS = flag(
     "spare-links",
-    truth,
-    False,
     "best-effort: a single GPU is the one whose links the other available ones miss least, instead of the first",
-    is_flag=True,
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (SIZE, AVAILABLE, REQUIRED, POLICY, MODE, EXACT, SPARE_LINKS)
 
@@ -75,33 +65,14 @@ class AllocateAnswer:
     elapsed_ms: float
 
 
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, OPTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Answer every document; a rejection is a no. Raises CommandFailed."""
-    return DocumentCommand(
-        OPTIONS,
-        _answer,
-        _text,
-        is_no=lambda answer: bool(answer.found.rejected),
-        plain=_plain,
-        repaired=as_link_document,
-    ).run(args)
-
-
 def _answer(document: Document) -> AllocateAnswer:
-    matrix = read_link_document(document.root, (OPTIONS_KEY,))
+    matrix = read_link_document(document.root)
     size = document.option(SIZE)
     if size is None:
         raise document.root.refuse("size: missing; give --size N, or options: {size: N}")
     request = GpuRequest(size, document.option(AVAILABLE), document.option(REQUIRED))
-    mode = LinkMode(document.option(MODE))
-    options = LinkOptions(
-        LinkPolicy(document.option(POLICY)), mode, document.option(EXACT), document.option(SPARE_LINKS)
-    )
+    mode = document.option(MODE)
+    options = LinkOptions(document.option(POLICY), mode, document.option(EXACT), document.option(SPARE_LINKS))
     start = perf_counter()
     found = allocate(matrix, request, options)
     elapsed_ms = round(1000 * (perf_counter() - start), 3)
@@ -131,3 +102,9 @@ def _text(answer: AllocateAnswer) -> str:
         proof = "no cut of the available GPUs has more" if found.is_optimal else "not proved to be the most"
         lines += ["", f"all sets of the cut: {found.total} points, {proof}"]
     return "\n".join([*lines, f"decided in {answer.elapsed_ms:.1f} ms"])
+
+
+COMMAND = DocumentCommand(
+    OPTIONS, _answer, _text, lambda answer: bool(answer.found.rejected), _plain, repaired=as_link_document
+)
+register, run = COMMAND.register, COMMAND.run

@@ -4,13 +4,7 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cli.documents import (
-    OPTIONS_KEY,
-    Document,
-    DocumentCommand,
-    add_document_options,
-    read_documents,
-)
+from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
 from cri_proxy.cli.output import emit
@@ -28,8 +22,6 @@ kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish top
 nvidia-smi topo -m | cri-proxy gpu publish - --feature-file {FEATURE_DIRECTORY}/gpu-links"""
 
 COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written by: cri-proxy gpu publish"
-# A file may have options for the other actions; they change no matrix.
-_OPTIONS = (*allocate.OPTIONS, score.REQUEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class Publication:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_document_options(parser, (AVAILABLE,))
+    COMMAND.register(parser)
     parser.add_argument(
         "--feature-file",
         type=Path,
@@ -58,10 +50,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Publish the matrix of every document; a feature file takes one. Raises CommandFailed."""
     if args.feature_file is None:
-        return DocumentCommand(
-            _OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document
-        ).run(args)
-    documents = list(read_documents(args, _OPTIONS, as_link_document))
+        return COMMAND.run(args)
+    documents = list(COMMAND.documents(args))
     if len(documents) != 1:
         raise CommandFailed(f"{args.file}: {len(documents)} documents; a feature file takes the one of its node")
     (document,) = documents
@@ -74,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answer(document: Document) -> Publication:
-    matrix = read_link_document(document.root, (OPTIONS_KEY,))
+    matrix = read_link_document(document.root)
     available = document.option(AVAILABLE)
     return Publication(link_annotation(matrix if available is None else _only(matrix, available)))
 
@@ -91,3 +81,8 @@ def _plain(found: Publication) -> object:
 
 def _text(found: Publication) -> str:
     return found.word
+
+
+COMMAND = DocumentCommand(
+    (AVAILABLE,), _answer, _text, plain=_plain, repaired=as_link_document, others=(*allocate.OPTIONS, score.REQUEST)
+)

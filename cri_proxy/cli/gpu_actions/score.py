@@ -1,8 +1,6 @@
 """``cri-proxy gpu score``: score a node for a pod that requests GPUs, as KEP-690 has the scheduler do."""
 
-import argparse
-
-from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption, add_document_options
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
@@ -33,20 +31,8 @@ REQUEST: DocumentOption[tuple[int, ...]] = DocumentOption(
 OPTIONS: tuple[DocumentOption[object], ...] = (REQUEST, AVAILABLE)
 
 
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, OPTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Score the node of every document. Raises CommandFailed."""
-    return DocumentCommand(OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document).run(
-        args
-    )
-
-
 def _answer(document: Document) -> NodeScore:
-    matrix = read_link_document(document.root, (OPTIONS_KEY,))
+    matrix = read_link_document(document.root)
     request = document.option(REQUEST)
     if not request:
         raise document.root.refuse("request: missing; give --request N, or options: {request: N}")
@@ -70,3 +56,7 @@ def _text(found: NodeScore) -> str:
     for devices in found.devices:
         lines += paragraph(", ".join(f"GPU{gpu}" for gpu in devices), "  ", first="  ")
     return "\n".join(lines)
+
+
+COMMAND = DocumentCommand(OPTIONS, _answer, _text, plain=_plain, repaired=as_link_document)
+register, run = COMMAND.register, COMMAND.run

@@ -1,9 +1,8 @@
 """``cri-proxy gpu topology``: show how the GPUs and NICs of a node reach each other."""
 
-import argparse
 from collections.abc import Sequence
 
-from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, add_document_options
+from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.links.matrix import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
@@ -17,20 +16,8 @@ nvidia-smi topo -m | cri-proxy gpu topology - -o json"""
 _OPTIONS = (*allocate.OPTIONS, score.REQUEST)
 
 
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, ())
-
-
-def run(args: argparse.Namespace) -> int:
-    """Show the matrix of every document. Raises CommandFailed."""
-    return DocumentCommand(
-        _OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain, repaired=as_link_document
-    ).run(args)
-
-
 def _answer(document: Document) -> LinkMatrix:
-    return read_link_document(document.root, (OPTIONS_KEY,))
+    return read_link_document(document.root)
 
 
 def _plain(matrix: LinkMatrix) -> object:
@@ -72,3 +59,7 @@ def _text(matrix: LinkMatrix) -> str:
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     names = [f"{nic.name}: {nic.device}" for nic in matrix.nics if nic.device not in ("", nic.name)]
     return "\n".join([*lines, *([""] if names else []), *names])
+
+
+COMMAND = DocumentCommand((), _answer, _text, plain=_plain, repaired=as_link_document, others=_OPTIONS)
+register, run = COMMAND.register, COMMAND.run

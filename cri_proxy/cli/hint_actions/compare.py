@@ -46,7 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, map(str.strip, text.split(","))))
     try:
-        known = tuple(map(one_of(tuple(POLICIES)), names))
+        known = tuple(map(one_of(POLICIES), names))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if not names or len(set(names)) < len(names):

@@ -1,21 +1,18 @@
 """``cri-proxy hints generate``: print the hints that the CPU, memory and device managers would give for a request."""
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, add_document_options, truth
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, flag
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
-from cri_proxy.cli.hint_requests.offers import HINTS
-from cri_proxy.cli.render.columns import paragraph
+from cri_proxy.cli.hint_requests.offers import HINTS, set_lines
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, topology_of
 from policies.hints.devices import DeviceProvider
 from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
 from policies.hints.model import Hints
-from sysfs.cpuset import NodeSet
 from sysfs.documents.forms import FIELD
 from sysfs.documents.table import KeyRow, Table
 from sysfs.model import Machine
@@ -29,12 +26,9 @@ cri-proxy hints generate request.yaml
 cri-proxy hints generate request.yaml -o json
 echo '{machine: {packages: 2, cores: 4}, cpu: {request: 2, free: "1-5"}}' | cri-proxy hints generate -"""
 
-PREFERRED_SETS = DocumentOption(
+PREFERRED_SETS = flag(
     "preferred-allocation-hints",
-    truth,
-    False,
     "prefer the hints that are exactly the nodes of a set in preferred:, instead of those with the fewest nodes",
-    is_flag=True,
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (PREFERRED_SETS,)
 DOCUMENT = Table(
@@ -47,7 +41,6 @@ DOCUMENT = Table(
     KeyRow("options", FIELD, "options of the command by their names, which the command line beats"),
     name="the document",
 )
-_SHOWN_SETS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +51,6 @@ class OfferedHints:
     asked: str
     hints: Hints
     note: str = ""
-
-
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, OPTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the hints of every document of the file. Raises CommandFailed."""
-    return DocumentCommand(OPTIONS, _answer, _text, is_no=lambda _: False, plain=_plain).run(args)
 
 
 def _answer(document: Document) -> tuple[OfferedHints, ...]:
@@ -157,11 +140,12 @@ def _lines(offered: OfferedHints) -> Iterator[str]:
         yield f"{offered.resource}: {offered.asked}: cannot be satisfied{note}"
     else:
         yield f"{offered.resource}: {offered.asked}: {plural(len(hints), 'hint')}{note}"
-        for label, is_preferred in (("preferred", True), ("other", False)):
-            sets = [f"{{{NodeSet(hint.nodes or 0)}}}" for hint in hints if hint.preferred is is_preferred]
-            more = f" and {len(sets) - _SHOWN_SETS} more (-o json lists them)" if len(sets) > _SHOWN_SETS else ""
-            yield from paragraph(" ".join(sets[:_SHOWN_SETS]) + more, " " * 13, first=f"  {label:<9}  ") if sets else ()
+        yield from set_lines(hints)
 
 
 def _plain(found: Sequence[OfferedHints]) -> object:
     return {offered.resource: HINTS.write(offered.hints) for offered in found}
+
+
+COMMAND = DocumentCommand(OPTIONS, _answer, _text, plain=_plain)
+register, run = COMMAND.register, COMMAND.run

@@ -1,12 +1,12 @@
 """``cri-proxy hints merge``: print the affinity that a policy makes of the hints of several providers."""
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, add_document_options, truth
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, flag
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request, read_node_count
+from cri_proxy.cli.hint_requests.offers import ANY_NODES, HINT
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
 from policies.hints.merge import POLICIES, merge
 from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions
@@ -21,14 +21,10 @@ cri-proxy hints generate request.yaml -o json | cri-proxy hints merge - --nodes 
 echo '{nodes: 2, providers: [{cpu: [{nodes: [0], preferred: true}]}]}' | cri-proxy hints merge -"""
 
 POLICY = DocumentOption(
-    "policy", one_of(tuple(POLICIES)), "best-effort", f"{', '.join(POLICIES)}; default best-effort", "NAME"
+    "policy", one_of(POLICIES), "best-effort", f"{', '.join(POLICIES)}; default best-effort", "NAME"
 )
-CLOSEST = DocumentOption(
-    "prefer-closest-numa-nodes",
-    truth,
-    False,
-    "of node sets of the same size take the closest; needs distances in the document",
-    is_flag=True,
+CLOSEST = flag(
+    "prefer-closest-numa-nodes", "of node sets of the same size take the closest; needs distances in the document"
 )
 
 
@@ -76,18 +72,6 @@ class MergeAnswer:
     elapsed_ms: float
 
 
-def register(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
-    add_document_options(parser, OPTIONS)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Merge the hints of every document of the file; return 1 when any is refused. Raises CommandFailed."""
-    return DocumentCommand(
-        OPTIONS, answer, render_merged, is_no=lambda found: not found.merged.admit, plain=json_value
-    ).run(args)
-
-
 def answer(document: Document) -> MergeAnswer:
     """Return the result for a document. Raises DocumentError and PolicyBaseError."""
     request = read_merge_request(document.root, document.option(NODES))
@@ -102,17 +86,12 @@ def json_value(found: MergeAnswer) -> dict[str, object]:
     """Return the value of ``hints merge -o json`` (docs/hints.md)."""
     merged = found.merged
     return {
-        "affinity": None if merged.affinity is None else list(NodeSet(merged.affinity)),
+        "affinity": ANY_NODES.write(merged.affinity),
         "preferred": merged.preferred,
         "admit": merged.admit,
         "policy": found.policy,
         "rests_on": [
-            {
-                "provider": origin.provider,
-                "resource": origin.resource or None,
-                "nodes": None if origin.hint.nodes is None else list(NodeSet(origin.hint.nodes)),
-                "preferred": origin.hint.preferred,
-            }
+            {"provider": origin.provider, "resource": origin.resource or None, **HINT.write(origin.hint)}
             for origin in merged.rests_on
         ],
         "elapsed_ms": found.elapsed_ms,
@@ -142,3 +121,7 @@ def _origin_lines(origins: tuple[HintOrigin, ...]) -> Iterator[str]:
 
 def _nodes_text(mask: int) -> str:
     return f"nodes {{{NodeSet(mask)}}}"
+
+
+COMMAND = DocumentCommand(OPTIONS, answer, render_merged, lambda found: not found.merged.admit, json_value)
+register, run = COMMAND.register, COMMAND.run

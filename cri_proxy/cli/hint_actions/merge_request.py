@@ -1,19 +1,18 @@
 """Read the document of ``hints merge``: the machine's nodes, and what each provider offers."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cli.hint_requests.offers import HINTS
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.model import Nodes, Offers
-from sysfs.documents.forms import FIELD, MAX_NODE, Within, each, form, whole
-from sysfs.documents.table import KeyRow, Table
-from sysfs.documents.value import short_repr
+from sysfs.documents.forms import FIELD, MAX_NODE, between, each, form, or_none, whole
+from sysfs.documents.table import Form, KeyRow, Table
 
 # The firmware's table (ACPI SLIT) has a byte for each pair.
 _MAX_DISTANCE: Final = 255
+read_node_count: Final = between(1, MAX_NODE + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,7 @@ def _distances(field: YamlField, what: str, machine: int) -> tuple[tuple[int, ..
     return tuple(found)
 
 
-def _provider(field: YamlField, what: str) -> Offers:
-    if field.is_null:
-        return None
+def _offers(field: YamlField, what: str) -> Offers:
     return {resource: HINTS.read(hints, resource) for resource, hints in field.entries(what).items()}
 
 
@@ -45,9 +42,9 @@ _NO_PROVIDERS: Final = "providers is missing; give a list of what each provider 
 MERGE: Final = Table(
     lambda mask, providers, distances=None, **_: MergeRequest(Nodes(mask, distances), providers),
     KeyRow("nodes", FIELD, "how many NUMA nodes the machine has"),
-    KeyRow("distances", Within(_distances), "a row for each node, for closest nodes"),
+    KeyRow("distances", Form(_distances), "a row for each node, for closest nodes"),
     KeyRow("options", FIELD, "options of the command by their names; the command line beats them"),
-    KeyRow("providers", each(form(_provider)), "of each its hints by resource", _NO_PROVIDERS),
+    KeyRow("providers", each(or_none(form(_offers))), "of each its hints by resource", _NO_PROVIDERS),
     name="the document",
 )
 
@@ -73,13 +70,4 @@ def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], node_cou
         raise entries[wrong].refuse(f"{wrong}: no key of a document ({', '.join(MERGE.keys)}), and no list of hints")
     if node_count is None:
         raise root.refuse("hints of a provider do not say how many NUMA nodes the machine has; give --nodes NUMBER")
-    return MergeRequest(Nodes((1 << node_count) - 1), (_provider(root, "providers"),))
-
-
-def read_node_count(text: str) -> int:
-    """Return how many NUMA nodes a machine has. Raises ValueError."""
-    with suppress(ValueError):
-        count = whole(text)
-        if 0 < count <= MAX_NODE + 1:
-            return count
-    raise ValueError(f"expected a number from 1 to {MAX_NODE + 1}, got {short_repr(text)}")
+    return MergeRequest(Nodes((1 << node_count) - 1), (_offers(root, "providers"),))

@@ -5,8 +5,8 @@ from typing import Final
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.cpu import CpuProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.documents.forms import FIELD, NODES, Within, by_key, by_name, cpu_list, form, node_number, one_of, scalar
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.forms import FIELD, NODES, by_key, by_name, cpu_list, form, node_number, one_of, scalar
+from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.quantity import parse_mcpu
 
 ALIGN_BY_SOCKET: Final = "align-by-socket"
@@ -88,14 +88,14 @@ def _options(field: YamlField, what: str, topology: Topology) -> tuple[str, ...]
     return options
 
 
-_CPUS: Final = Within(_cpus)
+_CPUS: Final = Form(_cpus)
 CPU: Final = Table(
     lambda **given: given,
     KeyRow("request", scalar(_whole_cpus), "how many; a part of a CPU asks for none", "give request: NUMBER"),
     KeyRow("free", _CPUS, "CPUs that may be assigned; left out: all"),
     KeyRow("allocated", _CPUS, "CPUs that the container holds; null: none yet"),
     KeyRow("reusable", _CPUS, "CPUs that its init containers leave"),
-    KeyRow("options", Within(_options), "of the kubelet's static policy"),
+    KeyRow("options", Form(_options), "of the kubelet's static policy"),
 )
 
 

@@ -5,9 +5,8 @@ from typing import Final
 
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.devices import DeviceProvider, DeviceRequest
-from sysfs.cpuset import NodeSet
-from sysfs.documents.forms import Within, each, names, scalar, whole
-from sysfs.documents.table import KeyRow, Table
+from sysfs.documents.forms import each, names, scalar, whole
+from sysfs.documents.table import Form, KeyRow, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ def _ids(value: YamlField, what: str, within: _Resource) -> frozenset[str]:
     return frozenset(found)
 
 
-_IDS: Final = Within(_ids)
+_IDS: Final = Form(_ids)
 _NONE: Final = frozenset[str]()
 _NO_REQUEST: Final = "give request: NUMBER and devices: {ID: [NODE]}"
 DEVICES: Final = Table(
@@ -41,7 +40,7 @@ DEVICES: Final = Table(
         request, devices, frozenset(devices) - unhealthy - used - reusable, reusable, **more
     ),
     KeyRow("request", scalar(whole), "how many", _NO_REQUEST),
-    KeyRow("devices", Within(_devices), "the NUMA nodes of each by its ID; `[]`: unknown", _NO_REQUEST),
+    KeyRow("devices", Form(_devices), "the NUMA nodes of each by its ID; `[]`: unknown", _NO_REQUEST),
     KeyRow("unhealthy", _IDS, "devices that no container can get"),
     KeyRow("used", _IDS, "devices that other containers hold"),
     KeyRow("allocated", _IDS, "devices that the container holds"),
@@ -66,10 +65,8 @@ def read_devices(field: YamlField, machine: int, *, has_preferred_sets: bool) ->
 
 def _nodes(field: YamlField, what: str, machine: int) -> int | None:
     """Return the nodes of a device that the machine has; None where its plugin names none at all."""
-    if field.is_null or (field.is_list and not field.items(what)):
-        return None
-    numbers = [item.parsed(what, _number) for item in field.items(what)]
-    return sum(1 << node for node in NodeSet(machine) if node in numbers)
+    numbers = {item.parsed(what, _number) for item in field.items(what)}
+    return sum(1 << node for node in numbers if node >= 0 and machine >> node & 1) if numbers else None
 
 
 def _number(text: str) -> int:

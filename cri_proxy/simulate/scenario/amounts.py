@@ -1,15 +1,18 @@
 """Read CPU and memory requests and limits of a scenario, check them by QoS class, and make or resize a container."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cri_proxy.cri.amounts import page_bytes_of
 from cri_proxy.cri_client.pods import ContainerSpec, PodAmounts, PodSpec
-from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from cri_proxy.yaml_fields import YamlField
 from policies.base import QosClass
 from sysfs.documents.forms import form, scalar
-from sysfs.documents.table import KeyRow
+from sysfs.documents.table import keyed, rows_of
 from sysfs.quantity import parse_bytes, parse_mcpu
+
+# The memory of a container of a Guaranteed pod when the scenario gives none.
+DEFAULT_MEMORY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,41 @@ def _huge_pages(part: YamlField, what: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-_CPU, _MEMORY = scalar(parse_mcpu), scalar(parse_bytes)
-RESIZE_ROWS = (
-    KeyRow("cpu", _CPU, "request and limit alike; in a Burstable pod the request", field="cpu_mcpu"),
-    KeyRow("cpu_request", _CPU, "instead of `cpu`", field="cpu_request_mcpu"),
-    KeyRow("cpu_limit", _CPU, "instead of `cpu`", field="cpu_limit_mcpu"),
-    KeyRow("memory", _MEMORY, "as `cpu`; 64Mi in a Guaranteed pod that says nothing of it", field="memory_bytes"),
-    KeyRow("memory_request", _MEMORY, "instead of `memory`", field="memory_request_bytes"),
-    KeyRow("memory_limit", _MEMORY, "instead of `memory`", field="memory_limit_bytes"),
-)
-AMOUNT_ROWS = (*RESIZE_ROWS, KeyRow("hugepages", form(_huge_pages), "limits by size: `{2Mi: 1Gi}`", field="huge_pages"))
+_CPU, _MEMORY, _HUGE_PAGES = scalar(parse_mcpu), scalar(parse_bytes), form(_huge_pages)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a container requests, as the scenario says; None = not given."""
+
+    cpu_mcpu: int | None = keyed(_CPU, "request and limit alike; in a Burstable pod the request", None, name="cpu")
+    cpu_request_mcpu: int | None = keyed(_CPU, "instead of `cpu`", None, name="cpu_request")
+    cpu_limit_mcpu: int | None = keyed(_CPU, "instead of `cpu`", None, name="cpu_limit")
+    memory_bytes: int | None = keyed(
+        _MEMORY, "as `cpu`; 64Mi in a Guaranteed pod that says nothing of it", None, name="memory"
+    )
+    memory_request_bytes: int | None = keyed(_MEMORY, "instead of `memory`", None, name="memory_request")
+    memory_limit_bytes: int | None = keyed(_MEMORY, "instead of `memory`", None, name="memory_limit")
+    huge_pages: tuple[tuple[str, int], ...] = keyed(_HUGE_PAGES, "limits by size: `{2Mi: 1Gi}`", (), name="hugepages")
+
+    def cpu(self, qos: QosClass | None) -> tuple[int, int]:
+        """Return request and limit of CPU in a pod of this class; 0 = not given."""
+        return _pair(self.cpu_mcpu, self.cpu_request_mcpu, self.cpu_limit_mcpu, qos)
+
+    def memory(self, qos: QosClass | None) -> tuple[int, int]:
+        """Return request and limit of memory in a pod of this class; 0 = not given."""
+        return _pair(self.memory_bytes, self.memory_request_bytes, self.memory_limit_bytes, qos)
+
+
+def _pair(both: int | None, request: int | None, limit: int | None, qos: QosClass | None) -> tuple[int, int]:
+    if qos is QosClass.GUARANTEED:
+        return (both or limit or request or 0,) * 2
+    return request or both or 0, limit or (both if qos is not QosClass.BURSTABLE else 0) or 0
+
+
+make_amounts: Callable[..., Amounts] = Amounts
+AMOUNT_ROWS = rows_of(Amounts)
+RESIZE_ROWS = AMOUNT_ROWS[:-1]  # huge pages stay
 
 
 def contradiction(found: Amounts, qos: QosClass | None) -> str:
@@ -72,47 +100,25 @@ def contradiction(found: Amounts, qos: QosClass | None) -> str:
 
 def container_spec(name: str, amounts: Amounts, qos: QosClass | None) -> ContainerSpec:
     """Return the container of a pod of this class; None = the class follows from the containers."""
-    cpu, memory = amounts.cpu_mcpu, amounts.memory_bytes
-    if qos is QosClass.GUARANTEED:
-        cpu = cpu or amounts.cpu_limit_mcpu or amounts.cpu_request_mcpu
-        memory = memory or amounts.memory_limit_bytes or amounts.memory_request_bytes or DEFAULT_MEMORY_BYTES
-        return ContainerSpec(name, cpu or 0, cpu or 0, memory, memory, huge_pages=amounts.huge_pages)
-    as_limit = qos is not QosClass.BURSTABLE
-    return ContainerSpec(
-        name,
-        cpu_request_mcpu=amounts.cpu_request_mcpu or cpu or 0,
-        cpu_limit_mcpu=amounts.cpu_limit_mcpu or (cpu if as_limit else 0) or 0,
-        memory_request_bytes=amounts.memory_request_bytes or memory or 0,
-        memory_limit_bytes=amounts.memory_limit_bytes or (memory if as_limit else 0) or 0,
-        huge_pages=amounts.huge_pages,
-    )
+    least_bytes = DEFAULT_MEMORY_BYTES if qos is QosClass.GUARANTEED else 0
+    request_bytes, limit_bytes = amounts.memory(qos)
+    memory = request_bytes or least_bytes, limit_bytes or least_bytes
+    return ContainerSpec(name, *amounts.cpu(qos), *memory, huge_pages=amounts.huge_pages)
 
 
 def pod_amounts(amounts: Amounts) -> PodAmounts:
     """Return the resources of a pod as a whole; ``cpu`` and ``memory`` are request and limit alike."""
-    asked = container_spec("", amounts, None)
-    return PodAmounts(
-        asked.cpu_request_mcpu, asked.cpu_limit_mcpu, asked.memory_request_bytes, asked.memory_limit_bytes
-    )
+    return PodAmounts(*amounts.cpu(None), *amounts.memory(None))
 
 
 def resized(before: ContainerSpec, change: Amounts, qos: QosClass) -> ContainerSpec:
     """Return the container after a resize; amounts that are not given stay, and so does the QoS class (KEP-1287)."""
-    cpu, memory = change.cpu_mcpu, change.memory_bytes
-    if qos is QosClass.GUARANTEED:
-        cpu = cpu or change.cpu_limit_mcpu or change.cpu_request_mcpu or before.cpu_limit_mcpu
-        memory = memory or change.memory_limit_bytes or change.memory_request_bytes or before.memory_limit_bytes
-        return replace(
-            before,
-            cpu_request_mcpu=cpu,
-            cpu_limit_mcpu=cpu,
-            memory_request_bytes=memory,
-            memory_limit_bytes=memory,
-        )
+    by_class = qos if qos is QosClass.GUARANTEED else QosClass.BURSTABLE
+    (cpu_request, cpu_limit), (memory_request, memory_limit) = change.cpu(by_class), change.memory(by_class)
     return replace(
         before,
-        cpu_request_mcpu=change.cpu_request_mcpu or cpu or before.cpu_request_mcpu,
-        cpu_limit_mcpu=change.cpu_limit_mcpu or before.cpu_limit_mcpu,
-        memory_request_bytes=change.memory_request_bytes or memory or before.memory_request_bytes,
-        memory_limit_bytes=change.memory_limit_bytes or before.memory_limit_bytes,
+        cpu_request_mcpu=cpu_request or before.cpu_request_mcpu,
+        cpu_limit_mcpu=cpu_limit or before.cpu_limit_mcpu,
+        memory_request_bytes=memory_request or before.memory_request_bytes,
+        memory_limit_bytes=memory_limit or before.memory_limit_bytes,
     )

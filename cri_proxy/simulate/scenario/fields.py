@@ -13,6 +13,7 @@ _DIALECT = Dialect(MAX_BYTES, max_depth=40, max_nodes=200_000, has_aliases=True)
 class Field(YamlField):
     """A value of a scenario file."""
 
+    __slots__ = ()
     error = ScenarioError
 
 

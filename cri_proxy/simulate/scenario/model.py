@@ -5,28 +5,26 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
+from cri_proxy.simulate.scenario.amounts import Amounts
 from policies.base import Labels, QosClass
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.documents.forms import TRUTH, matching, one_of, scalar
+from sysfs.documents.table import Form, keyed
 
-# The memory of a container of a Guaranteed pod when the scenario gives none.
-DEFAULT_MEMORY_BYTES = 64 << 20
+Part = Literal["proxy", "runtime", "both"]
+PART: Form[Part] = scalar(one_of(("proxy", "runtime", "both")))
+_NO_PART = "what is missing; give proxy, runtime or both"
+container_name = matching("[^/]+(/[^/]+){1,2}", "pod/container or namespace/pod/container")
+CONTAINER_NAME = scalar(container_name)
+NO_CONTAINER = "container is missing; name it as pod/container"
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """What a container requests, as the scenario says; None = not given.
-
-    ``cpu_mcpu`` and ``memory_bytes`` are short for request and limit alike (request only in a Burstable pod).
-    """
-
-    cpu_mcpu: int | None = None
-    cpu_request_mcpu: int | None = None
-    cpu_limit_mcpu: int | None = None
-    memory_bytes: int | None = None
-    memory_request_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    huge_pages: tuple[tuple[str, int], ...] = ()  # as in ``ContainerSpec``
+def some_cpus(text: str) -> CpuSet:
+    """Return the CPUs of a list that has one or more. Raises ValueError."""
+    if not (cpus := CpuSet.parse(text)):
+        raise ValueError("expected CPUs like 0-3,8, got nothing")
+    return cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,11 @@ class Create:
     """
 
     pod: str
-    namespace: str | None
-    qos: QosClass | None
-    annotations: Labels
-    labels: Labels
-    containers: tuple[NewContainer, ...]
+    namespace: str | None = None
+    qos: QosClass | None = None
+    annotations: Labels = ()
+    labels: Labels = ()
+    containers: tuple[NewContainer, ...] = ()
     is_static: bool = False
     amounts: PodAmounts = field(default_factory=PodAmounts)
 
@@ -114,8 +112,13 @@ class Restart:
     ``loses_state``: what the proxy had saved is lost.
     """
 
-    what: Literal["proxy", "runtime", "both"]
-    loses_state: bool = False
+    what: Part = keyed(PART, "proxy, runtime or both", missing=_NO_PART)
+    loses_state: bool = keyed(TRUTH, "without the state that was saved", False)
+
+    def __post_init__(self) -> None:
+        """Refuse what has no state. Raises ValueError."""
+        if self.loses_state and self.what == "runtime":
+            raise ValueError("the runtime has no state of the proxy to lose; give proxy or both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +145,14 @@ class CpuHotplug:
 class Tamper:
     """Rewrite a container's cgroup without the runtime; None leaves that file as it is."""
 
-    container: str
-    cpus: CpuSet | None = None
-    mems: NodeSet | None = None
+    container: str = keyed(CONTAINER_NAME, "which one", missing=NO_CONTAINER)
+    cpus: CpuSet | None = keyed(scalar(some_cpus), "what is written as its CPUs", None)
+    mems: NodeSet | None = keyed(scalar(NodeSet.parse), "what is written as its memory nodes", None)
+
+    def __post_init__(self) -> None:
+        """Refuse to write nothing. Raises ValueError."""
+        if self.cpus is None and self.mems is None:
+            raise ValueError("nothing is written; give cpus, mems, or both")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ STORY = Path(__file__).parents[3] / "configs" / "links" / "story.yaml"
 
 
 def documents(text: str) -> list[LinkMatrix]:
-    return [
-        read_link_document(root, ("options",)) for root in YamlField.documents(as_link_document(text), "topo", DIALECT)
-    ]
+    return [read_link_document(root) for root in YamlField.documents(as_link_document(text), "topo", DIALECT)]
 
 
 def test_a_text_is_a_document() -> None:

@@ -30,13 +30,13 @@ def answer(document: Document) -> dict[str, object]:
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Exit status and standard output. Zero is a no."""
-    parser = CommandParser(prog="it")
-    documents.add_document_options(parser, OPTIONS)
-    parser.add_argument("-o", dest="output", default="json")
-    args = parser.parse_args(words)
     command = documents.DocumentCommand(
         OPTIONS, answer, lambda found: f"size {found['size']}", is_no=lambda found: not found["size"]
     )
+    parser = CommandParser(prog="it")
+    command.register(parser)
+    parser.add_argument("-o", dest="output", default="json")
+    args = parser.parse_args(words)
     status = command.run(args)
     return status, capsys.readouterr().out
 
@@ -166,13 +166,11 @@ def test_a_word_that_is_not_among_the_known_gets_the_nearest() -> None:
 
 def test_a_text_can_be_repaired_before_it_is_parsed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "it.yaml").write_text("options: {size 3}\n")
+    command = documents.DocumentCommand(OPTIONS, answer, str, repaired=lambda text: text.replace("size 3", "size: 3"))
     parser = CommandParser(prog="it")
-    documents.add_document_options(parser, OPTIONS)
+    command.register(parser)
     parser.add_argument("-o", dest="output", default="json")
     args = parser.parse_args([str(tmp_path / "it.yaml")])
-    command = documents.DocumentCommand(
-        OPTIONS, answer, str, is_no=lambda _: False, repaired=lambda text: text.replace("size 3", "size: 3")
-    )
     assert command.run(args) == 0
     assert json.loads(capsys.readouterr().out)["size"] == 3
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from policies.devices.fields import AnnotationError, FieldError, JsonValue, word_of
+from policies.devices.fields import AnnotationError, FieldError, JsonValue
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,6 @@ def test_an_error_names_the_field_the_value_and_the_remedy(read: Callable[[], ob
     with pytest.raises(FieldError) as caught:
         read()
     assert str(caught.value).startswith(problem)
-
-
-def test_a_word_is_one_of_a_few_or_empty_for_the_default() -> None:
-    parse = word_of(("", "PCIe", "Node"))
-    assert (parse("Node"), parse("")) == ("Node", "")
-    with pytest.raises(ValueError, match="expected one of PCIe, Node, got 'x'"):
-        parse("x")
 
 
 def test_an_error_of_an_annotation_names_it() -> None:

@@ -14,10 +14,10 @@ from sysfs.documents.forms import (
     names,
     node_number,
     one_of,
-    plain,
     scalar,
     whole,
 )
+from sysfs.documents.table import plain
 
 
 def field(text: str) -> YamlField:
@@ -45,6 +45,12 @@ def test_a_word_is_one_of_a_few() -> None:
         one_of(("zero", "mirror"))("miror")
 
 
+def test_an_empty_word_is_taken_where_it_is_the_default_and_not_offered() -> None:
+    assert one_of(("", "PCIe"))("") == ""
+    with pytest.raises(ValueError, match="expected one of PCIe, got 'x'"):
+        one_of(("", "PCIe"))("x")
+
+
 @pytest.mark.parametrize("text", ["-1", "1.5", "", "²"])
 def test_a_number_that_is_none_is_shown_as_it_is_written(text: str) -> None:
     with pytest.raises(ValueError, match="expected a whole number from 0, got"):
@@ -65,7 +71,7 @@ def test_a_number_has_as_many_digits_as_fit_into_64_bits() -> None:
 
 def test_a_kernel_has_1024_nodes() -> None:
     assert node_number("1023") == 1023
-    with pytest.raises(ValueError, match="expected a node from 0 to 1023, got 1024"):
+    with pytest.raises(ValueError, match="expected a node from 0 to 1023, got '1024'"):
         node_number("1024")
 
 

@@ -93,4 +93,4 @@ def test_what_is_written_is_read_again() -> None:
 
 
 def test_a_key_is_named_once_where_it_has_a_row_and_is_ignored_too() -> None:
-    assert Table(Disk, ROWS[0], ignored=("name", "colour")).keys == ("id", "title", "name", "colour")
+    assert Table(Disk, ROWS[0], ignored=("name", "colour")).keys == dict.fromkeys(("id", "title", "name", "colour"))

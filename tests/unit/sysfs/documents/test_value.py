@@ -1,15 +1,15 @@
 import pytest
 
 from sysfs.documents.forms import TEXT, each
-from sysfs.documents.value import PlainValue
+from sysfs.documents.value import DocumentValue
 
 
 class Wrong(Exception):
     """The error of these values."""
 
 
-def value(plain: object) -> PlainValue:
-    return PlainValue(plain, Wrong)
+def value(plain: object) -> DocumentValue:
+    return DocumentValue(plain, Wrong)
 
 
 def test_plain_values_are_read_as_their_texts() -> None:

@@ -20,8 +20,8 @@ def test_nodes_without_sockets_are_a_socket_each() -> None:
     [
         ("{}", "topology: give nodes: {NODE: CPU list}"),
         ("{nodes: {}}", "topology.nodes: give at least one node"),
-        ("{nodes: {a: 0}}", "topology.nodes: expected a whole number from 0, got 'a'"),
-        ("{nodes: {1024: 0}}", "topology.nodes: expected a node from 0 to 1023, got 1024"),
+        ("{nodes: {a: 0}}", "topology.nodes: expected a node from 0 to 1023, got 'a'"),
+        ("{nodes: {1024: 0}}", "topology.nodes: expected a node from 0 to 1023, got '1024'"),
         ("{nodes: {0: 0-}}", "topology.nodes.0: expected a list like '0-3,8', got '0-': '' is not a number"),
         ("{nodes: {0: 0-3, 1: '2-5'}}", "topology.nodes.1: CPUs 2-3 are on another node as well"),
         (

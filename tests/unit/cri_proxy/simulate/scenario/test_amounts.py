@@ -2,9 +2,15 @@ import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.amounts import AMOUNT_ROWS, container_spec, contradiction, resized
+from cri_proxy.simulate.scenario.amounts import (
+    AMOUNT_ROWS,
+    DEFAULT_MEMORY_BYTES,
+    Amounts,
+    container_spec,
+    contradiction,
+    resized,
+)
 from cri_proxy.simulate.scenario.fields import documents
-from cri_proxy.simulate.scenario.model import DEFAULT_MEMORY_BYTES, Amounts
 from policies.base import QosClass
 from sysfs.documents.table import Table
 

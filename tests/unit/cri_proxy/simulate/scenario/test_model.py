@@ -1,4 +1,4 @@
-from cri_proxy.simulate.scenario.model import Amounts
+from cri_proxy.simulate.scenario.amounts import Amounts
 
 
 def test_amounts_are_empty_until_something_is_said_even_zero() -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.simulate.scenario.amounts import Amounts
 from cri_proxy.simulate.scenario.model import (
     Advance,
-    Amounts,
     ChangeCosts,
     CostText,
     CpuHotplug,

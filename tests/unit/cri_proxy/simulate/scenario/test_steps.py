@@ -2,7 +2,8 @@ import pytest
 
 from cri_proxy.cri_client.pods import ContainerRole
 from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.model import Amounts, Attachment, Create, NewContainer, Restart, Tamper
+from cri_proxy.simulate.scenario.amounts import Amounts
+from cri_proxy.simulate.scenario.model import Attachment, Create, NewContainer, Restart, Tamper
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet, NodeSet
@@ -97,7 +98,7 @@ def test_a_restart_may_lose_the_state() -> None:
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        ("restart: all", "expected proxy, runtime or both, got 'all'"),
+        ("restart: all", "expected one of proxy, runtime, both, got 'all'"),
         ("reconfigure: 3", "expected a mapping of options"),
         ("restart: {loses_state: true}", "restart: what is missing"),
         ("restart: {what: runtime, loses_state: true}", "no state of the proxy to lose"),
