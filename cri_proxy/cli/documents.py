@@ -17,7 +17,7 @@ from cri_proxy.errors import CommandFailed, CriProxyError
 from cri_proxy.foreign_text import shorten
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.errors import PolicyBaseError
-from sysfs.documents.value import short_repr
+from sysfs.documents.forms import truth
 from sysfs.errors import SysfsBaseError
 
 T = TypeVar("T")
@@ -94,18 +94,6 @@ class _Once(argparse.Action):
 def flag(name: str, text: str) -> DocumentOption[bool]:
     """Return an option that is true or false, by default false."""
     return DocumentOption(name, truth, False, text, is_flag=True)
-
-
-def truth(text: str) -> bool:
-    """Return what a flag's text says.
-
-    >>> truth("true"), truth("no")
-    (True, False)
-    """
-    word = text.lower()
-    if word not in ("true", "yes", "on", "false", "no", "off"):
-        raise ValueError(f"expected true or false, got {short_repr(text)}")
-    return word in ("true", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from types import MappingProxyType
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from policies.options import Option
+from sysfs.documents.forms import one_of, truth
 
 Raw = str | tuple[str, ...]
 """A scalar's text, or those of a list."""
 
-_TRUE = ("true", "yes", "on")
-_FALSE = ("false", "no", "off")
 _NUMBERS: Mapping[type[int | float], re.Pattern[str]] = MappingProxyType(
     {
         int: re.compile(r"[+-]?[0-9]{1,18}", re.ASCII),
@@ -89,8 +88,8 @@ def parser_for(kind: object, option: Option) -> Callable[[str], object]:
     if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         return parser_for(get_args(kind)[0], option)
     if choices := choices_of(kind, option):
-        read = partial(_read_choice, choices)
-        return (lambda text: kind(read(text))) if isinstance(kind, type) else read
+        read = one_of(choices)
+        return lambda text: read(text.strip().lower())
     if kind is int or kind is float:
         return partial(_read_number, kind, option)
     if kind not in _PLAIN:
@@ -140,13 +139,6 @@ def read_value(known: Known, raw: Raw) -> object:
         raise ValueError(f"{error}{remedy}") from None
 
 
-def _read_bool(text: str) -> bool:
-    lower = text.strip().lower()
-    if lower not in _TRUE + _FALSE:
-        raise ValueError(f"expected true or false, got {text!r}")
-    return lower in _TRUE
-
-
 def _read_number(kind: type[int | float], option: Option, text: str) -> int | float:
     if _NUMBERS[kind].fullmatch(text.strip()):
         number = kind(text)
@@ -167,15 +159,8 @@ def numbers_text(kind: type[int | float], option: Option) -> str:
     return f"{off}a {'whole ' if kind is int else ''}number from {option.least}{most}"
 
 
-def _read_choice(choices: tuple[str, ...], text: str) -> str:
-    lower = text.strip().lower()
-    if lower not in choices:
-        raise ValueError(f"expected {' or '.join(choices)}, got {text!r}")
-    return lower
-
-
 # What reads an option of a plain type, and what the type is called.
 _PLAIN: dict[object, tuple[Callable[[str], object], str]] = {
-    bool: (_read_bool, "`true` or `false`"),
+    bool: (truth, "`true` or `false`"),
     str: (str, "a string"),
 }

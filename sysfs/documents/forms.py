@@ -29,8 +29,20 @@ def scalar(parse: Callable[[str], T], write: Callable[..., object] = plain) -> F
     return Form(lambda field, what, _=None: field.parsed(what, parse), write)
 
 
+def truth(text: str) -> bool:
+    """Return true or false, as YAML 1.1 writes them. Raises ValueError.
+
+    >>> truth("true"), truth("No")
+    (True, False)
+    """
+    word = text.strip().lower()
+    if word not in ("true", "yes", "on", "false", "no", "off"):
+        raise ValueError(f"expected true or false, got {short_repr(text)}")
+    return word in ("true", "yes", "on")
+
+
 TEXT: Final = form(DocumentValue.text)
-TRUTH: Final = form(DocumentValue.truth)
+TRUTH: Final = scalar(truth)
 TEXT_OR_JSON: Final = form(lambda field, what: field.text(what) if field.is_scalar else json.dumps(field.plain()))
 """Of a text whose JSON may be written out, as in annotations of pods."""
 FIELD: Final = form(lambda field, _: field)

@@ -126,13 +126,6 @@ class DocumentValue:
         except ValueError as error:
             raise self.refuse(f"{what}: {error}") from None
 
-    def truth(self, what: str) -> bool:
-        """Return true or false."""
-        text = self.text(what).lower()
-        if text not in {"true", "false"}:
-            raise self.refuse(f"{what}: expected true or false, got {self.shown()}")
-        return text == "true"
-
     def shown(self) -> str:
         """Return what it is, for an error: short."""
         text = self._scalar()

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli import documents
-from cri_proxy.cli.documents import Document, DocumentOption, truth
+from cri_proxy.cli.documents import Document, DocumentOption
 from cri_proxy.cli.main import CommandParser
 from cri_proxy.errors import CommandFailed
 from policies.errors import PolicyOptionsError
-from sysfs.documents.forms import one_of, whole
+from sysfs.documents.forms import one_of, truth, whole
 
 SIZE = DocumentOption("size", whole, 1, "how many", "N")
 EXACT = DocumentOption("exact", truth, False, "exactly", is_flag=True)

@@ -70,7 +70,7 @@ def test_a_value_that_cannot_be_is_wrong_usage(argument: str, capsys: pytest.Cap
 def test_a_wrong_file_is_a_clear_no(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.yaml").write_text("adopt: maybe")
     assert run_command(["run", "--config", str(tmp_path / "c.yaml")]) == 1
-    assert "c.yaml:1: adopt: expected pin or leave, got 'maybe'" in capsys.readouterr().err
+    assert "c.yaml:1: adopt: expected one of pin, leave, got 'maybe'" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_an_error_with_its_name() -> None:

@@ -90,7 +90,7 @@ def changed(**fields: object) -> bytes:
     [
         (changed(version=2), "not as this version of cri-proxy writes it"),
         (changed(options={"adpot": "pin"}), "adpot: unknown option: another version"),
-        (changed(options={"adopt": "kill"}), "adopt: expected pin or leave, got 'kill'"),
+        (changed(options={"adopt": "kill"}), "adopt: expected one of pin, leave, got 'kill'"),
         (changed(options={"adopt": None}), "adopt: expected a string or a list of strings, got None"),
         (changed(options={"annotationDomains": [1]}), "annotationDomains: expected a string or a list"),
         (changed(options=[]), "options: expected an object"),

@@ -148,12 +148,12 @@ def test_an_empty_value_says_nothing(text: str) -> None:
         ("topologyAware:\n  PinCPUs: true", 2, "topologyAware.PinCPUs", "did you mean topologyAware.PinCPU?"),
         ("PinCPU: true", 1, "PinCPU", "did you mean topologyAware.PinCPU?"),
         ("zzz: 1", 1, "zzz", "known here: "),
-        ("log: {level: loud}", 1, "log.level", "expected debug or info or warning or error, got 'loud'"),
+        ("log: {level: loud}", 1, "log.level", "expected one of debug, info, warning, error, got 'loud'"),
         ("log: info", 1, "log", "expected a mapping"),
         ("adopt: {a: b}", 1, "adopt", "expected a value, got a mapping"),
         ("annotationDomains:\n- [a]", 2, "annotationDomains", "expected a list of strings"),
         ("reservedResources: {cpu: lots}", 1, "reservedResources.cpu", "expected a quantity like 750m"),
-        ("topologyManager: {policy: strict}", 1, "topologyManager.policy", "expected none or best-effort"),
+        ("topologyManager: {policy: strict}", 1, "topologyManager.policy", "expected one of none, best-effort"),
     ],
 )
 def test_a_mistake_is_named_with_line_and_key(text: str, line: int, key: str, problem: str) -> None:

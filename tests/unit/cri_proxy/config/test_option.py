@@ -84,11 +84,11 @@ def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...
     [
         ("topologyAware.PinCPU", "maybe", "expected true or false, got 'maybe'"),
         ("topologyAware.PinCPU", ("true",), "expected true or false, got a list"),
-        ("adopt", "kill", "expected pin or leave, got 'kill'"),
+        ("adopt", "kill", "expected one of pin, leave, got 'kill'"),
         (
             "topologyManager.policy",
             "strict",
-            "expected none or best-effort or restricted or single-numa-node, got 'strict'",
+            "expected one of none, best-effort, restricted, single-numa-node, got 'strict'",
         ),
         ("count", "banana", "expected a whole number from 0, got 'banana'"),
         ("count", "2.5", "expected a whole number"),

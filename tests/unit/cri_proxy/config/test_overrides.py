@@ -52,7 +52,7 @@ def test_resources_may_be_given_without_their_name() -> None:
         ("--reserved-resources=memory=2Gi", "only CPUs"),
         ("--reserved-resources=cpu=lots", "expected a quantity"),
         ("--topology-aware-pin-memory=perhaps", "expected true or false"),
-        ("--relay=carrier-pigeon", "expected splice or grpc"),
+        ("--relay=carrier-pigeon", "expected one of splice, grpc"),
     ],
 )
 def test_a_wrong_value_is_wrong_usage(argument: str, problem: str) -> None:

@@ -92,7 +92,7 @@ async def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
     ("text", "reason"),
     [
         ("adopt: pin\nadpot: x", f"{FILE}:2: adpot: unknown option; did you mean adopt?"),
-        ("log: {level: loud}", f"{FILE}:1: log.level: expected debug or info"),
+        ("log: {level: loud}", f"{FILE}:1: log.level: expected one of debug, info"),
         ("a: [", "not YAML"),
         ("imageListen: /a", "imageListen: needs imageEndpoint as well"),
         (" \n", "is empty now: write {} if the defaults are meant"),

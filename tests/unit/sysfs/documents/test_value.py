@@ -1,6 +1,6 @@
 import pytest
 
-from sysfs.documents.forms import TEXT, each
+from sysfs.documents.forms import TEXT, each, truth
 from sysfs.documents.value import DocumentValue
 
 
@@ -14,7 +14,7 @@ def value(plain: object) -> DocumentValue:
 
 def test_plain_values_are_read_as_their_texts() -> None:
     assert [item.text("it") for item in value(["a", 1, 2.5, True]).items("it")] == ["a", "1", "2.5", "true"]
-    assert value({"a": False}).entries("it")["a"].truth("it") is False
+    assert value({"a": False}).entries("it")["a"].parsed("it", truth) is False
     assert value(None).is_null
     assert value(None).items("it") == []
 

@@ -2,6 +2,7 @@ import pytest
 
 from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.fields import Field, documents
+from sysfs.documents.forms import truth
 
 
 def only(text: str) -> Field:
@@ -74,9 +75,9 @@ def test_empty_documents_are_none() -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False)])
 def test_a_truth_is_read_as_one(text: str, value: bool) -> None:
-    assert next(documents(text, "s")).truth("init") is value
+    assert next(documents(text, "s")).parsed("init", truth) is value
 
 
 def test_what_is_no_truth_is_refused() -> None:
     with pytest.raises(ScenarioError, match="init: expected true or false, got '1'"):
-        next(documents("1", "s")).truth("init")
+        next(documents("1", "s")).parsed("init", truth)
