@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable
+from math import inf
 from typing import Final, TypeVar
 
 from sysfs.cpuset import CpuSet, NodeSet
@@ -17,6 +18,7 @@ W = TypeVar("W", bound=str)
 
 MAX_NODE: Final = 1023  # CONFIG_NODES_SHIFT=10, the most that kernels are built for
 _MAX_DIGITS: Final = 18
+_TRUTHS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def form(read: Callable[..., T], write: Callable[..., object] = plain) -> Form[T]:
@@ -36,9 +38,9 @@ def truth(text: str) -> bool:
     (True, False)
     """
     word = text.strip().lower()
-    if word not in ("true", "yes", "on", "false", "no", "off"):
+    if word not in _TRUTHS:
         raise ValueError(f"expected true or false, got {short_repr(text)}")
-    return word in ("true", "yes", "on")
+    return _TRUTHS[word]
 
 
 TEXT: Final = form(DocumentValue.text)
@@ -120,7 +122,7 @@ def matching(pattern: str, expected: str) -> Callable[[str], str]:
     return parse
 
 
-def between(least: int, most: int | None = None, noun: str = "number") -> Callable[[str], int]:
+def between(least: int, most: float = inf, noun: str = "number") -> Callable[[str], int]:
     """Return a parser of numbers within bounds; a number has 18 digits at most.
 
     >>> between(1, 9)("8")
@@ -129,12 +131,12 @@ def between(least: int, most: int | None = None, noun: str = "number") -> Callab
 
     def parse(text: str) -> int:
         number = int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else -1
-        if number < least or (most is not None and number > most):
-            bounds = f"from {least}" if most is None else f"from {least} to {most}"
-            if text.isdigit() and len(text) > _MAX_DIGITS:
-                bounds = f"of at most {_MAX_DIGITS} digits"
-            raise ValueError(f"expected a {noun} {bounds}, got {short_repr(text)}")
-        return int(without_leading_zeros(text))
+        if least <= number <= most:
+            return number if text[0] != "0" else int(without_leading_zeros(text))
+        bounds = f"from {least}" if most == inf else f"from {least} to {most}"
+        if text.isdigit() and len(text) > _MAX_DIGITS:
+            bounds = f"of at most {_MAX_DIGITS} digits"
+        raise ValueError(f"expected a {noun} {bounds}, got {short_repr(text)}")
 
     return parse
 
@@ -172,17 +174,6 @@ NODES: Final = Form(node_mask, lambda mask: list(NodeSet(mask)))
 def cpu_list(field: DocumentValue, what: str) -> CpuSet:
     """Return a CPU list, written as ``0-3,8``, a number or a list of these; null is an empty one."""
     return CpuSet.of_masks(item.parsed(what, CpuSet.parse).mask for item in field.listed(what))
-
-
-def names(field: DocumentValue, what: str) -> tuple[str, ...]:
-    """Return a list of names without doubles. Raises DocumentError."""
-    found: list[str] = []
-    for item in field.items(what):
-        name = item.text(what)
-        if name in found:
-            raise item.refuse(f"{what}: {name!r} stands twice")
-        found.append(name)
-    return tuple(found)
 
 
 def without_leading_zeros(number: str) -> str:

@@ -94,8 +94,10 @@ class Table(Form[T]):
         self.rows = rows = rows or rows_of(cast("type", make))
         self._make = make
         self._name = name
-        self._plan = [(row.key, (row.key, *row.also), row.takes_null, row.missing) for row in rows]
         self._readers = {row.key: (row.path.rpartition(".")[2], row.form.read) for row in rows}
+        self._other_names = {name: row.key for row in rows for name in row.also}
+        self._nullable = {row.key for row in rows if row.takes_null}
+        self._missing = [(row.key, row.missing) for row in rows if row.missing]
         self.keys = dict.fromkeys([*(name for row in rows for name in (*row.also, row.key)), *(ignored or ())])
         self._takes_any_key = ignored is None
 
@@ -115,16 +117,18 @@ class Table(Form[T]):
         given = field.entries(name) if self._takes_any_key else field.mapping(self.keys, name)
         if beside:
             given = {**beside, **given}
-        found: dict[str, F] = {}
-        for key, names, takes_null, missing in self._plan:
-            for each in names:
-                value = given.get(each)
-                if value is not None and (takes_null or not value.is_null):
-                    found[key] = value
-                    break
-            else:
-                if missing:
-                    raise field.refuse(f"{name}: {missing}")
+        if not self._other_names.keys().isdisjoint(given):
+            for other, key in self._other_names.items():
+                if other in given and (key not in given or given[key].is_null):
+                    given[key] = given[other]
+        found = {
+            key: value
+            for key in self._readers
+            if (value := given.get(key)) is not None and (key in self._nullable or not value.is_null)
+        }
+        for key, problem in self._missing:
+            if key not in found:
+                raise field.refuse(f"{name}: {problem}")
         return found
 
     def made(self, fields: Mapping[str, DocumentValue], what: str = "", within: object = None, **more: object) -> T:

@@ -5,7 +5,7 @@ from typing import Final
 
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.devices import DeviceProvider, DeviceRequest
-from sysfs.documents.forms import each, names, scalar, whole
+from sysfs.documents.forms import each, scalar, whole
 from sysfs.documents.table import Form, KeyRow, Table
 
 
@@ -24,11 +24,15 @@ def _devices(value: YamlField, what: str, within: _Resource) -> dict[str, int | 
 
 
 def _ids(value: YamlField, what: str, within: _Resource) -> frozenset[str]:
-    found = names(value, what)
-    for device in found:
+    found: set[str] = set()
+    for item in value.items(what):
+        device = item.text(what)
+        if device in found:
+            raise item.refuse(f"{what}: {device!r} stands twice")
         if device not in within.nodes:
             known = ", ".join(within.nodes) or "none"
-            raise value.refuse(f"{what}: {device!r} is no device of this resource; they are {known}")
+            raise item.refuse(f"{what}: {device!r} is no device of this resource; they are {known}")
+        found.add(device)
     return frozenset(found)
 
 

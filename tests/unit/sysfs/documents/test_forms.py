@@ -11,7 +11,6 @@ from sysfs.documents.forms import (
     each,
     integer,
     matching,
-    names,
     node_number,
     one_of,
     scalar,
@@ -87,12 +86,6 @@ def test_a_node_that_there_is_not_is_refused_with_those_that_there_are() -> None
     assert NODES.write(0b101) == [0, 2]
     with pytest.raises(DocumentError, match="it: there is no node 1; the nodes are 0,2"):
         NODES.read(field("[0, 1]"), "it", 0b101)
-
-
-def test_a_name_stands_once() -> None:
-    assert names(field("[a, 1]"), "it") == ("a", "1")
-    with pytest.raises(DocumentError, match="it: 'a' stands twice"):
-        names(field("[a, b, a]"), "it")
 
 
 def test_a_cpu_list_is_a_text_a_number_or_a_list() -> None:
