@@ -1,8 +1,8 @@
 """``cri-proxy select``: choose the cheapest set of devices and CPUs of a listing of costs."""
 
 import argparse
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
@@ -11,10 +11,9 @@ from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import read_costs
 from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
-from cri_proxy.yaml_fields import YamlField
 from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.graph import Missing, build_graph
-from policies.costs.model import CostError, CostListing
+from policies.costs.graph import CostGraph, Missing, build_graph
+from policies.costs.model import CostError
 from policies.costs.select import Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import names_of, unique_names, with_colons
@@ -112,6 +111,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--picture", type=_picture_path, metavar="FILE", help="write the graph and the set for Graphviz: FILE.dot"
     )
+    parser.set_defaults(is_drawn=False)
 
 
 def _picture_path(text: str) -> Path:
@@ -120,67 +120,34 @@ def _picture_path(text: str) -> Path:
     return Path(text)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Answer every document. Raises CommandFailed."""
-    drawn: list[Document] = []
-
-    def answer(document: Document) -> SelectAnswer:
-        question = _question(document)
-        found = _answer(question)
-        if args.picture is not None:
-            if drawn:
-                raise document.root.refuse("--picture draws one document; leave one in the file")
-            drawn.append(document)
-            _draw(args.picture, question, found)
-        return found
-
-    return replace(COMMAND, answer=answer).run(args)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    root: YamlField
-    listing: CostListing
-    wanted: SetRequest
-    normalize: Normalize
-    options: SelectOptions
-    budget_ms: int
-
-
-def _question(document: Document) -> _Question:
-    root = document.root
-    keys = root.entries("the document")
-    if not keys.keys().isdisjoint((*_KEYS, OPTIONS_KEY)):
+def _answer(document: Document) -> SelectAnswer:
+    root, keys = document.root, document.root.entries("the document")
+    if keys.keys().isdisjoint((*_KEYS, OPTIONS_KEY)):
+        listing = read_costs(root)
+    else:
         keys = root.mapping((*_KEYS, OPTIONS_KEY), "the document")
         listing = read_costs(keys.get("costs"), keys.get("present"))
         beside = {key: value for key, value in keys.items() if key in ("request", "busy", "must")}
         document = replace(document, options={**document.options, **beside})
-    else:
-        listing = read_costs(root)
     wanted = SetRequest(document.option(REQUEST), document.option(BUSY), document.option(MUST))
     options = SelectOptions(document.option(METHOD), document.option(MISSING), document.option(SEED), steps=None)
-    return _Question(root, listing, wanted, document.option(NORMALIZE), options, document.option(BUDGET_MS))
-
-
-def _answer(question: _Question) -> SelectAnswer:
+    budget_ms = document.option(BUDGET_MS)
     start = perf_counter()
-    end = monotonic() + question.budget_ms / 1000
-    table = _table(question)
-    selection = select(table, question.wanted, question.options, lambda: monotonic() >= end)
+    end = monotonic() + budget_ms / 1000
+    try:
+        table = compile_costs(listing, document.option(NORMALIZE))
+    except CostError as error:
+        raise root.refuse(f"{error.token}: {error.problem}", error.line) from None
+    selection = select(table, wanted, options, lambda: monotonic() >= end)
     elapsed_ms = round(1000 * (perf_counter() - start), 3)
     if isinstance(selection, CannotSelect):
-        raise question.root.refuse(selection.problem)
-    return SelectAnswer(selection, _warnings(question, selection, table), question.budget_ms, elapsed_ms)
+        raise root.refuse(selection.problem)
+    if document.args.picture is not None:
+        _draw(document, build_graph(table, wanted, options.missing), selection)
+    return SelectAnswer(selection, _warnings(wanted.busy, selection, table), budget_ms, elapsed_ms)
 
 
-def _table(question: _Question) -> CostTable:
-    try:
-        return compile_costs(question.listing, question.normalize)
-    except CostError as error:
-        raise question.root.refuse(f"{error.token}: {error.problem}", error.line) from None
-
-
-def _warnings(question: _Question, selection: Selection, table: CostTable) -> tuple[str, ...]:
+def _warnings(busy: Collection[str], selection: Selection, table: CostTable) -> tuple[str, ...]:
     found = []
     if selection.silent:
         say, their = ("says", "its") if len(selection.silent) == 1 else ("say", "their")
@@ -189,7 +156,7 @@ def _warnings(question: _Question, selection: Selection, table: CostTable) -> tu
             f"of {their} type do: list {their} costs, or count one-way costs both ways with --missing mirror"
         )
     present = {name for group in table.groups for name in group.members}
-    unknown = sorted(question.wanted.busy - present)
+    unknown = sorted(set(busy) - present)
     if unknown:
         found.append(f"busy, but not present: {', '.join(unknown)}")
     return tuple(found)
@@ -212,18 +179,20 @@ def _plain(answer: SelectAnswer) -> dict[str, object]:
     }
 
 
-def _draw(path: Path, question: _Question, answer: SelectAnswer) -> None:
+def _draw(document: Document, graph: CostGraph | CannotSelect, selection: Selection) -> None:
     from policies.costs.graphviz import dot
 
-    graph = build_graph(_table(question), question.wanted, question.options.missing)
+    if document.args.is_drawn:
+        raise document.root.refuse("--picture draws one document; leave one in the file")
     if isinstance(graph, CannotSelect):
-        raise question.root.refuse(graph.problem)
+        raise document.root.refuse(graph.problem)
+    document.args.is_drawn = True
+    path: Path = document.args.picture
     try:
-        path.write_text(visible_lines(dot(graph, answer.selection)), encoding="utf-8")
+        path.write_text(visible_lines(dot(graph, selection)), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error
 
 
-COMMAND = DocumentCommand(
-    OPTIONS, lambda document: _answer(_question(document)), select_text, plain=_plain, repaired=with_colons
-)
+COMMAND = DocumentCommand(OPTIONS, _answer, select_text, plain=_plain, repaired=with_colons)
+run = COMMAND.run
