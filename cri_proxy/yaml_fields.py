@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, ClassVar, Self
+from typing import BinaryIO, Self
 
 from cri_proxy.bounded_yaml import Dialect, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, plain
 from cri_proxy.errors import CriProxyError
@@ -27,10 +27,9 @@ class DocumentError(CriProxyError):
 
 
 class YamlField(DocumentValue):
-    """A value of a YAML file. A subclass may raise an error class of its own."""
+    """A value of a YAML file."""
 
     __slots__ = ("_source", "_tree")
-    error: ClassVar[type[DocumentError]] = DocumentError
 
     def __init__(self, source: str, tree: Tree) -> None:
         """``source`` names the file in errors."""
@@ -39,7 +38,7 @@ class YamlField(DocumentValue):
 
     @classmethod
     def documents(cls, text: str, source: str, dialect: Dialect, first_line: int = 1) -> Iterator[Self]:
-        """Yield the documents of a text, without empty ones. Raises ``error`` for what is not YAML.
+        """Yield the documents of a text, without empty ones. Raises DocumentError for what is not YAML.
 
         ``first_line`` is the line of the file on which the text begins.
         """
@@ -48,38 +47,40 @@ class YamlField(DocumentValue):
                 yield cls(source, tree)
         except YamlError as error:
             key = f"{error.key}: " if error.key else ""
-            raise cls.error(source, error.line, f"{key}{error.problem}") from None
+            raise DocumentError(source, error.line, f"{key}{error.problem}") from None
 
     @classmethod
     def only(cls, text: str, source: str, dialect: Dialect, what: str) -> Self | None:
         """Return the document of a text that holds one, None where it is empty; ``what`` names the file in errors.
 
-        Raises ``error``, for a second document too.
+        Raises DocumentError, for a second document too.
         """
         found = list(islice(cls.documents(text, source, dialect), 2))
         if len(found) > 1:
             raise found[1].refuse(f"another document begins here: {what} holds one")
         return found[0] if found else None
 
-    @classmethod
-    def read_text(cls, path: str, max_bytes: int) -> str:
-        """Return the text of a file; ``-`` is standard input. Raises ``error``."""
+    @staticmethod
+    def read_text(path: str, max_bytes: int) -> str:
+        """Return the text of a file; ``-`` is standard input. Raises DocumentError."""
         try:
             if path == "-":
                 if sys.stdin is None:  # the caller has closed it
-                    raise cls.error(path, 0, "standard input is closed: redirect a file to it, or name the file")
+                    raise DocumentError(path, 0, "standard input is closed: redirect a file to it, or name the file")
                 data = read_bounded(sys.stdin.buffer, max_bytes + 1)
             else:
                 with Path(path).open("rb") as file:
                     data = read_bounded(file, max_bytes + 1)
             if len(data) > max_bytes:
-                raise cls.error(path, 0, f"larger than {max_bytes} bytes; cut it into several files")
+                raise DocumentError(path, 0, f"larger than {max_bytes} bytes; cut it into several files")
             return data.decode("utf-8-sig")
         except OSError as error:
-            raise cls.error(path, 0, f"cannot be read: {error.strerror}") from None
+            raise DocumentError(path, 0, f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise cls.error(path, line, f"not UTF-8: byte {data[error.start]:#04x}; save it as UTF-8 text") from None
+            raise DocumentError(
+                path, line, f"not UTF-8: byte {data[error.start]:#04x}; save it as UTF-8 text"
+            ) from None
 
     @property
     def source(self) -> str:
@@ -98,14 +99,14 @@ class YamlField(DocumentValue):
 
     def refuse(self, problem: str, line: int = 0) -> DocumentError:
         """Return an error about this value, or about another line of its file."""
-        return self.error(self._source, line or self.line, problem)
+        return DocumentError(self._source, line or self.line, problem)
 
     def plain(self) -> object:
         """Return the value as JSON has it; what JSON has no form for (dates) is its text."""
         try:
             return plain(self._tree)
         except YamlError as error:
-            raise self.error(self._source, error.line, error.problem) from None
+            raise DocumentError(self._source, error.line, error.problem) from None
 
     def _scalar(self) -> str | None:
         return self._tree.text if isinstance(self._tree, Scalar) else None

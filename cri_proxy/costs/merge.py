@@ -30,14 +30,6 @@ _KEYS: Final = ("costs", "present")
 _QUESTION: Final = ("request", "busy", "must", "options")
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """Why a file cannot be used, and on which line."""
-
-    text: str
-    line: int = 0
-
-
 def merge(
     found: FoundFiles,
     kept: Mapping[str, str],
@@ -77,10 +69,12 @@ class _CostMerge:
         self._kept = kept
         self._settled: dict[str, CostListing] = {}
         self._new: dict[str, CostListing] = {}
-        self._problems: dict[str, _Problem] = {}
+        self._problems: dict[str, DocumentError] = {}
         for file in found.files:
-            read = _Problem(file.problem, file.line) if file.problem else _listing_of(file.name, file.text)
-            if isinstance(read, _Problem):
+            read = (
+                DocumentError(file.name, file.line, file.problem) if file.problem else _listing_of(file.name, file.text)
+            )
+            if isinstance(read, DocumentError):
                 self._fall_back(file.name, read)
             elif kept.get(file.name) == file.text:
                 self._settled[file.name] = read
@@ -100,18 +94,18 @@ class _CostMerge:
                 return Judged(Inventory(table, missing), tuple(map(self._judged, self._found.files)))
 
     def _leave_out(self, error: CostError) -> None:
-        problem = _Problem(f"{error.token}: {error.problem}", error.line)
+        problem = DocumentError(error.file, error.line, f"{error.token}: {error.problem}")
         if self._new.pop(error.file, None) is not None:
             self._fall_back(error.file, problem)
         else:  # it was in force beside the others, in a version that had other bounds
             del self._settled[error.file]
             self._problems.setdefault(error.file, problem)
 
-    def _fall_back(self, name: str, problem: _Problem) -> None:
+    def _fall_back(self, name: str, problem: DocumentError) -> None:
         """Let the last good content of this file count, if there is any."""
         self._problems[name] = problem
         before = _listing_of(name, self._kept[name]) if name in self._kept else problem
-        if not isinstance(before, _Problem):
+        if not isinstance(before, DocumentError):
             self._settled[name] = before
 
     def _judged(self, file: TextFile) -> JudgedFile:
@@ -119,15 +113,15 @@ class _CostMerge:
         if problem is None:
             return JudgedFile(file.name, FileState.IN_FORCE)
         state = FileState.KEPT if file.name in self._settled else FileState.REJECTED
-        return JudgedFile(file.name, state, problem.text, problem.line)
+        return JudgedFile(file.name, state, problem.problem, problem.line)
 
 
-def _listing_of(name: str, text: str) -> CostListing | _Problem:
+def _listing_of(name: str, text: str) -> CostListing | DocumentError:
     try:
         with _FORM.redacted(text):
             return read_listing(name, text)
     except DocumentError as error:
-        return _Problem(error.problem, error.line)
+        return error
 
 
 def read_listing(name: str, text: str) -> CostListing:

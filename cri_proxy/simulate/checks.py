@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from cri_proxy.config.model import known_options
 from cri_proxy.cri_client.pods import ContainerRole
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario import model
+from cri_proxy.yaml_fields import DocumentError
 
 # Containers by (namespace, pod), as the steps so far create them.
 _Names = dict[tuple[str, str], tuple[str, ...]]
@@ -17,12 +17,12 @@ _DEFAULT_NAMESPACE = "default"
 
 
 def check_steps(scenario: model.Scenario) -> None:
-    """Raise ScenarioError for the first step with a mistake, with its line and its number as in the results."""
+    """Raise DocumentError for the first step with a mistake, with its line and its number as in the results."""
     names: _Names = {}
     for index, step in enumerate(scenario.steps):
         problem = _problem(step.action, names)
         if problem:
-            raise ScenarioError(scenario.source, step.line, f"step {index}: {problem}")
+            raise DocumentError(scenario.source, step.line, f"step {index}: {problem}")
         if isinstance(step.action, model.Create):
             key = _pod_of(step.action, names)
             names[key] = (*names.get(key, ()), *(c.name for c in step.action.containers))

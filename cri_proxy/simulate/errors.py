@@ -1,13 +1,8 @@
-"""``ScenarioError`` (file, line, problem) and ``ExpectationError`` (an expression without a truth value)."""
+"""``ExpectationError``: an expression without a truth value."""
 
 from dataclasses import dataclass
 
 from cri_proxy.errors import CriProxyError
-from cri_proxy.yaml_fields import DocumentError
-
-
-class ScenarioError(DocumentError):
-    """A scenario that cannot be run."""
 
 
 @dataclass(eq=False)

@@ -111,7 +111,7 @@ class SimulatedNode:
         """Build it; ``clock`` None: a deterministic one. ``offline`` CPUs of the machine are offline at first.
 
         ``costs`` are those of devices, ``listed`` is the inventory. Raises ConfigError and PolicyBaseError for options
-        that are wrong on this machine, ScenarioError for costs that cannot be used.
+        that are wrong on this machine, DocumentError for costs that cannot be used.
         """
         self._whole = machine
         self.machine = with_offline(machine, offline)
@@ -244,7 +244,7 @@ class SimulatedNode:
         return problem
 
     def use_costs(self, costs: CostText) -> None:
-        """Let new containers choose among the devices of these costs. Raises ScenarioError."""
+        """Let new containers choose among the devices of these costs. Raises DocumentError."""
         inventory = inventory_of(costs, self._built.config.costs)
         self._costs = costs
         self._use_devices(NodeDevices(inventory, self._listed, self._built.policy.devices))

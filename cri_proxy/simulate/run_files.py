@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cri_proxy.simulate.clock import InlineExecutor
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.outcome import StepOutcome
 from cri_proxy.simulate.report import heading, step_lines, summary
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import read_scenarios
+from cri_proxy.yaml_fields import DocumentError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def run_files(paths: Iterable[str]) -> Iterator[ScenarioResult]:
     """Run every document of every file, in order."""
     for path in paths:
         for found in read_scenarios(path):
-            yield failed_result(found) if isinstance(found, ScenarioError) else run_scenario(found)
+            yield failed_result(found) if isinstance(found, DocumentError) else run_scenario(found)
 
 
 def run_scenario(scenario: Scenario) -> ScenarioResult:
@@ -53,12 +53,12 @@ def run_scenario(scenario: Scenario) -> ScenarioResult:
         # Not the coroutine's result: asyncio.run formats the result of its finished task while it restores signal
         # handlers (Handlers(handler) in signal.py), which for a long scenario takes as long as the scenario.
         asyncio.run(_run(scenario, results))
-    except ScenarioError as error:
+    except DocumentError as error:
         return failed_result(error)
     return results[0]
 
 
-def failed_result(error: ScenarioError) -> ScenarioResult:
+def failed_result(error: DocumentError) -> ScenarioResult:
     """Return the result of a document that cannot be run."""
     return ScenarioResult((), (f"{error}",), error=str(error))
 

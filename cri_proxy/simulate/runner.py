@@ -6,7 +6,7 @@ from typing import assert_never
 from cri_proxy.clock import Clock
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.simulate.checks import check_steps
-from cri_proxy.simulate.errors import ExpectationError, ScenarioError
+from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import evaluate
 from cri_proxy.simulate.expect.functions import vocabulary
 from cri_proxy.simulate.kubelet import SimulatedKubelet
@@ -17,6 +17,7 @@ from cri_proxy.simulate.pods import Attempt, Pods, StepError
 from cri_proxy.simulate.scenario import model
 from cri_proxy.simulate.scenario.inventory import listed_words
 from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
+from cri_proxy.yaml_fields import DocumentError
 from policies.base import PoolView
 from policies.errors import PolicyBaseError
 from sysfs.errors import SysfsBaseError
@@ -29,7 +30,7 @@ class ScenarioRunner:
     def __init__(self, scenario: model.Scenario, clock: Clock | None = None) -> None:
         """Build the node; ``clock`` None: a deterministic one.
 
-        Raises ScenarioError for a mistake in the machine, the configuration or a step.
+        Raises DocumentError for a mistake in the machine, the configuration or a step.
         """
         self.scenario = scenario
         check_steps(scenario)
@@ -40,9 +41,9 @@ class ScenarioRunner:
             )
         except ConfigError as error:
             problem = f"config: {error.key}: {error.problem}" if error.key else f"config: {error.problem}"
-            raise ScenarioError(scenario.source, scenario.line, problem) from None
+            raise DocumentError(scenario.source, scenario.line, problem) from None
         except (SysfsBaseError, PolicyBaseError) as error:
-            raise ScenarioError(scenario.source, scenario.line, str(error)) from None
+            raise DocumentError(scenario.source, scenario.line, str(error)) from None
         self._pods = Pods(scenario)
         self._seen: Mapping[str, ContainerState] = {}
         self._last: StepOutcome | None = None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
-from policies.devices.fields import AnnotationError, FieldError, JsonValue
+from policies.devices.fields import AnnotationError, JsonValue
 from policies.devices.model import DEVICE_TYPES
 from policies.devices.selector import SELECTOR, LabelSelector
 from sysfs.documents.forms import form, one_of, scalar
@@ -53,7 +53,7 @@ class RequiredScope(StrEnum):
 def _kinds(field: JsonValue, what: str) -> tuple[str, ...]:
     kinds = tuple(item.parsed(what, one_of(DEVICE_TYPES)) for item in field.items(what))
     if not kinds:
-        raise FieldError(f"{what}: {_LIST}")
+        raise field.refuse(f"{what}: {_LIST}")
     return tuple(dict.fromkeys(kinds))
 
 
@@ -62,7 +62,7 @@ def _scope(field: JsonValue, what: str, warnings: list[str]) -> bool:
     if scope == _PCIE:
         warnings.append(f"{JOINT_ALLOCATE}: {what}: {_PCIE} is read as {SAME_PCIE}; write {SAME_PCIE}")
     elif scope not in ("", SAME_PCIE):
-        raise FieldError(f"{what}: expected {SAME_PCIE}, got {field.shown()}; leave it out for a preference")
+        raise field.refuse(f"{what}: expected {SAME_PCIE}, got {field.shown()}; leave it out for a preference")
     return bool(scope)
 
 
@@ -70,7 +70,7 @@ def _bandwidth(field: JsonValue, what: str) -> int:
     try:
         return parse_bytes(str(field.plain()))
     except ValueError as error:
-        raise FieldError(f"{what}: {error}") from None
+        raise field.refuse(f"{what}: {error}") from None
 
 
 def _is_restricted(text: str) -> bool:
@@ -163,11 +163,14 @@ def _read(annotations: Mapping[str, str], key: str, read: Callable[[JsonValue], 
     if len(text) > _MAX_CHARACTERS:
         raise AnnotationError(key, f"longer than {_MAX_CHARACTERS} characters; shorten it")
     try:
-        return read(JsonValue(json.loads(text)))
+        value = JsonValue(json.loads(text))
     except json.JSONDecodeError as error:
         raise AnnotationError(key, f"not JSON: {error.msg} in line {error.lineno}") from None
     except RecursionError:
         raise AnnotationError(key, "nested too deeply; leave out what is not needed") from None
-    except ValueError as error:  # a FieldError, or a number of too many digits
-        problem = str(error) if isinstance(error, FieldError) else "a number with too many digits; shorten it"
-        raise AnnotationError(key, problem) from None
+    except ValueError:
+        raise AnnotationError(key, "a number with too many digits; shorten it") from None
+    try:
+        return read(value)
+    except ValueError as error:
+        raise AnnotationError(key, str(error)) from None

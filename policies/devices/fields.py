@@ -1,6 +1,5 @@
 """The values of JSON annotations; every error names the field, the value and what is expected."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,18 +20,10 @@ class AnnotationError(PolicyBaseError):
         return f"{self.key}: {self.problem}"
 
 
-class FieldError(ValueError):
-    """A field of an annotation that cannot be used."""
-
-
 class JsonValue(DocumentValue):
     """A value of an annotation: as for the API server, a number is no text."""
 
     expected = ("a text in quotes", "a list in brackets", "an object in braces")
-
-    def __init__(self, value: object, refusal: Callable[[str], Exception] = FieldError) -> None:
-        """``refusal`` makes the error of a problem."""
-        super().__init__(value, refusal)
 
     def _scalar(self) -> str | None:
         return self._value if isinstance(self._value, str) else None

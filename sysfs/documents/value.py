@@ -19,7 +19,7 @@ class DocumentValue:
     expected: ClassVar[tuple[str, str, str]] = ("a text or number", "a list", "a mapping")
     """What a scalar, a list and a mapping are called in errors."""
 
-    def __init__(self, value: object, refusal: Callable[[str], Exception]) -> None:
+    def __init__(self, value: object, refusal: Callable[[str], Exception] = ValueError) -> None:
         """``refusal`` makes the error of a problem."""
         self._value = value
         self._refusal = refusal

@@ -33,7 +33,6 @@ from cri_proxy.http2.message import MessageError, pack, unpack_one
 from cri_proxy.link_file import as_link_document, read_link_document
 from cri_proxy.relay.calls import Interest
 from cri_proxy.relay.splice import Splice
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from sysfs.archives.tar import read_archive
@@ -94,7 +93,7 @@ def kept_configuration(data: bytes) -> None:
 def scenario(data: bytes) -> None:
     try:
         parse_scenario(text_of(data))
-    except ScenarioError as error:
+    except DocumentError as error:
         assert str(error)
 
 

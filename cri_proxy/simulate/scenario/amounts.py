@@ -32,7 +32,7 @@ class DeclaredPod(PodSpec):
 
 
 def _huge_pages(part: YamlField, what: str) -> tuple[tuple[str, int], ...]:
-    """Return the limits by size, ``{2Mi: 1Gi}``. Raises ScenarioError for what no kubelet would send."""
+    """Return the limits by size, ``{2Mi: 1Gi}``. Raises DocumentError for what no kubelet would send."""
     found = []
     for size, value in part.entries(what).items():
         page_size = f"{size.removesuffix('i')}B"

@@ -6,33 +6,31 @@ from pathlib import Path
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.merge import merge, read_listing
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
-from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.inventory import NO_DEVICES, Inventory
 
 
 def read_cost_text(value: YamlField, what: str) -> CostText:
-    """Read a listing, or the file that a path names; it counts from the scenario's directory. Raises ScenarioError."""
+    """Read a listing, or the file that a path names; it counts from the scenario's directory. Raises DocumentError."""
     if not value.is_scalar:
         return CostText(value.source, json.dumps(value.plain()), value.line)
     path = str(Path(value.source).parent / value.text(what))
-    return CostText(path, Field.read_text(path, MAX_FILE_BYTES))
+    return CostText(path, YamlField.read_text(path, MAX_FILE_BYTES))
 
 
 def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
-    """Return the devices of these costs. Raises ScenarioError for a listing that cannot be used."""
+    """Return the devices of these costs. Raises DocumentError for a listing that cannot be used."""
     if costs is None:
         return NO_DEVICES
     path = Path(costs.source)
     try:
         read_listing(path.name, costs.text)  # which quotes what it refuses: a scenario is the reader's own
     except DocumentError as error:
-        raise ScenarioError(costs.source, costs.line or error.line, f"costs: {error.problem}") from None
+        raise DocumentError(costs.source, costs.line or error.line, f"costs: {error.problem}") from None
     found = FoundFiles(path.parent, (TextFile(path.name, costs.text),))
     merged = merge(found, {}, options.normalize, options.missing)
     (file,) = merged.files
     if file.problem:
-        raise ScenarioError(costs.source, costs.line or file.line, f"costs: {file.problem}")
+        raise DocumentError(costs.source, costs.line or file.line, f"costs: {file.problem}")
     return merged.content

@@ -3,17 +3,16 @@
 from pathlib import Path
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
-from cri_proxy.simulate.scenario.fields import Field
 from cri_proxy.yaml_fields import YamlField
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 
 
 def read_listed(value: YamlField, what: str) -> DeviceInventory:
-    """Read an inventory, or the file that a path names from the directory of the scenario. Raises ScenarioError."""
+    """Read an inventory, or the file that a path names from the directory of the scenario. Raises DocumentError."""
     if not value.is_scalar:
         return read_inventory(value)
     path = str(Path(value.source).parent / value.text(what))
-    root = Field.only(Field.read_text(path, DIALECT.max_bytes), path, DIALECT, "an inventory file")
+    root = YamlField.only(YamlField.read_text(path, DIALECT.max_bytes), path, DIALECT, "an inventory file")
     return read_inventory(root) if root is not None else EMPTY_INVENTORY
 
 

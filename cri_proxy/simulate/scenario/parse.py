@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from cri_proxy.simulate.errors import ScenarioError
+from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.simulate.scenario.costs import read_cost_text
-from cri_proxy.simulate.scenario.fields import MAX_BYTES, Field, documents
 from cri_proxy.simulate.scenario.inventory import read_listed
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.steps import STEP, read_options
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from sysfs.documents.forms import each, form, scalar
 from sysfs.documents.table import KeyRow, Table
+
+_DIALECT = Dialect(max_bytes=4 << 20, max_depth=40, max_nodes=200_000, has_aliases=True)
 
 
 def _machine(value: YamlField, what: str) -> str | Mapping[str, object]:
@@ -32,29 +33,34 @@ SCENARIO = Table(
 )
 
 
-def read_scenarios(path: str) -> Iterator[Scenario | ScenarioError]:
+def documents(text: str, source: str) -> Iterator[YamlField]:
+    """Yield the documents of a file, without empty ones. Raises DocumentError for what is not YAML."""
+    return YamlField.documents(text, source, _DIALECT)
+
+
+def read_scenarios(path: str) -> Iterator[Scenario | DocumentError]:
     """Yield every document of a file as a scenario, or its error; ``-`` is standard input.
 
     A wrong document does not stop those after it; text that is not YAML ends the file. Raises nothing.
     """
     try:
-        text = Field.read_text(path, MAX_BYTES)
+        text = YamlField.read_text(path, _DIALECT.max_bytes)
         for document in documents(text, path):
             try:
                 yield _scenario(path, document)
-            except ScenarioError as error:
+            except DocumentError as error:
                 yield error
-    except ScenarioError as error:
+    except DocumentError as error:
         yield error
 
 
 def parse_scenario(text: str, source: str = "scenario") -> Scenario:
-    """Return the only scenario of this text. Raises ScenarioError."""
+    """Return the only scenario of this text. Raises DocumentError."""
     found = list(documents(text, source))
     if len(found) != 1:
-        raise ScenarioError(source, 0, f"expected one document, got {len(found)}")
+        raise DocumentError(source, 0, f"expected one document, got {len(found)}")
     return _scenario(source, found[0])
 
 
-def _scenario(source: str, document: Field) -> Scenario:
+def _scenario(source: str, document: YamlField) -> Scenario:
     return SCENARIO.made(SCENARIO.fields(document), source=source, line=document.line)

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.run_files import ScenarioResult, run_scenario
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import read_scenarios
+from cri_proxy.yaml_fields import DocumentError
 
 FOLDER = Path(__file__).parent
 STORIES = sorted(FOLDER.glob("*.yaml"))
@@ -31,9 +31,9 @@ RECORDED = (
 
 
 def scenarios(path: Path) -> Iterator[Scenario]:
-    """The scenarios of a story file. Raises ScenarioError."""
+    """The scenarios of a story file. Raises DocumentError."""
     for found in read_scenarios(str(path)):
-        if isinstance(found, ScenarioError):
+        if isinstance(found, DocumentError):
             raise found
         yield found
 

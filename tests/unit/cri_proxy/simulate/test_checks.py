@@ -2,8 +2,8 @@ import pytest
 
 from cri_proxy.config.model import known_options
 from cri_proxy.simulate.checks import check_steps
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from cri_proxy.yaml_fields import DocumentError
 
 OWN = "create: {pod: own, containers: [{name: c0}]}"
 OTHER = "create: {pod: own, namespace: other, containers: [{name: c1}]}"
@@ -31,13 +31,13 @@ def check(*steps: str) -> None:
     ],
 )
 def test_a_step_that_cannot_be_meant_is_refused_with_its_line_and_number(step: str, problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         check(OWN, step)
     assert str(caught.value).startswith(f"s.yaml:4: step 1: {problem}")
 
 
 def test_only_steps_before_count() -> None:
-    with pytest.raises(ScenarioError, match=r"step 0: there is no pod own; the steps before create none"):
+    with pytest.raises(DocumentError, match=r"step 0: there is no pod own; the steps before create none"):
         check("delete: own", OWN)
 
 
@@ -48,7 +48,7 @@ def test_what_has_gone_is_for_the_node_to_refuse(step: str) -> None:
 
 def test_a_pod_without_a_namespace_is_the_one_of_that_name() -> None:
     check(OTHER, OWN, "stop: other/own/c0", "stop: own/c1")
-    with pytest.raises(ScenarioError, match="pod default/own has no container c1; the steps before create c0"):
+    with pytest.raises(DocumentError, match="pod default/own has no container c1; the steps before create c0"):
         check(OWN, OTHER, "stop: default/own/c1")
 
 

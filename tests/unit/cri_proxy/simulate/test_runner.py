@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.machine import machine_source
 from cri_proxy.simulate.outcome import StepOutcome
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from cri_proxy.yaml_fields import DocumentError
 
 MACHINE = "machine: {cores: 4, memory: 1Gi}\nconfig: {reservedResources: {cpu: 750m}}\nsteps:\n"
 
@@ -69,7 +69,7 @@ async def test_a_step_that_cannot_be_done_changes_nothing(step: str, problem: st
 
 @pytest.mark.parametrize("step", ["delete: web", "stop: own/c1", "reconfigure: {http: off}"])
 async def test_a_step_that_cannot_be_meant_is_no_refusal(step: str) -> None:
-    with pytest.raises(ScenarioError, match="step 1: "):
+    with pytest.raises(DocumentError, match="step 1: "):
         await play(OWN, step)
 
 
@@ -135,7 +135,7 @@ async def test_an_expectation_that_is_not_met_says_what_was_found() -> None:
     ],
 )
 def test_a_machine_or_configuration_that_does_not_do_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         ScenarioRunner(parse_scenario(text, "s.yaml"))
     assert problem in str(caught.value)
 
@@ -159,5 +159,5 @@ async def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> Non
 async def test_costs_that_cannot_be_used_end_the_scenario_with_their_line(where: str) -> None:
     step = "" if where else "- costs: {x.io/gpu/gpu0: {-1: [cpu/cpu0]}}\n"
     scenario = parse_scenario(f"machine: {{cores: 4, memory: 1Gi}}\n{where}steps:\n{step}", "s.yaml")
-    with pytest.raises(ScenarioError, match=r"^s.yaml:[23]: costs: "):
+    with pytest.raises(DocumentError, match=r"^s.yaml:[23]: costs: "):
         await played(scenario)

@@ -1,7 +1,6 @@
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.amounts import (
     AMOUNT_ROWS,
     DEFAULT_MEMORY_BYTES,
@@ -10,7 +9,8 @@ from cri_proxy.simulate.scenario.amounts import (
     contradiction,
     resized,
 )
-from cri_proxy.simulate.scenario.fields import documents
+from cri_proxy.simulate.scenario.parse import documents
+from cri_proxy.yaml_fields import DocumentError
 from policies.base import QosClass
 from sysfs.documents.table import Table
 
@@ -46,7 +46,7 @@ def test_quantities_are_kubernetes_quantities() -> None:
     ],
 )
 def test_what_no_such_pod_could_ask_for_is_refused(text: str, qos: QosClass | None, problem: str) -> None:
-    with pytest.raises(ScenarioError, match=problem):
+    with pytest.raises(DocumentError, match=problem):
         read(text, qos)
 
 

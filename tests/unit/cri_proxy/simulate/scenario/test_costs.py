@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.option_groups import CostOptions
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.costs import inventory_of, read_cost_text
-from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import CostText
+from cri_proxy.simulate.scenario.parse import documents
+from cri_proxy.yaml_fields import DocumentError
 from policies.costs.graph import Missing
 from policies.costs.inventory import NO_DEVICES
 
@@ -49,16 +49,16 @@ def test_without_costs_there_are_no_devices() -> None:
     ],
 )
 def test_costs_that_cannot_be_used_are_named_with_their_place(text: str, problem: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         inventory_of(written(text), CostOptions())
     assert str(caught.value).startswith(problem)
 
 
 def test_a_mistake_in_a_file_is_named_with_its_own_line() -> None:
-    with pytest.raises(ScenarioError, match=r"^/d/c.yaml:2: costs: "):
+    with pytest.raises(DocumentError, match=r"^/d/c.yaml:2: costs: "):
         inventory_of(CostText("/d/c.yaml", "x.io/gpu/gpu0:\n- -1: [cpu/cpu0]\n"), CostOptions())
 
 
 def test_a_mistake_is_quoted_as_the_scenario_is_the_readers_own() -> None:
-    with pytest.raises(ScenarioError, match=r"^/d/c.yaml:1: costs: 'gpu0': expected one name of the form"):
+    with pytest.raises(DocumentError, match=r"^/d/c.yaml:1: costs: 'gpu0': expected one name of the form"):
         inventory_of(CostText("/d/c.yaml", "gpu0: {1: [cpu/cpu0]}\n"), CostOptions())

@@ -1,10 +1,10 @@
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.devices import DEVICES, MOUNTS, DeviceLocator, attach
-from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.model import Attachment
+from cri_proxy.simulate.scenario.parse import documents
+from cri_proxy.yaml_fields import DocumentError
 from sysfs.descriptions.machine import describe
 from sysfs.documents.table import Form
 
@@ -79,11 +79,11 @@ def test_a_container_sees_a_path_where_it_is_told_to() -> None:
     ],
 )
 def test_a_wrong_device_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ScenarioError, match=problem):
+    with pytest.raises(DocumentError, match=problem):
         device(text)
 
 
 @pytest.mark.parametrize("text", ["data", "{path: /a, on: disk}", "{path: /a, readonly: true}"])
 def test_a_wrong_mount_is_refused(text: str) -> None:
-    with pytest.raises(ScenarioError):
+    with pytest.raises(DocumentError):
         mount(text)

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.fields import documents
 from cri_proxy.simulate.scenario.inventory import listed_words, read_listed
+from cri_proxy.simulate.scenario.parse import documents
+from cri_proxy.yaml_fields import DocumentError
 from policies.devices.model import DeviceInventory
 
 LISTED = "{gpu: [{minor: 0}, {minor: 1}], rdma: [{minor: 0}]}"
@@ -22,5 +22,5 @@ def test_an_inventory_is_written_out_or_named_from_the_directory_of_the_scenario
 
 @pytest.mark.parametrize("text", ["{gpu: [{minor: x}]}", "{gpus: []}", "missing.yaml"])
 def test_one_that_cannot_be_used_is_a_mistake_of_the_scenario(text: str) -> None:
-    with pytest.raises(ScenarioError):
+    with pytest.raises(DocumentError):
         read(text)

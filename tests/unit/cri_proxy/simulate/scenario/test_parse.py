@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.amounts import Amounts
 from cri_proxy.simulate.scenario.model import (
     Advance,
@@ -22,6 +21,7 @@ from cri_proxy.simulate.scenario.model import (
     Tamper,
 )
 from cri_proxy.simulate.scenario.parse import parse_scenario, read_scenarios
+from cri_proxy.yaml_fields import DocumentError
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet
 
@@ -50,7 +50,7 @@ steps:
 
 
 def problem(steps: str) -> str:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         parse_scenario(f"machine: host\nsteps:\n{steps}\n", "s.yaml")
     return str(caught.value)
 
@@ -112,7 +112,7 @@ def test_a_wrong_step_is_named_with_its_line(steps: str, expected: str) -> None:
 
 
 def test_a_scenario_without_a_machine_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="machine is missing; give"):
+    with pytest.raises(DocumentError, match="machine is missing; give"):
         parse_scenario("steps: []")
 
 
@@ -120,7 +120,7 @@ def test_a_wrong_document_does_not_stop_the_next(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("machine: host\n---\nsteps: []\n---\nmachine: host\nsteps: []\n")
     kinds = [type(found) for found in read_scenarios(str(file))]
-    assert kinds == [Scenario, ScenarioError, Scenario]
+    assert kinds == [Scenario, DocumentError, Scenario]
 
 
 @pytest.mark.parametrize(("data", "expected"), [(b"\xff\xfe\xff", "not UTF-8"), (b"a: [", "not YAML")])

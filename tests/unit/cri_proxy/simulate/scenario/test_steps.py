@@ -1,16 +1,16 @@
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerRole
-from cri_proxy.simulate.errors import ScenarioError
 from cri_proxy.simulate.scenario.amounts import Amounts
 from cri_proxy.simulate.scenario.model import Attachment, Create, NewContainer, Restart, Tamper
 from cri_proxy.simulate.scenario.parse import parse_scenario
+from cri_proxy.yaml_fields import DocumentError
 from policies.base import QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 
 
 def created(create: str) -> Create:
-    """The pod of this create step. Raises ScenarioError."""
+    """The pod of this create step. Raises DocumentError."""
     action = parse_scenario(f"machine: host\nsteps:\n- create: {create}\n").steps[0].action
     assert isinstance(action, Create)
     return action
@@ -66,7 +66,7 @@ def test_a_container_may_bring_cpus_of_its_own() -> None:
     ],
 )
 def test_a_wrong_pod_is_told_what_is_wrong(create: str, expected: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         created(create)
     assert expected in str(caught.value)
 
@@ -80,7 +80,7 @@ def test_a_wrong_pod_is_told_what_is_wrong(create: str, expected: str) -> None:
     ],
 )
 def test_a_wrong_resize_is_told_what_is_wrong(update: str, expected: str) -> None:
-    with pytest.raises(ScenarioError, match=expected):
+    with pytest.raises(DocumentError, match=expected):
         parse_scenario(f"machine: host\nsteps:\n- update: {update}\n")
 
 
@@ -116,7 +116,7 @@ def test_a_restart_may_lose_the_state() -> None:
     ],
 )
 def test_a_wrong_step_is_told_what_is_wrong(step: str, expected: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         parse_scenario(f"machine: host\nsteps:\n- {step}\n", "s.yaml")
     assert str(caught.value).startswith("s.yaml:3: ")
     assert expected in str(caught.value)

@@ -1,17 +1,17 @@
 import pytest
 
-from cri_proxy.simulate.errors import ScenarioError
-from cri_proxy.simulate.scenario.fields import Field, documents
+from cri_proxy.simulate.scenario.parse import documents
+from cri_proxy.yaml_fields import DocumentError, YamlField
 from sysfs.documents.forms import truth
 
 
-def only(text: str) -> Field:
+def only(text: str) -> YamlField:
     (document,) = documents(text, "file.yaml")
     return document
 
 
 def problem(text: str) -> str:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         only(text).mapping(("alpha", "beta"), "the thing")
     return str(caught.value)
 
@@ -64,7 +64,7 @@ def test_merged_keys_count_as_written() -> None:
     ],
 )
 def test_what_cannot_be_read_is_an_error_of_ours(text: str, expected: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(DocumentError) as caught:
         list(documents(text, "file.yaml"))
     assert expected in str(caught.value)
 
@@ -79,5 +79,5 @@ def test_a_truth_is_read_as_one(text: str, value: bool) -> None:
 
 
 def test_what_is_no_truth_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="init: expected true or false, got '1'"):
+    with pytest.raises(DocumentError, match="init: expected true or false, got '1'"):
         next(documents("1", "s")).parsed("init", truth)
