@@ -29,11 +29,11 @@ class DocumentError(CriProxyError):
 class YamlField(DocumentValue):
     """A value of a YAML file."""
 
-    __slots__ = ("_source", "_tree")
+    __slots__ = ("_tree", "source")
 
     def __init__(self, source: str, tree: Tree) -> None:
         """``source`` names the file in errors."""
-        self._source = source
+        self.source = source
         self._tree = tree
 
     @classmethod
@@ -83,11 +83,6 @@ class YamlField(DocumentValue):
             ) from None
 
     @property
-    def source(self) -> str:
-        """The name of the file in errors."""
-        return self._source
-
-    @property
     def line(self) -> int:
         """The line of the file on which it begins."""
         return self._tree.line
@@ -99,24 +94,24 @@ class YamlField(DocumentValue):
 
     def refuse(self, problem: str, line: int = 0) -> DocumentError:
         """Return an error about this value, or about another line of its file."""
-        return DocumentError(self._source, line or self.line, problem)
+        return DocumentError(self.source, line or self.line, problem)
 
     def plain(self) -> object:
         """Return the value as JSON has it; what JSON has no form for (dates) is its text."""
         try:
             return plain(self._tree)
         except YamlError as error:
-            raise DocumentError(self._source, error.line, error.problem) from None
+            raise DocumentError(self.source, error.line, error.problem) from None
 
     def _scalar(self) -> str | None:
         return self._tree.text if isinstance(self._tree, Scalar) else None
 
     def _parts(self) -> list[Self] | None:
-        make, source = type(self), self._source
+        make, source = type(self), self.source
         return [make(source, tree) for tree in self._tree.items] if isinstance(self._tree, Listing) else None
 
     def _pairs(self) -> list[tuple[str, int, Self]] | None:
-        make, source, tree = type(self), self._source, self._tree
+        make, source, tree = type(self), self.source, self._tree
         if not isinstance(tree, Mapping):
             return None
         return [(item.key, item.line, make(source, item.value)) for item in tree.items]

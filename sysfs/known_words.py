@@ -28,8 +28,17 @@ def none_of(word: str, known: Iterable[str]) -> str:
     "expected one of PCIe, NUMANode, got 'PCI'; did you mean PCIe?"
     """
     words = tuple(known)
-    shown = repr(word if len(word) <= _SHOWN_CHARACTERS else f"{word[: _SHOWN_CHARACTERS - 1]}…")
-    return "; ".join(filter(None, (f"expected one of {', '.join(words)}, got {shown}", did_you_mean(word, words, ""))))
+    problem = f"expected one of {', '.join(words)}, got {short_repr(word)}"
+    return "; ".join(filter(None, (problem, did_you_mean(word, words, ""))))
+
+
+def short_repr(text: str) -> str:
+    """Return a text in quotes for an error, cut where it is long.
+
+    >>> short_repr("many"), short_repr("9" * 4300)
+    ("'many'", "'999999999999999999999999999999999999999…'")
+    """
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
 
 
 def question(near: str) -> str:

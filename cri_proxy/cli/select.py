@@ -18,7 +18,7 @@ from policies.costs.select import Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import names_of, unique_names, with_colons
 from sysfs.documents.forms import one_of, whole
-from sysfs.documents.value import short_repr
+from sysfs.known_words import short_repr
 
 HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
 EXAMPLE = """\

@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.documents.table import Form, plain
-from sysfs.documents.value import DocumentValue, short_repr
-from sysfs.known_words import none_of
+from sysfs.documents.value import DocumentValue
+from sysfs.known_words import none_of, short_repr
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)

@@ -4,12 +4,11 @@ Mappings are read key by key against a list of known ones: an unknown, doubled o
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
-from sysfs.known_words import did_you_mean
+from sysfs.known_words import did_you_mean, short_repr
 
 T = TypeVar("T")
-_SHOWN_CHARACTERS: Final = 40
 
 
 class DocumentValue:
@@ -135,12 +134,3 @@ class DocumentValue:
 
     def _unexpected(self, what: str, place: int) -> Exception:
         return self.refuse(f"{what}: expected {self.expected[place]}, got {self.shown()}")
-
-
-def short_repr(text: str) -> str:
-    """Return a text in quotes for an error, cut where it is long.
-
-    >>> short_repr("many"), short_repr("9" * 4300)
-    ("'many'", "'999999999999999999999999999999999999999…'")
-    """
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")

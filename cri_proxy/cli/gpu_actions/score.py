@@ -5,7 +5,7 @@ from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.links.node_score import FULL_SCORE, NodeScore, node_score
-from sysfs.documents.forms import whole
+from sysfs.documents.forms import between
 
 HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"
 EXAMPLE = """\
@@ -17,9 +17,7 @@ _MOST_CONTAINERS = 64
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    counts = tuple(whole(part.strip()) for part in text.split(","))
-    if not all(counts):
-        raise ValueError("expected at least 1 GPU for each container that requests some, got 0")
+    counts = tuple(between(1, noun="number of GPUs")(part.strip()) for part in text.split(","))
     if len(counts) > _MOST_CONTAINERS:
         raise ValueError(f"{len(counts)} containers; at most {_MOST_CONTAINERS} are scored")
     return counts

@@ -11,7 +11,7 @@ from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
 from policies.hints.merge import POLICIES, merge
 from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions
 from sysfs.cpuset import NodeSet
-from sysfs.documents.forms import one_of, whole
+from sysfs.documents.forms import between, one_of
 
 HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
 EXAMPLE = """\
@@ -28,16 +28,9 @@ CLOSEST = flag(
 )
 
 
-def _most_nodes(text: str) -> int:
-    number = whole(text)
-    if number < KUBELET_NODES:
-        raise ValueError(f"cannot use {text!r}: give a number from {KUBELET_NODES}")
-    return number
-
-
 MOST_NODES: DocumentOption[int | None] = DocumentOption(
     "max-allowable-numa-nodes",
-    _most_nodes,
+    between(KUBELET_NODES),
     None,
     "refuse machines of more nodes, from 8; default no limit",
     "N",

@@ -7,11 +7,11 @@ from typing import Final
 from cri_proxy.cli.hint_requests.offers import HINTS
 from cri_proxy.yaml_fields import YamlField
 from policies.hints.model import Nodes, Offers
-from sysfs.documents.forms import FIELD, MAX_NODE, between, each, form, or_none, whole
+from sysfs.documents.forms import FIELD, MAX_NODE, between, each, form, or_none, scalar
 from sysfs.documents.table import Form, KeyRow, Table
 
 # The firmware's table (ACPI SLIT) has a byte for each pair.
-_MAX_DISTANCE: Final = 255
+_ROWS: Final = each(each(scalar(between(0, 255))))
 read_node_count: Final = between(1, MAX_NODE + 1)
 
 
@@ -24,14 +24,10 @@ class MergeRequest:
 
 
 def _distances(field: YamlField, what: str, machine: int) -> tuple[tuple[int, ...], ...]:
-    rows, count = field.items(what), machine.bit_count()
-    if len(rows) != count:
-        raise field.refuse(f"{what}: expected {count} rows, got {len(rows)}")
-    found = [tuple(item.parsed(what, whole) for item in row.items(what)) for row in rows]
-    for row, distances in zip(rows, found, strict=True):
-        if len(distances) != count or max(distances) > _MAX_DISTANCE:
-            raise row.refuse(f"{what}: expected rows of {count} numbers up to {_MAX_DISTANCE}")
-    return tuple(found)
+    rows, count = _ROWS.read(field, what), machine.bit_count()
+    if len(rows) != count or any(len(row) != count for row in rows):
+        raise field.refuse(f"{what}: expected {count} rows of {count} numbers")
+    return rows
 
 
 def _offers(field: YamlField, what: str) -> Offers:

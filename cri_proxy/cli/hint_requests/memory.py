@@ -9,7 +9,7 @@ from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
 from sysfs.cpuset import NodeSet
 from sysfs.documents.forms import by_key, each, form, node_mask, node_number
 from sysfs.documents.table import Form, KeyRow, Table
-from sysfs.documents.value import short_repr
+from sysfs.known_words import short_repr
 from sysfs.quantity import QuantityError, parse_bytes
 
 _NO_NODES = "give nodes: {NODE: {memory: 8Gi}}, what containers may have of each"

@@ -47,7 +47,7 @@ from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet
 from sysfs.documents.forms import TEXT_OR_JSON, TRUTH, form, matching, scalar
 from sysfs.documents.table import Form, KeyRow, Table
-from sysfs.documents.value import short_repr
+from sysfs.known_words import short_repr
 
 T = TypeVar("T")
 _QOS = {"guaranteed": QosClass.GUARANTEED, "burstable": QosClass.BURSTABLE, "besteffort": QosClass.BEST_EFFORT}

@@ -123,7 +123,7 @@ def test_several_documents_have_options_of_their_own_and_a_broken_one_its_place(
     assert said[0].startswith("13: policy: expected one of none, best-effort,")
     assert said[1:] == [
         "15: prefer-closest-numa-nodes: cannot use 'true': the distances between nodes are not known",
-        "27: max-allowable-numa-nodes: cannot use '4': give a number from 8",
+        "27: max-allowable-numa-nodes: expected a number from 8, got '4'",
     ]
 
 
@@ -147,4 +147,4 @@ def test_a_limit_of_nodes_below_the_kubelets_is_wrong_usage(capsys: pytest.Captu
     file.write_text(SPLIT)
     status, out, err = merged(capsys, str(file), "--max-allowable-numa-nodes=4")
     assert (status, out) == (2, "")
-    assert "--max-allowable-numa-nodes: cannot use '4': give a number from 8" in err
+    assert "--max-allowable-numa-nodes: expected a number from 8, got '4'" in err

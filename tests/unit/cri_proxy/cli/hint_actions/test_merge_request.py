@@ -85,9 +85,9 @@ def test_the_empty_set_and_nodes_beyond_the_machine_are_hints() -> None:
         ("{nodes: 1, providers: [{cpu: [{preferred: true}]}]}", "cpu: a hint without nodes: give a list, or null"),
         ("{nodes: 1, providers: [{cpu: [{nodes: [2000], preferred: true}]}]}", "from 0 to 1023, got '2000'"),
         ("{nodes: 1, providers: [{cpu: [{nodes: [0], preferred: maybe}]}]}", "expected true or false, got 'maybe'"),
-        ("{nodes: 2, distances: [[10, 21]], providers: []}", "distances: expected 2 rows, got 1"),
-        ("{nodes: 2, distances: [[10], [10]], providers: []}", "distances: expected rows of 2 numbers up to 255"),
-        ("{nodes: 1, distances: [[256]], providers: []}", "distances: expected rows of 1 numbers up to 255"),
+        ("{nodes: 2, distances: [[10, 21]], providers: []}", "distances: expected 2 rows of 2 numbers"),
+        ("{nodes: 2, distances: [[10], [10]], providers: []}", "distances: expected 2 rows of 2 numbers"),
+        ("{nodes: 1, distances: [[256]], providers: []}", "distances: expected a number from 0 to 255"),
     ],
 )
 def test_bad_input_is_named_with_its_line(text: str, said: str) -> None:
