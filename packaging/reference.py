@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from cri_proxy import link_file
+from cri_proxy.cli import select
 from cri_proxy.cli.device_actions import request
 from cri_proxy.cli.hint_actions import generate, merge_request
 from cri_proxy.cli.hint_requests import cpu, devices, memory, offers
@@ -40,6 +41,7 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "inventory.gpu[].vf_groups[].vfs[]": inventory.VF.rows,
     "inventory.partitions.<>[]": inventory.PARTITION.rows,
     "inventory.links": link_file.LINKS.rows,
+    "select": select.DOCUMENT.rows,
     "devices": request.DOCUMENT.rows,
     "devices.in_use.gpu[]": request.HELD.rows,
     pods.JOINT_ALLOCATE: pods.JOINT.rows,

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from cri_proxy.cli.documents import OPTIONS_KEY, Document, DocumentCommand, DocumentOption
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
-from cri_proxy.costs.cost_file import read_costs
+from cri_proxy.costs.cost_file import COSTS, read_costs
 from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
 from policies.costs.demand import CannotSelect, SetRequest
@@ -17,7 +17,8 @@ from policies.costs.model import CostError
 from policies.costs.select import Selection, SelectMethod, SelectOptions, select
 from policies.costs.table import CostTable, Normalize, compile_costs
 from policies.costs.text import names_of, unique_names, with_colons
-from sysfs.documents.forms import one_of, whole
+from sysfs.documents.forms import FIELD, one_of, whole
+from sysfs.documents.table import KeyRow, Table
 from sysfs.known_words import short_repr
 
 HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
@@ -28,7 +29,15 @@ cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.dot"""
 
 # The search of a larger request may not end by itself; a person who waits longer says so.
 DEFAULT_BUDGET_MS = 2000
-_KEYS = ("costs", "present", "request", "busy", "must")
+DOCUMENT = Table(
+    lambda **given: given,
+    *COSTS,
+    KeyRow("request", FIELD, "how many instances of each type the set has: `{TYPE: COUNT}`"),
+    KeyRow("busy", FIELD, "instances that are taken"),
+    KeyRow("must", FIELD, "instances that the set must have"),
+    KeyRow("options", FIELD, "options of the command by their names; the command line beats them"),
+    name="the document",
+)
 
 
 def _parts(text: str) -> list[str]:
@@ -121,14 +130,13 @@ def _picture_path(text: str) -> Path:
 
 
 def _answer(document: Document) -> SelectAnswer:
-    root, keys = document.root, document.root.entries("the document")
-    if keys.keys().isdisjoint((*_KEYS, OPTIONS_KEY)):
+    root = document.root
+    if root.entries("the document").keys().isdisjoint(DOCUMENT.keys):
         listing = read_costs(root)
     else:
-        keys = root.mapping((*_KEYS, OPTIONS_KEY), "the document")
-        listing = read_costs(keys.get("costs"), keys.get("present"))
-        beside = {key: value for key, value in keys.items() if key in ("request", "busy", "must")}
-        document = replace(document, options={**document.options, **beside})
+        fields = DOCUMENT.fields(root)
+        listing = read_costs(fields.pop("costs", None), fields.pop("present", None))
+        document = replace(document, options={**document.options, **fields})
     wanted = SetRequest(document.option(REQUEST), document.option(BUSY), document.option(MUST))
     options = SelectOptions(document.option(METHOD), document.option(MISSING), document.option(SEED), steps=None)
     budget_ms = document.option(BUDGET_MS)

@@ -6,11 +6,17 @@ from contextlib import suppress
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.costs.model import CostError, CostLine, CostListing
 from policies.costs.text import cost_line, names_of, unique_names
+from sysfs.documents.forms import FIELD
+from sysfs.documents.table import KeyRow
 
 # Names in all lines, ranges counted by their members. A node with 1,792 CPUs needs 1.6 million when every core lists
 # all CPUs; 4 million are read in 2 seconds and take 100 MiB.
 MAX_NAMES = 4_000_000
 
+COSTS = (
+    KeyRow("costs", FIELD, "what the targets of each source cost, as in `{a/x: {10: [a/y]}}`; may be the whole file"),
+    KeyRow("present", FIELD, "instances that need no costs of their own"),
+)
 Token = tuple[str, int]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.costs.cost_file import has_known_line, read_costs
+from cri_proxy.costs.cost_file import COSTS, has_known_line, read_costs
 from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextDirectory, TextFile
@@ -19,13 +19,14 @@ from policies.costs.inventory import Inventory
 from policies.costs.model import SYSTEM_TYPES, CostError, CostLine, CostListing, type_of
 from policies.costs.table import Normalize, compile_costs
 from policies.costs.text import with_colons
+from sysfs.documents.table import Table
 
 # What all files of a node may say: six times what the kernel says of 1,792 CPUs. A million pairs take 0.3 s and 100 MB.
 MAX_NAMES: Final = 1_000_000
 MAX_PAIRS: Final = 1_000_000
 
 _DIALECT: Final = Dialect(MAX_FILE_BYTES, max_depth=8, max_nodes=200_000, has_aliases=True)
-_KEYS: Final = ("costs", "present")
+_FILE: Final = Table(lambda **given: given, *COSTS, name="a cost file")
 # Those of a file for ``cri-proxy select``, which mean nothing here.
 _QUESTION: Final = ("request", "busy", "must", "options")
 
@@ -135,18 +136,18 @@ def read_listing(name: str, text: str) -> CostListing:
 
 def _read(root: YamlField) -> CostListing:
     keys = root.entries("a cost file")
-    if keys.keys().isdisjoint((*_KEYS, *_QUESTION)):
+    if keys.keys().isdisjoint((*_FILE.keys, *_QUESTION)):
         return read_costs(root, most_names=MAX_NAMES)
     for key in _QUESTION:
         if key in keys:
             raise keys[key].refuse(f"{key}: belongs to a file for cri-proxy select: remove it from a cost file")
-    keys = root.mapping(_KEYS, "a cost file")
+    keys = _FILE.fields(root)
     return read_costs(keys.get("costs"), keys.get("present"), most_names=MAX_NAMES)
 
 
 def _is_cost_file(root: YamlField) -> bool:
     keys = {key for key, *_ in root.rows("")} if root.is_mapping else set()
-    return not keys.isdisjoint(_KEYS) or has_known_line(root)
+    return not keys.isdisjoint(_FILE.keys) or has_known_line(root)
 
 
 _FORM: Final = FileForm(

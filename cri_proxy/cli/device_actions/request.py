@@ -52,7 +52,7 @@ def _amounts(field: YamlField, what: str) -> dict[str, int]:
 _NO_INVENTORY: Final = "inventory is missing; give the devices of the node, or the path of a file that has them"
 _LABELS: Final = "labels of the node that concern its devices"
 DOCUMENT: Final = Table(
-    lambda **fields: fields,
+    lambda **given: given,
     KeyRow("inventory", Form(_inventory), "the devices of the node, or the path of a file", _NO_INVENTORY),
     KeyRow("requests", form(_amounts), "quantities of one container: `{nvidia.com/gpu: 4}`"),
     KeyRow("annotations", by_name(TEXT_OR_JSON), "of the pod; a value may be a mapping"),

@@ -32,7 +32,7 @@ PREFERRED_SETS = flag(
 )
 OPTIONS: tuple[DocumentOption[object], ...] = (PREFERRED_SETS,)
 DOCUMENT = Table(
-    lambda **fields: fields,
+    lambda **given: given,
     KeyRow("topology", FIELD, "the CPUs of nodes, and the nodes of sockets; or `machine`"),
     KeyRow("machine", FIELD, "host, a directory, an archive or a description, as for `topology --machine`"),
     KeyRow("cpu", FIELD, "a request for CPUs"),
