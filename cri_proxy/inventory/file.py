@@ -202,9 +202,8 @@ INVENTORY_FORM: Final = FileForm(
 
 def read_inventory_file(path: Path) -> DeviceInventory:
     """Return the inventory of a file with one document. Raises DocumentError."""
-    name = str(path)
-    if name == "-":  # a file of that name; standard input may be where the request comes from
-        name = "./-"
+    # A file of the name -; standard input may be where the request comes from.
+    name = "./-" if str(path) == "-" else str(path)
     return read_inventory_text(YamlField.read_text(name, DIALECT.max_bytes), name)
 
 

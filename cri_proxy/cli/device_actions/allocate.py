@@ -60,16 +60,12 @@ def _placed(allocation: DeviceAllocation, groups: tuple[PcieGroup, ...]) -> tupl
 
 def json_value(found: DeviceAnswer) -> dict[str, object]:
     """Return the value of ``devices allocate -o json`` (docs/devices.md)."""
-    value: dict[str, object] = {}
-    if found.rejected:
-        value["rejected"] = found.rejected
+    listed: dict[str, list[object]] = {}
     for grant, _ in found.grants:
-        entries = value.setdefault(grant.kind, [])
-        if isinstance(entries, list):
-            entries.append(HELD.write(grant if grant.kind == GPU else replace(grant, resources=())))
-    if found.warnings:
-        value["warnings"] = list(found.warnings)
-    return value
+        entry = HELD.write(grant if grant.kind == GPU else replace(grant, resources=()))
+        listed.setdefault(grant.kind, []).append(entry)
+    more = {"rejected": found.rejected, **listed, "warnings": list(found.warnings)}
+    return {key: value for key, value in more.items() if value}
 
 
 def answer_text(found: DeviceAnswer) -> str:

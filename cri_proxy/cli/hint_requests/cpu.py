@@ -77,15 +77,15 @@ def _cpus(field: YamlField, what: str, topology: Topology) -> int:
     return mask
 
 
-def _options(field: YamlField, what: str, topology: Topology) -> tuple[str, ...]:
-    options = tuple(item.parsed(what, one_of(CPU_OPTIONS)) for item in field.items(what))
+def _is_aligned(field: YamlField, what: str, topology: Topology) -> bool:
+    is_aligned = ALIGN_BY_SOCKET in [item.parsed(what, one_of(CPU_OPTIONS)) for item in field.items(what)]
     sockets, nodes = len(topology.cpu_sockets), len(topology.cpu_nodes)
-    if ALIGN_BY_SOCKET in options and sockets > nodes:
+    if is_aligned and sockets > nodes:
         raise field.refuse(
             f"{what}: {ALIGN_BY_SOCKET}: the kubelet refuses it with more sockets than NUMA nodes,"
             f" here {sockets} and {nodes}; leave it out"
         )
-    return options
+    return is_aligned
 
 
 _CPUS: Final = Form(_cpus)
@@ -95,16 +95,15 @@ CPU: Final = Table(
     KeyRow("free", _CPUS, "CPUs that may be assigned; left out: all"),
     KeyRow("allocated", _CPUS, "CPUs that the container holds; null: none yet"),
     KeyRow("reusable", _CPUS, "CPUs that its init containers leave"),
-    KeyRow("options", Form(_options), "of the kubelet's static policy"),
+    KeyRow("options", Form(_is_aligned), "of the kubelet's static policy", field="is_socket_aligned"),
 )
 
 
 def read_cpu(field: YamlField, topology: Topology) -> CpuProvider:
     """Return the provider of CPUs that a document asks. Raises DocumentError."""
     given = CPU.read(field, "cpu", topology)
-    is_aligned = ALIGN_BY_SOCKET in given.pop("options", ())
     free = given.pop("free", _machine(topology) & ~given.get("allocated", 0))
-    return CpuProvider(topology, free=free, is_socket_aligned=is_aligned, **given)
+    return CpuProvider(topology, free=free, **given)
 
 
 def _machine(topology: Topology) -> int:
