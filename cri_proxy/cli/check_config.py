@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # loaded late, by ``resolve``
 
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
-cri-proxy check-config /etc/cri-proxy/config.yaml
+cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
 cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
 cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
 

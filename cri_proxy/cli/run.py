@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # loaded late, by ``settings_from``
 HELP = "run the daemon: relay CRI calls to the runtime and place containers"
 EXAMPLE = """\
 cri-proxy run --reserved-resources cpu=750m
-cri-proxy run --config /etc/cri-proxy/config.yaml --runtime-endpoint unix:///run/crio/crio.sock
-cri-proxy run --config /etc/cri-proxy/config.yaml --take-over
+cri-proxy run --config /etc/cri-proxy/cri-proxy.yaml --runtime-endpoint unix:///run/crio/crio.sock
+cri-proxy run --config /etc/cri-proxy/cri-proxy.yaml --take-over
 cri-proxy run --runtime-endpoint embedded --listen unix:///tmp/cri-proxy.sock --state-dir /tmp/state"""
 
 _HELPERS_CODE: Final = (

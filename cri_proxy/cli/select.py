@@ -80,7 +80,7 @@ BUSY: DocumentOption[frozenset[str]] = DocumentOption(
     "busy", _names, frozenset(), "instances that are taken; NAME0-3 is a range", "NAME,…"
 )
 MUST: DocumentOption[frozenset[str]] = DocumentOption(
-    "must", _names_once, frozenset(), "instances that the set must have; they count", "NAME,…"
+    "must", _names_once, frozenset(), "required instances; they count towards the request", "NAME,…"
 )
 MISSING = DocumentOption(
     "missing",

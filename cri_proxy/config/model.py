@@ -148,8 +148,8 @@ class Config:
         Literal["admit", "refuse"],
         Option(
             "onShortage",
-            "No pool has the CPU time that a container without CPUs of its own asks for: let it share the CPUs that "
-            "there are, with none booked for it, or refuse it",
+            "When no pool has the shared CPU time that a container requests: admit it without a reservation, or "
+            "refuse it",
         ),
     ] = "admit"
     on_policy_error: Annotated[

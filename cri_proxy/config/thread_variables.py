@@ -24,7 +24,9 @@ def variable_name(text: str) -> str:
     'GOMAXPROCS'
     """
     if not _NAME.fullmatch(text):
-        raise ValueError(f"expected the name of a variable, letters, digits and _, at most 64, got {text!r:.80}")
+        raise ValueError(
+            f"expected the name of an environment variable, letters, digits and _, at most 64, got {text!r:.80}"
+        )
     if text.startswith(_LOADED[0]) or text in _LOADED:
-        raise ValueError(f"expected a variable that is a number of threads, got {text}")
+        raise ValueError(f"expected the name of an environment variable for a number of threads, got {text}")
     return text

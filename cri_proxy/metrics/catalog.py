@@ -20,7 +20,9 @@ ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "cdi", "caller-left", "fa
 _OUTCOME = Label("outcome", ("placed", "resized", "replaced", "refused", "rolled_back", "passthrough"))
 _REASON = Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_CODES, OTHER))
 _UPDATE = Label("outcome", ("confirmed", "refused"))
-_CHANGE = Label("change", ("placed", "re-placed", "came-home", "widened", "narrowed", "memory-moved", "warmed", OTHER))
+_CHANGE = Label(
+    "change", ("placed", "re-placed", "rebalanced", "widened", "narrowed", "memory-moved", "cold_start_ended", OTHER)
+)
 _DRIFT = Label("outcome", ("put_back", "left_alone"))
 _DRIFT_CAUSE = Label("cause", ("other", "runc_masks"))
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
@@ -85,7 +87,7 @@ GRANT_CHANGES: Final = counter(
 ANNOTATIONS_IGNORED: Final = counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
 HINTS_MISSING: Final = counter(
     "cri_proxy_device_hints_missing_total",
-    "Looks at files of a container's devices and mounts that had no answer in time: it was placed without their hints.",
+    "Lookups of device or mount locality that timed out: the container was placed without them.",
 )
 UPDATES: Final = counter(
     "cri_proxy_updates_total",
@@ -147,8 +149,8 @@ CALL_SECONDS: Final = histogram(
 )
 MALFORMED: Final = counter(
     "cri_proxy_relay_malformed_requests_total",
-    "What clients sent that the relay did not understand. The call was refused (path, header_size, stream_id), or the "
-    "connection was closed (compression, flood, protocol).",
+    "Malformed requests and frames from clients, by reason. The call was refused (path, header_size, stream_id), or "
+    "the connection was closed (compression, flood, protocol).",
     _MALFORMED,
 )
 RECEIVED_BYTES: Final = counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
@@ -208,14 +210,13 @@ CONFIG_IS_KEPT: Final = gauge(
 )
 COST_FILES: Final = gauge(
     "cri_proxy_cost_files",
-    "Cost files by what counts of them: their present content (in_force), their last good one (kept) or nothing "
-    "(rejected).",
+    "Cost files by the content in use: the present one (in_force), the last good one (kept) or none (rejected).",
     _COST_FILE_STATE,
 )
 COST_DEVICES: Final = gauge("cri_proxy_cost_devices", "Devices that the cost files in force list.")
 COST_RELOADS: Final = counter(
     "cri_proxy_cost_reloads_total",
-    "Changes of the cost files by outcome; rejected: a file of them cannot be used, what the others say is applied.",
+    "Changes of the cost files by outcome; rejected: a file of them cannot be used, the others are applied.",
     _RELOAD,
 )
 COST_RELOAD_SUCCESSFUL: Final = gauge(
@@ -295,14 +296,14 @@ HUGE_PAGES_WIDELY_PROMISED: Final = gauge(
 )
 CONTAINERS: Final = gauge(
     "cri_proxy_containers",
-    "Containers that hold a grant, by state (pending: the runtime has not said whether it was created) and kind.",
+    "Containers that hold a grant, by state (pending: creation not confirmed by the runtime) and kind.",
     _STATE,
     _GRANT,
 )
 OVERCOMMITTED: Final = gauge(
     "cri_proxy_overcommitted_containers",
-    "Containers that share CPUs with no CPU time booked for what they ask for, because no pool has room: let in by "
-    "onShortage, or squeezed by a change of options or CPUs.",
+    "Containers that share CPUs without a CPU reservation, because no pool has the CPU time that they request: "
+    "admitted by onShortage, or squeezed by a change of options or CPUs.",
 )
 UNPLACED: Final = gauge(
     "cri_proxy_unplaced_containers", "Containers that run without a decision because the decision failed."
@@ -310,7 +311,7 @@ UNPLACED: Final = gauge(
 LEFT_ALONE: Final = gauge(
     "cri_proxy_left_alone_containers",
     "Containers that are not pinned: by the option adopt, because CPUs that another allocator chose for them are not "
-    "to be had, or because another manager keeps rewriting their cpusets.",
+    "available, or because another manager keeps rewriting their cpusets.",
     _LEFT,
 )
 FILES_HANGING: Final = gauge(

@@ -332,7 +332,7 @@ class Coordinator:
         return self._ledger.policy.refused_pod(self._ledger.allocations, request)
 
     def _decide(self, held: Allocations, request: Request, *, is_last_try: bool) -> Decision:
-        """Return the policy's decision; at the last try ``onShortage`` may let in what has no room."""
+        """Return the policy's decision; at the last try ``onShortage`` may admit it without room."""
         decision = self._ledger.policy.decide(held, request)
         if isinstance(decision, Rejected) and is_last_try and self.config.on_shortage == "admit":
             return self._ledger.policy.overcommitted(held, request, decision)

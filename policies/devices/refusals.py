@@ -70,22 +70,28 @@ def joint_refusal(
     ``partition`` is what asks for a partition of GPUs, '' where none has to be one.
     """
     first, *others = demands
-    kinds = " and ".join(demand.kind for demand in others)
+    kinds = " and ".join("a GPU" if demand.kind == GPU else f"an {demand.kind} device" for demand in others)
     with_primary = sorted({candidate.group for candidate in found[0].usable})
     rows = []
     for group in with_primary[:_SHOWN_GROUPS]:
         counts = [sum(candidate.group == group for candidate in each.usable) for each in found]
-        parts = [f"{count or 'no'} {demand.kind}" for demand, count in zip(demands, counts, strict=True)]
+        parts = [_devices_text(count, demand.kind) for demand, count in zip(demands, counts, strict=True)]
         rows.append(f"{' and '.join(parts)} on {groups[group]}")
     more = len(with_primary) - _SHOWN_GROUPS
     rest = f"; and {more} more" if more > 0 else ""
-    asked = ", ".join(f"{demand.count} {demand.kind}" for demand in others)
+    asked = ", ".join(_devices_text(demand.count, demand.kind) for demand in others)
     lacks = [f"{demand.kind} {each.shortage()}" for demand, each in zip(demands, found, strict=True) if each.reasons]
     return (
-        f"device-joint-allocate with SamePCIe: no choice of {first.count} {first.kind} has {kinds} on each of its PCIe"
-        f" groups, {asked} or more in all{_limits_text(demands, partition)}; to be had are {'; '.join(rows)}{rest};"
-        f" {'not to be had are ' + ', '.join(lacks) + '; ' if lacks else ''}ask for fewer, or leave out requiredScope"
+        f"device-joint-allocate with SamePCIe: no set of {_devices_text(first.count, first.kind)} has {kinds} on every"
+        f" PCIe group that it uses, {asked} or more in all{_limits_text(demands, partition)}; free: {'; '.join(rows)}"
+        f"{rest}; {'not free: ' + ', '.join(lacks) + '; ' if lacks else ''}ask for fewer, or leave out requiredScope"
     )
+
+
+def _devices_text(count: int, kind: str) -> str:
+    """Return a number of devices of a type: 4 GPUs, 1 rdma device, no rdma device."""
+    noun = "GPU" if kind == GPU else f"{kind} device"
+    return plural(count, noun) if count else f"no {noun}"
 
 
 def _limits_text(demands: Sequence[DeviceDemand], partition: str) -> str:

@@ -132,15 +132,15 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
         return "without the huge pages" if lacks_pages else "without the memory that is strictly wanted"
     free_isolated = context.supply.free_isolated(pool).bit_count()
     if context.demand.isolation is Isolation.REQUIRE and free_isolated < context.demand.whole:
-        return f"too few isolated CPUs: {free_isolated} free"
+        return f"short of isolated CPUs: {free_isolated} free"
     far = why_not_near(context, context.tree.pools[pool])
     if far:
         return far
     free = max(0, ranking.room.free_mcpu[pool])
     if context.demand.hides and free >= context.demand.shared_mcpu:
-        return f"too few cores for one thread of each: {shared_cores(context, context.tree.pools[pool])}"
+        return f"short of cores for one thread of each: {shared_cores(context, context.tree.pools[pool])}"
     if context.demand.threads is not Threads.ANY and free >= 1000 * context.demand.whole + context.demand.shared_mcpu:
-        return "too few CPUs on cores that are wholly free"
+        return "short of CPUs on cores that are wholly free"
     return reasons.too_small(free, ranking.room.give[pool])
 
 

@@ -238,8 +238,8 @@ def cpu_full(demand: Demand, free_mcpu: int, whole: int, best: str, best_mcpu: i
 
 
 def overcommitted(refused: Reason) -> Reason:
-    """The container is let in although no pool has the CPU time; ``refused`` says how much there was."""
-    text = "let in all the same, no CPU time is booked for it until there is room (onShortage: admit)"
+    """The container is admitted although no pool has the CPU time; ``refused`` has how much there was."""
+    text = "admitted without a CPU reservation until capacity is free (onShortage: admit)"
     return Reason(ReasonCode.OVERCOMMITTED, f"{refused.text}: {text}")
 
 

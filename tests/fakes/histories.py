@@ -68,7 +68,9 @@ class World(Site):
         # Where a container must not start before others have left for good, their updates may fail for good.
         rules = Config(
             on_policy_error="reject" if seed % 3 else "passthrough",
-            on_shortage="refuse" if seed % 2 else "admit",  # what is let in all the same hides what was lost
+            on_shortage="refuse"
+            if seed % 2
+            else "admit",  # a container that is admitted without room hides what was lost
         )
         self.whole = machine
         self.random = Random(seed)

@@ -189,7 +189,7 @@ class ContainerdGround(Ground):
         return PodSpec(name, (ContainerSpec("c", cpu_request_mcpu=20 * (number % 2)),))
 
     def passing(self, name: str) -> PodSpec:
-        """One that shares: the only CPU to be had alone is the first slot's, also while its pods change."""
+        """One that shares: the only CPU that one may own is the first slot's, also while its pods change."""
         return PodSpec(name, (ContainerSpec("c"),))
 
     def configurations(self) -> tuple[str, ...]:

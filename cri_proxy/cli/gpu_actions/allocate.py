@@ -95,12 +95,12 @@ def _text(answer: AllocateAnswer) -> str:
     found = answer.found
     if found.rejected:
         return "\n".join(paragraph(found.rejected, "  ", first="rejected: "))
-    lines = paragraph(", ".join(f"GPU{gpu}" for gpu in found.devices), "  ", first=f"{found.score} points: ")
+    lines = paragraph(", ".join(f"GPU{gpu}" for gpu in found.devices), "  ", first=f"score {found.score}: ")
     width = max((len(pair) for pair, _, _ in answer.pairs), default=0)
     lines += [f"  {pair:<{width}}  {word:<4}  {points}" for pair, word, points in answer.pairs]
     if found.total is not None:
-        proof = "no cut of the available GPUs has more" if found.is_optimal else "not proved to be the most"
-        lines += ["", f"all sets of the cut: {found.total} points, {proof}"]
+        proof = "the best of all cuts" if found.is_optimal else "not proved to be the best of all cuts"
+        lines += ["", f"score of all sets of the cut: {found.total}, {proof}"]
     return "\n".join([*lines, f"decided in {answer.elapsed_ms:.1f} ms"])
 
 

@@ -59,7 +59,8 @@ def use_text(container: ContainerView) -> str:
 
 def pool_use_text(pool: PoolView) -> str:
     """Return what is left in a pool, in words."""
-    parts = [f"{cpu_text(pool.shared_free_mcpu)} CPU free" if pool.shared else "nothing shared"]
+    unit = "CPU" if pool.shared_free_mcpu == 1000 else "CPUs"
+    parts = [f"{cpu_text(pool.shared_free_mcpu)} {unit} free" if pool.shared else "nothing shared"]
     if pool.isolated_free:
         parts.append(f"isolated {pool.isolated_free}")
     return "; ".join(parts)

@@ -110,7 +110,7 @@ def express(edits: CdiEdits, host: Mapping[str, HostFile]) -> Given:
 def _node(node: CdiNode, host: Mapping[str, HostFile]) -> GivenNode:
     found, what = host.get(node.host_path), f"the device node {node.path}"
     if node.permissions == "none":
-        raise CdiProblem(f"has {what} without permissions, and a runtime that is asked for a node gives some")
+        raise CdiProblem(f"has {what}, which has no permissions; CRI cannot request a device node without any")
     if node.kind == "p":
         raise CdiProblem(f"has {what}, a FIFO, which a runtime does not take for a device")
     if found is None:

@@ -81,7 +81,7 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     """
     kubelet, own = facts.kubelet, facts.proxy
     if kubelet.process is None:
-        yield finding(catalog.KUBELET_STOPPED, "no kubelet runs: what is said of it is what its next start will use")
+        yield finding(catalog.KUBELET_STOPPED, "no kubelet runs: these values take effect at the kubelet's next start")
         return
     if is_embedded(kubelet.process):
         yield finding(

@@ -13,7 +13,7 @@ from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.decision_log.records import OpenDecision, Records
 from cri_proxy.node.decision_log.summary import (
-    CAME_HOME,
+    REBALANCED,
     Circumstances,
     asks_same,
     change_code,
@@ -183,9 +183,9 @@ class Journal:
     def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Log, count and keep a change of a grant that no request asked for."""
         self.records.changed(before, after, why, came_home=came_home)
-        change = "placed" if before is None else CAME_HOME if came_home else change_code(before, after)
+        change = "placed" if before is None else REBALANCED if came_home else change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
-        is_move = change in ("placed", "re-placed", CAME_HOME)
+        is_move = change in ("placed", "re-placed", REBALANCED)
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
             **_names(after.request),

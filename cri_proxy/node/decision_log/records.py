@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.clock import Clock
 from cri_proxy.node.decision_log.summary import (
-    CAME_HOME,
+    REBALANCED,
     Circumstances,
     after_earlier,
     asks_same,
@@ -167,7 +167,7 @@ class Records:
             adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
-            code = CAME_HOME if came_home else change_code(before, after)
+            code = REBALANCED if came_home else change_code(before, after)
             self._add(after, code, f"{change_text(before, after)}: {why}")
 
     def happened(self, row: Row, what: str, text: str) -> None:

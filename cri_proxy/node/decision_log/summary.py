@@ -26,7 +26,7 @@ from policies.container_name import ContainerName
 from policies.policy import Default
 from sysfs.text import numbered
 
-CAME_HOME = "came-home"  # the code of a move to the place that a fresh decision would choose
+REBALANCED = "rebalanced"  # the code of a move to the place that a fresh decision would choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def change_code(before: Grant, after: Grant) -> str:
     if before.pool != after.pool or before.owned != after.owned:
         return "re-placed"
     if before.is_cold and not after.is_cold:
-        return "warmed"
+        return "cold_start_ended"
     if before.mems != after.mems:
         return memory_code(before.mems, after.mems)
     if before.spill != after.spill:

@@ -191,7 +191,7 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if waits_for:
         notes.append(f"its CPUs are still in use by: {some(waits_for, NAMES_SHOWN)}")
     if row.grant.is_overcommitted:
-        notes.append(f"overcommitted: no CPU time is booked for the {row.grant.booked_for_mcpu}m it asks for")
+        notes.append(f"overcommitted: no CPU reservation for its request of {row.grant.booked_for_mcpu}m")
     if row.state == "pending":
         notes.append("the runtime has not said whether it was created")
     if reachable:

@@ -26,13 +26,13 @@ def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
 
 def cut(claim: CpuClaim, left: CpuSet) -> Reason:
     """A container that exists keeps what can be had of its claim."""
-    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {_are(claim.cpus - left)} not to be had"
+    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {_are(claim.cpus - left)} not available"
     return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {numbered('CPU', left)} until they are")
 
 
 def came_back(claim: CpuClaim, back: CpuSet) -> Reason:
     """CPUs of a claim that could not be had can be had again."""
-    return Reason(ReasonCode.CLAIM_CUT, f"{_are(back)} to be had again, of those that {claim.source} claims")
+    return Reason(ReasonCode.CLAIM_CUT, f"{_are(back)} available again, of those that {claim.source} claims")
 
 
 def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:

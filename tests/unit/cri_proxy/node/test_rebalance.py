@@ -224,8 +224,8 @@ async def test_history_log_and_metrics_say_that_it_came_home() -> None:
     await site.node.slow_check()
     record = site.journal.records.get(site.row(container_id).key)
     assert record is not None
-    assert (record.history[-1].what, record.history[-1].text) == ("came-home", f"from root to socket #0: {BETTER}")
-    assert count_of(site.journal.counters, catalog.GRANT_CHANGES, "came-home") == 1
+    assert (record.history[-1].what, record.history[-1].text) == ("rebalanced", f"from root to socket #0: {BETTER}")
+    assert count_of(site.journal.counters, catalog.GRANT_CHANGES, "rebalanced") == 1
 
 
 async def test_what_counts_on_a_move_that_cannot_be_made_waits_too() -> None:

@@ -64,7 +64,7 @@ def test_same_pcie_finds_the_pair_wherever_it_is() -> None:
     three = allocated(node, question({GPUS: 3, NICS: 1}, BOTH, scope=SAME))
     assert (minors(one, "gpu"), minors(three, "gpu"), minors(three, "rdma")) == ([1], [1, 2, 3], [1, 2, 3])
     assert refused(node, question({GPUS: 4, NICS: 1}, BOTH, scope=SAME)).startswith(
-        "device-joint-allocate with SamePCIe: no choice of 4 gpu has rdma on each of its PCIe groups"
+        "device-joint-allocate with SamePCIe: no set of 4 GPUs has an rdma device on every PCIe group"
     )
 
 

@@ -18,16 +18,16 @@ def test_a_long_list_of_places_is_cut_and_counted() -> None:
     assert text.endswith("1 on PCIe p6, 1 on PCIe p7 and 4 places more")
     found = [FoundDevices(tuple(usable), tuple(TWELVE), {}), FoundDevices((), (), {})]
     joint = joint_refusal([demand, DeviceDemand("rdma", 1, 1)], found, groups)
-    assert "1 gpu and no rdma on PCIe p7; and 4 more; ask for fewer, or leave out requiredScope" in joint
+    assert "1 GPU and no rdma device on PCIe p7; and 4 more; ask for fewer, or leave out requiredScope" in joint
 
 
 def test_a_joint_refusal_names_what_each_pcie_could_give_and_why_others_give_nothing() -> None:
     node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p0"), nic(0, 0, "p0"), gpu(2, 0, "p1"), nic(1, 0, "p1"))
     asked = question({GPUS: 3, NICS: 100}, BOTH, scope="SamePCIe")
     assert refused(node, asked, [DeviceGrant("rdma", 1, 100)]) == (
-        "device-joint-allocate with SamePCIe: no choice of 3 gpu has rdma on each of its PCIe groups, 1 rdma or more in"
-        " all; to be had are 2 gpu and 1 rdma on PCIe p0; 1 gpu and no rdma on PCIe p1; not to be had are rdma 1: in"
-        " use; ask for fewer, or leave out requiredScope"
+        "device-joint-allocate with SamePCIe: no set of 3 GPUs has an rdma device on every PCIe group that it uses,"
+        " 1 rdma device or more in all; free: 2 GPUs and 1 rdma device on PCIe p0; 1 GPU and no rdma device on PCIe"
+        " p1; not free: rdma 1: in use; ask for fewer, or leave out requiredScope"
     )
 
 
@@ -35,14 +35,14 @@ def test_a_joint_refusal_names_the_scope_that_forbids_the_choice() -> None:
     for scope in ("PCIe", "Device"):
         hints = {"rdma": {"requiredTopologyScope": scope}}
         text = refused(pairs(4), question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe", hints=hints))
-        assert f"in all, rdma with requiredTopologyScope {scope}; to be had" in text
+        assert f"in all, rdma with requiredTopologyScope {scope}; free: " in text
 
 
 def test_refusals_name_the_partition_that_forbids_the_choice() -> None:
     node = inventory(*pairs(4).of("gpu"), nic(0, 0, "p0"), nic(1, 1, "p2"), partitions=[GpuPartition((0, 1))])
     honor = {"gpu-partition-policy": "Honor"}
     joint = refused(node, question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe", labels=honor))
-    assert "in all, gpu in a partition (the node's gpu-partition-policy Honor); to be had" in joint
+    assert "in all, gpu in a partition (the node's gpu-partition-policy Honor); free: " in joint
     narrow = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}}, labels=honor)
     text = "gpu: 2 asked for with requiredTopologyScope PCIe and a partition (the node's gpu-partition-policy Honor);"
     assert refused(node, narrow).startswith(text)

@@ -1,4 +1,4 @@
-"""Hints of CPUs: what is free decides which sets are offered, what there is decides which are preferred."""
+"""Hints of CPUs: free CPUs decide the offered sets, capacity decides which are preferred."""
 
 from dataclasses import replace
 

@@ -91,7 +91,7 @@ def test_isolated_cpus_that_are_taken_are_told() -> None:
 @pytest.mark.parametrize(
     ("mcpu", "expected"),
     [
-        (4000, "too few CPUs on cores that are wholly free"),
+        (4000, "short of CPUs on cores that are wholly free"),
         (4500, "too small: 4000m free, of which 4 CPUs can be owned"),
     ],
 )

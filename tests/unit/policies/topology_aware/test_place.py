@@ -104,7 +104,7 @@ def test_a_strict_wish_for_isolated_cpus_refuses() -> None:
     refusal = rejected(ISOLATED.decide(NOTHING, request(mcpu=2000, require_isolated=True)))
     assert refusal.reason.code.startswith("strict")
     assert refusal.reason.text == "wanted 2 isolated CPUs; free isolated CPUs in root: 1"
-    assert {r.outcome for r in refusal.ranking} == {f"too few isolated CPUs: {n} free" for n in (0, 1)}
+    assert {r.outcome for r in refusal.ranking} == {f"short of isolated CPUs: {n} free" for n in (0, 1)}
 
 
 def test_a_strict_wish_that_contradicts_another_refuses_rather_than_being_dropped() -> None:

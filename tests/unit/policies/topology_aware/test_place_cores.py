@@ -67,7 +67,7 @@ def test_who_shares_one_thread_of_each_core_gets_a_pool_with_a_core_for_each_cpu
     assert decision.grant.pool == "socket #0"
     assert len(decision.pinning.cpus or ()) == 4
     outcomes = {ranked.pool: ranked.outcome for ranked in decision.ranking}
-    assert outcomes["NUMA node #0"] == "too few cores for one thread of each: 2"
+    assert outcomes["NUMA node #0"] == "short of cores for one thread of each: 2"
 
 
 def test_where_no_pool_has_so_many_cores_it_runs_on_fewer_unless_that_is_refused() -> None:

@@ -29,7 +29,9 @@ def test_a_refusal_is_an_answer_with_exit_status_1_and_others_go_on(capsys: pyte
     possible, impossible = answer(capsys, "same-pcie", status=1)
     assert [len(possible["gpu"]), len(possible["rdma"])] == [4, 4]
     assert list(impossible) == ["rejected"]
-    assert impossible["rejected"].startswith("device-joint-allocate with SamePCIe: no choice of 4 gpu has rdma on each")
+    assert impossible["rejected"].startswith(
+        "device-joint-allocate with SamePCIe: no set of 4 GPUs has an rdma device on every"
+    )
 
 
 def test_an_exclusive_vf_names_its_address_and_its_policy(capsys: pytest.CaptureFixture[str]) -> None:

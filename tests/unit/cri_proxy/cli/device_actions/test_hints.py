@@ -28,7 +28,7 @@ def test_the_answer_is_a_provider_of_hints_merge(
 
 def test_refusals_are_those_of_allocate(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["devices", "hints", str(CONFIGS / "same-pcie.yaml")]) == 1
-    assert "\n\nrejected: device-joint-allocate with SamePCIe: no choice" in capsys.readouterr().out
+    assert "\n\nrejected: device-joint-allocate with SamePCIe: no set of" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,16 @@ from tests.fakes.views import container, pool, status_view
 EXPECTED = """\
 worker-1: topology-aware, ready, 4 containers
 
-POOL / CONTAINER         CPUS   USE                     MEM  MEMORY     STATE
-root                     1,4-7  4.5 CPU free            0-1
-├─ socket #0             1      0.5 CPU free            0    15Gi free
-│  ├─ default/web/c0     2-3    2 exclusive             0    1Gi
-│  └─ default/web/c1     1      500m shared             0               created
-└─ socket #1             4-6    3 CPU free; isolated 7  1
+POOL / CONTAINER         CPUS   USE                      MEM  MEMORY     STATE
+root                     1,4-7  4.5 CPUs free            0-1
+├─ socket #0             1      0.5 CPUs free            0    15Gi free
+│  ├─ default/web/c0     2-3    2 exclusive              0    1Gi
+│  └─ default/web/c1     1      500m shared              0               created
+└─ socket #1             4-6    3 CPUs free; isolated 7  1
 reserved for the system  0
-└─ kube-system/dns/c2    0      100m reserved           0
+└─ kube-system/dns/c2    0      100m reserved            0
 in no pool
-└─ default/web/c3        any    left alone              any
+└─ default/web/c3        any    left alone               any
    ! can reach the exclusive CPUs 2-3
 
 MEMORY NODE  KIND  CAPACITY  PROMISED HERE  HERE OR ELSEWHERE  CONTAINERS

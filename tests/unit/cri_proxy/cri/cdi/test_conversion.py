@@ -39,7 +39,7 @@ def test_a_node_of_the_host_gets_its_name_and_permissions() -> None:
         ({"host_path": "/dev/none", "number": (1, 5)}, "/dev/x as a device 1:5, the host has no /dev/none"),
         ({"host_path": "/lib"}, "the host's /lib is no device"),
         ({"kind": "p"}, "a FIFO"),
-        ({"permissions": "none"}, "without permissions"),
+        ({"permissions": "none"}, "which has no permissions"),
     ],
 )
 def test_a_node_that_is_no_node_of_the_host_is_refused(fields: dict[str, object], words: str) -> None:

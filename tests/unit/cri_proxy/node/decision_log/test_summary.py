@@ -93,7 +93,7 @@ def test_a_change_is_named_by_what_it_changes() -> None:
         change_code(replace(zone, mems=NodeSet.of([0])), replace(zone, mems=NodeSet.of([1]))),
         change_code(replace(zone, is_cold=True), zone),
     ]
-    assert codes == ["re-placed", "narrowed", "widened", "memory-moved", "warmed"]
+    assert codes == ["re-placed", "narrowed", "widened", "memory-moved", "cold_start_ended"]
 
 
 def test_of_many_changes_the_newest_are_kept() -> None:

@@ -58,7 +58,7 @@ def test_a_container_without_booked_cpu_time_says_what_it_asks_for() -> None:
     late = replace(late, grant=replace(late.grant, request=request("s", 500)))
     view = shown(ledger_with(late), late)
     assert (view.is_overcommitted, view.notes) == (
-        True, ("overcommitted: no CPU time is booked for the 500m it asks for",),
+        True, ("overcommitted: no CPU reservation for its request of 500m",),
     )  # fmt: skip
     assert not shown(ledger_with(OWNER), OWNER).is_overcommitted
 

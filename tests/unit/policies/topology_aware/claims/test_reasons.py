@@ -25,12 +25,12 @@ def test_a_size_that_differs_is_told_in_both_numbers() -> None:
 
 def test_what_is_cut_off_a_claim_is_named() -> None:
     text = reasons.cut(CLAIM, CpuSet.parse("4")).text
-    assert text == "DRA_CPUSET_a claims CPUs 4-5, and CPU 5 is not to be had: it has CPU 4 until they are"
+    assert text == "DRA_CPUSET_a claims CPUs 4-5, and CPU 5 is not available: it has CPU 4 until they are"
 
 
 def test_what_comes_back_to_a_claim_is_named() -> None:
     text = reasons.came_back(CLAIM, CpuSet.parse("5")).text
-    assert text == "CPU 5 is to be had again, of those that DRA_CPUSET_a claims"
+    assert text == "CPU 5 is available again, of those that DRA_CPUSET_a claims"
 
 
 def test_of_many_owners_the_first_ones_are_named() -> None:
