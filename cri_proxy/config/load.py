@@ -7,7 +7,7 @@ from typing import Final
 
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
-from cri_proxy.config.files.sections import trace_error
+from cri_proxy.config.files.section_files import trace_error
 from cri_proxy.config.layouts import config_tree, file_names, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value

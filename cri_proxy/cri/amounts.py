@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.cri.kubelet_numbers import MIN_QUOTA_US, mcpu_of_quota, mcpu_of_shares, memory_request_of
+from cri_proxy.cri.linux_resources import MIN_QUOTA_US, mcpu_of_quota, mcpu_of_shares, memory_request_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import HugePageLimit, QosClass
 

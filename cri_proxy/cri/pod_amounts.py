@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from cri_proxy.cri.amounts import Figures
-from cri_proxy.cri.kubelet_numbers import MAX_SHARES, MIN_SHARES, mcpu_of_quota, mcpu_of_shares, shares_of
+from cri_proxy.cri.linux_resources import MAX_SHARES, MIN_SHARES, mcpu_of_quota, mcpu_of_shares, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass, Request
 from policies.pod_share import PodShare, PodTotals

@@ -6,7 +6,7 @@ The kubelet puts a pod under ``[ROOT]/kubepods[/burstable|/besteffort]/podUID`` 
 
 import re
 
-from cri_proxy.cri.kubelet_numbers import MIN_SHARES, mcpu_of_quota, shares_of
+from cri_proxy.cri.linux_resources import MIN_SHARES, mcpu_of_quota, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 

@@ -12,7 +12,7 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
 from cri_proxy.cri.device_sources import counting_hints, hint_kind
-from cri_proxy.cri.kubelet_numbers import (
+from cri_proxy.cri.linux_resources import (
     MAX_BURSTABLE_OOM_SCORE_ADJ,
     burstable_oom_score_adj,
     mcpu_of_quota,

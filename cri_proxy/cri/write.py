@@ -14,7 +14,7 @@ from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.write import write_given
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.texts import DeviceTexts, set_variables, write_texts
-from cri_proxy.cri.kubelet_numbers import shares_of
+from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
 from policies.topology_aware.options import TopologyAwareOptions

@@ -15,13 +15,13 @@ from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.coordinator import Refusal, Reservation
-from cri_proxy.node.decision_log.journal import DeviceGift
+from cri_proxy.node.decision_log.journal import InjectedDevices
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
 
 
 @dataclass(frozen=True, slots=True)
-class CdiGift:
+class CdiInjection:
     """What is written into the request: ``names`` for the runtime, in an annotation or CRI's field, or ``resolved``."""
 
     names: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class CdiGift:
     resolved: Given = Given()  # noqa: RUF009 - frozen
 
 
-NO_GIFT = CdiGift()
+NO_INJECTION = CdiInjection()
 
 
 class CdiDevices:
@@ -41,7 +41,7 @@ class CdiDevices:
 
     async def give(
         self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
-    ) -> CdiGift | Refusal:
+    ) -> CdiInjection | Refusal:
         """Return what this container gets for the CDI devices ``names``, and note it; or why it cannot be created.
 
         Devices that no specification declares are left out, as all are where the files do not answer: the container
@@ -53,28 +53,28 @@ class CdiDevices:
         if self._runtime.adds_devices:
             names = [name for name in names if name not in asked]
         if not names:
-            return NO_GIFT
+            return NO_INJECTION
         try:
             if way is CdiWay.RESOLVE:
                 return await self._resolved(reader, reservation, names, config)
             declared = await reader.declared_of(names)
         except FilesFailed as error:
-            self._journal.devices_given(reservation.row, DeviceGift(len(names), problem=admit(str(error))))
-            return NO_GIFT
-        self._journal.devices_given(reservation.row, DeviceGift(len(names), declared))
-        return CdiGift(declared, is_annotation=way is CdiWay.ANNOTATION)
+            self._journal.devices_given(reservation.row, InjectedDevices(len(names), problem=admit(str(error))))
+            return NO_INJECTION
+        self._journal.devices_given(reservation.row, InjectedDevices(len(names), declared))
+        return CdiInjection(declared, is_annotation=way is CdiWay.ANNOTATION)
 
     async def _resolved(
         self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
-    ) -> CdiGift | Refusal:
+    ) -> CdiInjection | Refusal:
         found = await reader.resolved_of(names)
         if found.problem:
             return Refusal("cdi", f"{found.problem}; {self._remedy()}")
         notes = notes_for(config, found.given)
         self._journal.devices_given(
-            reservation.row, DeviceGift(len(names), found.names, is_resolved=True, notes=tuple(map(admit, notes)))
+            reservation.row, InjectedDevices(len(names), found.names, is_resolved=True, notes=tuple(map(admit, notes)))
         )
-        return CdiGift(resolved=found.given)
+        return CdiInjection(resolved=found.given)
 
     def _remedy(self) -> str:
         support, why = self._runtime.support, "cri-proxy resolves CDI devices itself, because"

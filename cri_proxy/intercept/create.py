@@ -11,9 +11,9 @@ from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
-from cri_proxy.intercept.cdi import CdiDevices, CdiGift
+from cri_proxy.intercept.cdi import CdiDevices, CdiInjection
+from cri_proxy.intercept.container_devices import ContainerDevices
 from cri_proxy.intercept.gate import CREATE
-from cri_proxy.intercept.inventory_devices import InventoryDevices
 from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
@@ -32,7 +32,7 @@ class CreateCalls:
         self._node = node
         self._context = node.context
         self._coordinator = node.coordinator
-        self._inventory = InventoryDevices(node.context)
+        self._allocated = ContainerDevices(node.context)
         self._cdi = CdiDevices(node)
 
     async def answer(self, message: bytes, reader: Reader) -> Answer:
@@ -40,7 +40,7 @@ class CreateCalls:
         request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
-        found = self._inventory.with_given(found, request.config)
+        found = self._allocated.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, str(name_of(found.request)), is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
@@ -50,19 +50,19 @@ class CreateCalls:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
             names = list(map(cdi_name, _chosen_names(reservation)))
-            names += await self._inventory.cdi_names(reservation, reader)
-            gift = await self._cdi.give(reader, reservation, names, request.config)
-            if isinstance(gift, Refusal):
-                self._coordinator.roll_back(reservation, gift.text, code="cdi")
-                return refused(gift)
-            rewritten = await self._rewritten(message, request, reservation, gift)
+            names += await self._allocated.cdi_names(reservation, reader)
+            injection = await self._cdi.give(reader, reservation, names, request.config)
+            if isinstance(injection, Refusal):
+                self._coordinator.roll_back(reservation, injection.text, code="cdi")
+                return refused(injection)
+            rewritten = await self._rewritten(message, request, reservation, injection)
         except BaseException as error:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
 
     async def _rewritten(
-        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, gift: CdiGift
+        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, injection: CdiInjection
     ) -> bytes:
         grant, pinning, config = reservation.decision.grant, reservation.decision.pinning, self._coordinator.config
         directory = ""
@@ -78,10 +78,10 @@ class CreateCalls:
             directory,
             variables,
             _chosen_names(reservation),
-            gift.names,
-            self._inventory.texts(reservation),
-            is_cdi_annotation=gift.is_annotation,
-            resolved=gift.resolved,
+            injection.names,
+            self._allocated.texts(reservation),
+            is_cdi_annotation=injection.is_annotation,
+            resolved=injection.resolved,
         )
         return write_create(message, pinning, created)
 

@@ -160,7 +160,9 @@ class Coordinator:
         before = circumstances or self._circumstances()
         policy = self._ledger.policy
         complete = replace(
-            before, defaults=policy.defaults(request), company=lambda: policy.affinity_reasons(before.held, request)
+            before,
+            defaults=policy.defaults(request),
+            affinity_reasons=lambda: policy.affinity_reasons(before.held, request),
         )
         self._context.journal.decided(request, decision, problems=problems, seconds=seconds, circumstances=complete)
 

@@ -160,7 +160,7 @@ class DecisionRecord:
     ``duration_seconds`` is how long the decision took. ``granted`` is None for a refusal. ``ranking`` holds the best
     pools and the chosen one of ``pools_considered``. ``displaced`` are the first of ``displaced_count`` containers
     whose pinning changed, ``moves`` those whose grant changed to make room. ``problems`` are the first annotations
-    that could not be read. ``company`` says which containers attracted or repelled it by affinity. ``failure`` says
+    that could not be read. ``affinity_reasons`` name the containers that attracted or repelled it. ``failure`` is
     why it was not created. ``history`` is oldest first. ``is_confirmed``: the runtime has answered.
     """
 
@@ -177,7 +177,7 @@ class DecisionRecord:
     moves: tuple[GrantMove, ...] = ()
     problems: tuple[str, ...] = ()
     defaults: tuple[Default, ...] = ()
-    company: tuple[str, ...] = ()
+    affinity_reasons: tuple[str, ...] = ()
     failure: str = ""
     history: tuple[HistoryEntry, ...] = ()
     is_confirmed: bool = False
@@ -289,7 +289,7 @@ def _without_details(record: DecisionRecord) -> DecisionRecord:
     reasons = tuple(replace(reason, text=admit(reason.text)) for reason in record.reasons[:KEPT_REASONS])
     granted = replace(record.granted, devices=()) if record.granted is not None else None
     return replace(
-        record, request=short, granted=granted, reasons=reasons, ranking=(), displaced=(), moves=(), company=()
+        record, request=short, granted=granted, reasons=reasons, ranking=(), displaced=(), moves=(), affinity_reasons=()
     )
 
 
@@ -304,6 +304,8 @@ def unpack(packed: PackedDecision) -> DecisionRecord:
     """Return the record of this text. Raises ValueError when it is damaged, or of an unknown version."""
     try:
         plain = json.loads(packed.text)
+        if "company" in plain:  # the name of these reasons in records that were saved before
+            plain["affinity_reasons"] = plain.pop("company")
         stored = decode(_StoredRanking, plain)
         return replace(decode(DecisionRecord, {**plain, "ranking": ()}), ranking=stored.pools())
     except (TypeError, RecursionError) as error:

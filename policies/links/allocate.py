@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.links.cut import ChosenSet, TooManySets, best_set
 from policies.links.matrix import LinkError, LinkMatrix
-from policies.links.partition import ChosenSet, TooManySets, best_set
 from policies.links.score import LinkMode, PairPoints, points_between, set_points
 from policies.links.swap import swapped_set
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
-from policies.links.partition import ChosenSet
+from policies.links.cut import ChosenSet
 from policies.links.score import PairPoints, set_points
 
 # Swaps end by themselves, as each makes the cut better; this bounds the time where each does so by little.

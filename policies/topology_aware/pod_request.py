@@ -23,13 +23,13 @@ class Arrival:
     """A container that is placed, and its pod as it is then.
 
     ``share`` is what the container has of its pod; None = it asks for itself. ``shares`` are those of the other live
-    containers that share, ``fellows`` those of them on the pod's CPUs. ``is_again``: it has a grant and is to be
+    containers that share, ``sharers`` those of them on the pod's CPUs. ``is_again``: it has a grant and is to be
     placed again, while what its pod asks for stays.
     """
 
     request: Request
     share: PodShare | None = None
-    fellows: tuple[Grant, ...] = ()
+    sharers: tuple[Grant, ...] = ()
     shares: Mapping[ContainerKey, PodShare] = field(default_factory=dict)
     is_again: bool = False
 
@@ -41,7 +41,7 @@ class Arrival:
     @property
     def joins(self) -> bool:
         """Return whether the container runs on CPUs that its pod has already."""
-        return bool(self.fellows) and self.share is not None and self.share.cpu_mcpu is not None
+        return bool(self.sharers) and self.share is not None and self.share.cpu_mcpu is not None
 
 
 def arrival_of(held: Allocations, request: Request) -> Arrival:
@@ -54,9 +54,9 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
         return Arrival(bare)
     siblings = [g for g in siblings_of(held, request.container) if g.kind is not CpuKind.PRESERVE]
     if totals is None and (share is not None or claim is None):  # placed again as it is
-        fellows = tuple(g for g in siblings if own is not None and g.shares_cpus_with(own))
+        sharers = tuple(g for g in siblings if own is not None and g.shares_cpus_with(own))
         shares = {g.container: g.share for g in siblings if g.share is not None}
-        return Arrival(bare, share, fellows, shares, is_again=True)
+        return Arrival(bare, share, sharers, shares, is_again=True)
     cpu = _cpu(bare, totals, siblings) if claim is None else _claimed_cpu(bare, claim, totals, siblings)
     memory = _memory(bare, totals, siblings)
     shares = {
@@ -69,12 +69,12 @@ def arrival_of(held: Allocations, request: Request) -> Arrival:
     has_pods_figures = totals is not None and totals.shares_cpu
     if has_pods_figures and not cpu.is_shared and (cpu.others or claim is not None):
         bare = replace(bare, cpu_request_mcpu=0)  # the others share all that is left: it asked for other CPUs
-    fellows = tuple(grant for grant in siblings if cpu.has(grant))
+    sharers = tuple(grant for grant in siblings if cpu.has(grant))
     has_own_figures = not cpu.is_shared or cpu.booked == bare.cpu_request_mcpu
     if not shares and has_own_figures and (not memory.is_shared or memory.booked == promised_bytes(bare)):
         return Arrival(bare)  # as in any pod with one container
     mine = PodShare(cpu.booked if cpu.is_shared else None, memory.booked if memory.is_shared else None)
-    return Arrival(bare, mine if mine != PodShare() else None, fellows, shares)
+    return Arrival(bare, mine if mine != PodShare() else None, sharers, shares)
 
 
 def _kept(grant: Grant, claim: CpuClaim | None) -> int | None:

@@ -104,12 +104,12 @@ class PodSharing(Policy):
 
         Those had all of them before, and keep what can be had.
         """
-        claim, fellows = arrival.request.claim, arrival.fellows
+        claim, sharers = arrival.request.claim, arrival.sharers
         is_new = held.get(arrival.request.container) is None
-        if claim is None or not (is_new and arrival.joins) or fellows[0].owned == claim.cpus:
+        if claim is None or not (is_new and arrival.joins) or sharers[0].owned == claim.cpus:
             return None
-        for fellow in fellows:
-            held = held.without(fellow.container)
+        for sharer in sharers:
+            held = held.without(sharer.container)
         decision = self._inner.decide(self._view(held).owners, arrival.request)
         return decision if isinstance(decision, Rejected) else None
 
@@ -124,9 +124,9 @@ class PodSharing(Policy):
             return self._again(held, replace(present[arrival.request.container], request=arrival.request), decide)
         shared = held.with_grants(*(replace(present[key], share=share) for key, share in arrival.shares.items()))
         if arrival.joins:
-            fellow = present[arrival.fellows[0].container]
-            request = aligned(arrival.request, fellow.request.alignment)
-            joined = replace(fellow, request=request, share=arrival.share, devices=())
+            sharer = present[arrival.sharers[0].container]
+            request = aligned(arrival.request, sharer.request.alignment)
+            joined = replace(sharer, request=request, share=arrival.share, devices=())
             shared = shared.with_grants(joined)
         after = self._refitted(held, shared, arrival)
         if isinstance(after, Rejected):
@@ -148,8 +148,8 @@ class PodSharing(Policy):
         if not (has or request.preferences.devices):
             return self._placed(held, after, request.container)
         others = self._view(after.without(request.container)).owners
-        fellow = next(grant for grant in after.grants if grant.container == arrival.fellows[0].container)
-        decision = self._inner.joined(others, request, fellow, own, devices)
+        sharer = next(grant for grant in after.grants if grant.container == arrival.sharers[0].container)
+        decision = self._inner.joined(others, request, sharer, own, devices)
         if isinstance(decision, Rejected):
             return decision
         grant = replace(decision.grant, share=arrival.share)
@@ -192,9 +192,9 @@ class PodSharing(Policy):
         Growth for which there is no room is refused to a container that is on these CPUs and is resized with its pod. A
         new one shares what there is.
         """
-        if not arrival.fellows:
+        if not arrival.sharers:
             return shared
-        key = arrival.fellows[0].container
+        key = arrival.sharers[0].container
         was, view = _owner_in(self._view(held), key), self._view(shared)
         owner = _owner_in(view, key)
         mcpu = was.request.cpu_request_mcpu

@@ -116,17 +116,17 @@ class TopologyAware(Policy):
         self,
         held: Allocations,
         request: Request,
-        fellow: Grant,
+        sharer: Grant,
         own: Grant | None,
         devices: tuple[DeviceGrant, ...] | None,
     ) -> Decision:
-        """Return the fellow's CPUs and memory for another container of its pod, with devices of its own near them.
+        """Return the sharer's CPUs and memory for another container of its pod, with devices of its own near them.
 
         ``held`` is without ``own``, its grant of before. ``devices``: those that it runs with, None: it is new.
         """
         context = self._context(held, self._supply(held), request)
         context = replace(context, own=own)
-        return join(context if devices is None else self._running(context, devices), fellow)
+        return join(context if devices is None else self._running(context, devices), sharer)
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""

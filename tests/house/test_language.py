@@ -20,7 +20,7 @@ ALLOWED_TINY: dict[str, str] = {
 
 # Words of module names beside those of docs/glossary.md.
 LINUX = """
-    affinity beneath cgroup cpufreq fd fingerprint host hotplug hugepages inotify journal kernel meminfo memory mount
+    affinity beneath cgroup cpufreq fd fingerprint host hotplug hugepages inotify journal kernel linux meminfo memory mount
     mountinfo namespace netlink notify page pci pidfd pipe proc process procfs psi scheduling signal socket symlink
     sysfs systemd tar tmpfiles topology unix user volume watch watchers
 """
@@ -38,7 +38,7 @@ RPC_AND_HTTP = """
 ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
     arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture catalog
-    change check child choice choose cleared cli clock code cold column config confirmed conflict constraint content
+    change check child choice choose cleared cli clock code cold column config confirmed conflict constraint content cut
     candidate chooser contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error

@@ -51,7 +51,7 @@ AREAS: Final = (
             "cri_proxy/cri/claim.py",
             "cri_proxy/foreign_files/*.py",
             "cri_proxy/intercept/cdi.py",
-            "cri_proxy/intercept/inventory_devices.py",
+            "cri_proxy/intercept/container_devices.py",
             "cri_proxy/runtime/cdi_support.py",
             "cri_proxy/node/runtime_cdi.py",
             "cri_proxy/node/sync/claims.py",

@@ -56,9 +56,9 @@ def check_owners(world: World, scene: Scene) -> None:
     owned, sharing = CpuSet(), list[Grant]()
     for grant in world.held.grants:
         # The containers of a pod that share its CPUs, or those of a claim, are one owner.
-        fellow = next((other for other in sharing if grant.shares_cpus_with(other)), None)
-        if fellow is not None:
-            assert (grant.owned, grant.pool, grant.mems) == (fellow.owned, fellow.pool, fellow.mems), grant.container
+        sharer = next((other for other in sharing if grant.shares_cpus_with(other)), None)
+        if sharer is not None:
+            assert (grant.owned, grant.pool, grant.mems) == (sharer.owned, sharer.pool, sharer.mems), grant.container
         else:
             assert owned.isdisjoint(grant.owned), f"{grant.container} owns CPUs of another: {grant.owned & owned}"
         sharing += [grant] if grant.shares_cpus else []

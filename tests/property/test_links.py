@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from policies.links.allocate import GpuRequest, LinkOptions, LinkPolicy, allocate
+from policies.links.cut import ChosenSet, best_set
 from policies.links.matrix import LinkMatrix, matrix_of
-from policies.links.partition import ChosenSet, best_set
 from policies.links.score import LinkMode
 from tests.unit.policies.links.machines import best_by_enumeration, random_points, score
 

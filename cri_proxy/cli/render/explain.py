@@ -60,7 +60,7 @@ def render_explanation(explanation: Explanation, *, colours: bool = False, width
         ("choice of devices", _reasons(devices, width)),
         ("choice of CPUs", _reasons(cpus, width)),
         ("choice of memory", _reasons(memory, width)),
-        ("attracted or repelled by", _list(decision.company, width)),
+        ("attracted or repelled by", _list(decision.affinity_reasons, width)),
         ("pools, best first", render_ranking(explanation, colours=colours, width=width)),
         ("changes of other containers", render_displaced(decision, width=width)),
         ("history", render_history(decision.history, width=width)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cri_proxy.cri.amounts import SHARES, Figures
 from cri_proxy.cri.annotations.values import ReadText
-from cri_proxy.cri.kubelet_numbers import MAX_SHARES, burstable_oom_score_adj, mcpu_of_shares, quota_of, shares_of
+from cri_proxy.cri.linux_resources import MAX_SHARES, burstable_oom_score_adj, mcpu_of_shares, quota_of, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
 from sysfs.quantity import parse_bytes, parse_mcpu

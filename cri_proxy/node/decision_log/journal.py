@@ -87,7 +87,7 @@ class _Faults:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceGift:
+class InjectedDevices:
     """How a container gets ``count`` devices: those of ``names`` by CDI, which are ``is_resolved`` or the runtime's.
 
     ``problem`` is why it gets none so, '' = no specification declares the others. ``notes`` are what it lacks.
@@ -246,17 +246,17 @@ class Journal:
         named = ", ".join(f"{name}={value}" for name, value in variables)
         self.records.happened(row, "environment", f"{named} set; a resize does not change them")
 
-    def devices_given(self, row: Row, gift: DeviceGift) -> None:
+    def devices_given(self, row: Row, injection: InjectedDevices) -> None:
         """Keep how a container gets its devices; log and keep why it gets none by CDI, if that is so."""
-        names, problem = gift.names, gift.problem
+        names, problem = injection.names, injection.problem
         if problem:
             self.noted_of(row, events.DEVICES_MISSING, devices=",".join(cost_names(row.grant.devices)), reason=problem)
-        others = gift.count - len(names)
-        how = "resolved from CDI by cri-proxy" if gift.is_resolved else "added by CDI"
+        others = injection.count - len(names)
+        how = "resolved from CDI by cri-proxy" if injection.is_resolved else "added by CDI"
         parts = [f"{how}: {', '.join(names)}"] if names else []
         parts += [f"{others} in no CDI specification: named in its environment alone"] if others and not problem else []
         parts += [f"not added by CDI: {problem}"] if problem else []
-        parts += gift.notes
+        parts += injection.notes
         self.records.happened(row, "devices", "; ".join(parts))
 
     def allocation_unnamed(

@@ -42,19 +42,20 @@ class OpenDecision:
     """A decision whose outcome at the runtime is not known yet.
 
     ``row`` is the live container that is re-decided, ``earlier`` the record that counted until then.
-    ``moved`` are the containers whose grants changed to make room. ``company`` gives the affinities that counted.
+    ``moved`` are the containers whose grants changed to make room. ``affinity_reasons`` returns those that
+    counted.
     """
 
     record: DecisionRecord
     row: Row | None
     earlier: DecisionRecord | None
     moved: tuple[Grant, ...]
-    company: Callable[[], tuple[Reason, ...]]
+    affinity_reasons: Callable[[], tuple[Reason, ...]]
 
 
-def _with_company(record: DecisionRecord, company: Callable[[], tuple[Reason, ...]]) -> DecisionRecord:
+def _with_affinities(record: DecisionRecord, affinity_reasons: Callable[[], tuple[Reason, ...]]) -> DecisionRecord:
     """Return the record with the affinities that counted, as sentences: worked out once no call waits any more."""
-    return replace(record, company=tuple(reason.text for reason in company()))
+    return replace(record, affinity_reasons=tuple(reason.text for reason in affinity_reasons()))
 
 
 class Records:
@@ -117,14 +118,14 @@ class Records:
         if circumstances.row is not None and earlier is not None:  # a new size comes without annotations
             complete = replace(complete, problems=complete.problems or earlier.problems)
         self._open[record.key] = OpenDecision(
-            complete, circumstances.row, earlier, decision.moved, circumstances.company
+            complete, circumstances.row, earlier, decision.moved, circumstances.affinity_reasons
         )
 
     def refused(self, record: DecisionRecord, circumstances: Circumstances) -> None:
         """Add a refusal; a live container keeps its record, with an entry in its history."""
         row = circumstances.row
         if row is None:
-            self._put(after_earlier(_with_company(record, circumstances.company), self.get(record.key)))
+            self._put(after_earlier(_with_affinities(record, circumstances.affinity_reasons), self.get(record.key)))
             return
         text = record.reasons[0].text if record.reasons else "no reason is known"
         is_resize = not asks_same(row.grant.request, record.request)
@@ -139,7 +140,7 @@ class Records:
         elif record.is_confirmed:
             return opened
         record = replace(record, is_confirmed=True)
-        self._put(_with_company(record, opened.company) if opened is not None else record)
+        self._put(_with_affinities(record, opened.affinity_reasons) if opened is not None else record)
         for other in self._moved(opened) if opened is not None else ():
             self._put(other)
         return opened
@@ -151,7 +152,7 @@ class Records:
         if record is None:
             record = record_of_grant(row.grant, Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
         failed = replace(record, outcome=Outcome.NOT_CREATED, failure=why, is_confirmed=True)
-        failed = _with_company(failed, opened.company) if opened is not None else failed
+        failed = _with_affinities(failed, opened.affinity_reasons) if opened is not None else failed
         self._put(failed)
         return failed
 

@@ -34,15 +34,16 @@ class Circumstances:
     """The state in which a container was decided on; none of it can be determined later.
 
     ``row``: the live container that is re-decided, None for one that is about to be created. ``held``: all
-    grants. ``pinnings``: the wanted pinning of every container. ``defaults``: what options decided where the
-    request says nothing. ``company``: returns the containers that attracted or repelled it; called after the reply.
+    grants. ``pinnings``: the wanted pinning of every container. ``defaults``: the values of options that the
+    request leaves open. ``affinity_reasons``: returns the containers that attracted or repelled it; called after the
+    reply.
     """
 
     row: Row | None = None
     held: Allocations = Allocations()  # noqa: RUF009 - frozen and empty
     pinnings: Mapping[ContainerKey, Pinning] = field(default_factory=dict)
     defaults: tuple[Default, ...] = ()
-    company: Callable[[], tuple[Reason, ...]] = tuple
+    affinity_reasons: Callable[[], tuple[Reason, ...]] = tuple
 
 
 def record_of(

@@ -40,11 +40,11 @@ class ConfirmedCpus:
             self._all = CpuSet.of_masks(cpus.mask for cpus in self._exclusive.values())
         own = self.of(key).mask
         for other in self._sharing if key in self._sharing else ():
-            if self._are_fellows(key, other):
+            if self._share_pod_cpus(key, other):
                 own |= self.of(other).mask
         return CpuSet(self._all.mask & ~own)
 
-    def _are_fellows(self, one: ContainerKey, other: ContainerKey) -> bool:
+    def _share_pod_cpus(self, one: ContainerKey, other: ContainerKey) -> bool:
         """Return whether both share the CPUs of their pod, or of a claim of it."""
         if one.pod_uid != other.pod_uid or one not in self._sharing or other not in self._sharing:
             return False
@@ -110,5 +110,5 @@ class ConfirmedCpus:
 
     def _used_by_others(self, rows: Iterable[Row], key: ContainerKey) -> CpuSet:
         """Return the CPUs that the runtime has the others on; those that share the pod's CPUs with it are none."""
-        known = (row.acknowledged for row in rows if row.key != key and not self._are_fellows(key, row.key))
+        known = (row.acknowledged for row in rows if row.key != key and not self._share_pod_cpus(key, row.key))
         return CpuSet.of_masks(pinning.cpus.mask for pinning in known if pinning is not None and pinning.cpus)

@@ -265,7 +265,7 @@ class Ledger:
         missing = wanted - (row.known.cpus or CpuSet()) if row.state == "running" else wanted
         alone = self._confirmed.holders_of(missing)
         occupants = {other.key for other in self.occupants(row) if not self.occupied_by(row, other).isdisjoint(missing)}
-        return frozenset((alone | occupants) - {row.key} - self._rows.fellows(row))
+        return frozenset((alone | occupants) - {row.key} - self._rows.sharers(row))
 
     def blocked_cpus(self, row: Row, cpus: CpuSet) -> CpuSet:
         """Return those of ``cpus`` that this row may not use yet: exclusive to others, or owned but still in use."""
@@ -286,13 +286,13 @@ class Ledger:
         owned, key = row.grant.owned.mask, row.grant.container
         if not owned or self._wanted_cpus(key) is None:
             return ()
-        fellows = self._rows.fellows(row)
+        sharers = self._rows.sharers(row)
         found = []
         for other in self.active():
             known = other.acknowledged
             if known is not None and (known.cpus is None or not known.cpus.mask & owned):
                 continue
-            if other.grant.container == key or other.grant.container in fellows:
+            if other.grant.container == key or other.grant.container in sharers:
                 continue
             if other.container_id and self._wanted_cpus(other.key) is not None:
                 found.append(other)

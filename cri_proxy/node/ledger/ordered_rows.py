@@ -71,7 +71,7 @@ class OrderedRows:
             self._active = tuple([row for row in self._rows if row.state in ACTIVE])
         return self._active
 
-    def fellows(self, row: Row) -> frozenset[ContainerKey]:
+    def sharers(self, row: Row) -> frozenset[ContainerKey]:
         """Return the other containers that share the CPUs of its pod with this one: they need not leave them."""
         if not row.grant.shares_cpus:
             return frozenset()

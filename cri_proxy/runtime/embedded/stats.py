@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cri_proxy.cri.kubelet_numbers import mcpu_of_shares
+from cri_proxy.cri.linux_resources import mcpu_of_shares
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.http2.status import Code
 from cri_proxy.runtime.embedded.state import Container, NodeState, RefusedCall, Sandbox, attributes, matches_labels

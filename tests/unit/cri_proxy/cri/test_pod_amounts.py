@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.cri.amounts import figures_of
-from cri_proxy.cri.kubelet_numbers import shares_of
+from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass

@@ -101,7 +101,7 @@ def test_an_older_record_keeps_all_that_it_says() -> None:
     (move,) = record.moves
     assert isinstance(move, GrantMove)
     assert (str(move.who), move.pool_before, str(move.mems)) == ("shop/db/ö", "a", "0-1")
-    assert (record.company, record.history[0].what) == (("db draws it",), "refused")
+    assert (record.affinity_reasons, record.history[0].what) == (("db draws it",), "refused")
     assert [pool.why for pool in record.ranking] == ["", "is larger"]
     assert (record.decided_at_seconds, record.restored_at_seconds) == (1_700_000_000.25, None)
 

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from policies.links.partition import best_set
+from policies.links.cut import best_set
 from policies.links.swap import swapped_set
 from tests.unit.policies.links.machines import random_points, score
 

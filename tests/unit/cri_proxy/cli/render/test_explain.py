@@ -93,7 +93,7 @@ def test_reasons_for_the_cpus_and_for_the_memory_stand_apart() -> None:
         Reason("displaced", "1 other container changed"),
         Reason("topology-merged", "NUMA node 1"),
     )
-    text = render_explanation(explanation(reasons=reasons, company=("db draws it",)))
+    text = render_explanation(explanation(reasons=reasons, affinity_reasons=("db draws it",)))
     apart = ("why\n  - it fits", "topology hints\n  - NUMA node 1", "choice of CPUs\n  - whole cores")
     assert "\n\n".join((*apart, "choice of memory\n  - node 1 as well\n\n")) in text
     assert "attracted or repelled by\n  - db draws it" in text

@@ -35,7 +35,9 @@ def records(*confirmed: DecisionRecord) -> Records:
 
 
 def opened(kept: Records, record: DecisionRecord, live: Row | None = None, moved: tuple[Grant, ...] = ()) -> None:
-    kept.open(record, Placed(ROW.grant, Pinning(None, None), (), moved), Circumstances(live, company=lambda: DRAWN))
+    kept.open(
+        record, Placed(ROW.grant, Pinning(None, None), (), moved), Circumstances(live, affinity_reasons=lambda: DRAWN)
+    )
 
 
 def last(kept: Records, of: DecisionRecord = PLACED) -> DecisionRecord:
@@ -160,7 +162,7 @@ async def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     saved = store.load()
     again = Records(ManualClock(), pytest.fail)
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
-    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, company=("b draws it",))
+    assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, affinity_reasons=("b draws it",))
     assert again.names() == {ROW.key: name_of(PLACED.request)}
 
 

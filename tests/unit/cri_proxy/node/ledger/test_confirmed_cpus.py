@@ -127,17 +127,17 @@ def sharing(name: str, acknowledged: str) -> Row:
 
 
 def test_containers_that_share_their_pods_cpus_have_them_alone_together() -> None:
-    one, fellow = sharing("a", "2-3"), sharing("b", "2-3")
+    one, sharer = sharing("a", "2-3"), sharing("b", "2-3")
     made = ConfirmedCpus()
     made.note_grant(one)
-    made.note_grant(fellow)
-    for each in (one, fellow):
-        made.note_confirmed(each, ON_2_3, (one, fellow))
-    assert (str(made.of(one.key)), str(made.of(fellow.key))) == ("2-3", "2-3")
+    made.note_grant(sharer)
+    for each in (one, sharer):
+        made.note_confirmed(each, ON_2_3, (one, sharer))
+    assert (str(made.of(one.key)), str(made.of(sharer.key))) == ("2-3", "2-3")
     assert (str(made.of_others(one.key)), str(made.of_others(row("x").key))) == ("", "2-3")
     made.forget(one.key)
     assert str(made.of_others(row("x").key)) == "2-3"
-    made.forget(fellow.key)
+    made.forget(sharer.key)
     assert str(made.of_others(row("x").key)) == ""
 
 

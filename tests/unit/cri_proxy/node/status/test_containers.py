@@ -117,8 +117,8 @@ def test_more_asked_of_the_reserved_cpus_than_they_have_is_a_warning(asked: tupl
 
 
 def test_containers_that_share_their_pods_cpus_ask_for_reserved_ones_together() -> None:
-    fellows = [container(f"c{i}", "shared", "1", reserved_mcpu=900, shares_pod_cpus=True) for i in range(3)]
-    assert reserved_warning(fellows, CpuSet.parse("0")) == ()
+    sharers = [container(f"c{i}", "shared", "1", reserved_mcpu=900, shares_pod_cpus=True) for i in range(3)]
+    assert reserved_warning(sharers, CpuSet.parse("0")) == ()
 
 
 GPUS = tuple(f"example.com/gpu/gpu{i}" for i in range(12))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.kubelet_numbers import (
+from cri_proxy.cri.linux_resources import (
     burstable_oom_score_adj,
     mcpu_of_quota,
     mcpu_of_shares,

@@ -1,4 +1,4 @@
-"""Take note of the inventory's devices that a new container was given, and name those that it is allocated."""
+"""Add the devices that others chose for a new container to its request, and name those allocated to it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,8 @@ from cri_proxy.node.coordinator import Reservation
 from policies.device_grants import DeviceGrant, by_place
 
 
-class InventoryDevices:
-    """What containers that are created on this node have of the inventory in force."""
+class ContainerDevices:
+    """Reads and names devices of the inventory for containers that are created."""
 
     def __init__(self, context: Context) -> None:
         """Ask the policy in force of this node each time: its inventory is reloaded."""
@@ -58,7 +58,7 @@ class InventoryDevices:
         return found
 
     def texts(self, reservation: Reservation) -> DeviceTexts:
-        """Return what tells the container of its devices."""
+        """Return the variables, annotations and files that list its devices in the container."""
         return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
 
     def _allocated(self, reservation: Reservation) -> Sequence[DeviceGrant]:

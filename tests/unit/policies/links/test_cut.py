@@ -1,6 +1,6 @@
 import pytest
 
-from policies.links.partition import ChosenSet, TooManySets, best_set
+from policies.links.cut import ChosenSet, TooManySets, best_set
 from policies.links.score import points_between
 from tests.unit.policies.links.machines import alike, best_by_enumeration, every_cut, kep_690, random_points, score
 

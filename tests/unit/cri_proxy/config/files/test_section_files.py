@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.bounded_yaml import Mapping, Scalar
-from cri_proxy.config.files.sections import SectionStart, join_sections, may_be_section, trace_error
+from cri_proxy.config.files.section_files import SectionStart, join_sections, may_be_section, trace_error
 from cri_proxy.config.layouts import config_tree, normalize
 from cri_proxy.errors import ConfigError
 

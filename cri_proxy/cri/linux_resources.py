@@ -1,4 +1,4 @@
-"""Convert between pod resources and the kubelet's CRI numbers (cpu shares, CFS quota, oom_score_adj). Pure.
+"""Convert between pod resources and CRI's LinuxContainerResources (cpu_shares, cpu_quota, oom_score_adj). Pure.
 
 Sources: kubelet's ``MilliCPUToShares`` and ``MilliCPUToQuota`` (pkg/kubelet/cm/helpers_linux.go) and
 ``GetContainerOOMScoreAdjust`` (pkg/kubelet/qos/policy.go), restated from their documented behaviour.
