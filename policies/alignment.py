@@ -41,7 +41,7 @@ class TopologyOptions:
 
 @dataclass(frozen=True, slots=True)
 class PodSums:
-    """What the containers of a pod ask for together, as its sandbox says; 0, and no devices = not known."""
+    """What the containers of a pod ask for together, by its sandbox; 0, and no devices = not known."""
 
     cpu_mcpu: int = 0
     memory_bytes: int = 0

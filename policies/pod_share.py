@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodTotals:
-    """What the pod of a container asks for as a whole, as its sandbox says; None = no limit.
+    """What the pod of a container asks for as a whole, by its sandbox; None = no limit.
 
     ``shares_cpu``: the container has no CPU request of its own, its figures are those of the pod's limit.
     ``shares_memory``: likewise its memory limit, and no request is known (docs/placement.md, section 2).

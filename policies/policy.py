@@ -50,7 +50,7 @@ class Policy(ABC):
     """A placement policy, bound to one machine, one set of options and the devices of the node.
 
     ``devices`` are all that the sources of the node list: with their place in the machine, with costs, or with both;
-    ``known`` tells which of them are the same piece of hardware.
+    ``known`` decides which of them are the same piece of hardware.
 
     Its methods are pure: no file, clock, random number or log, and the same result for the same arguments. A subclass
     sets ``name``, implements the abstract methods and may override the others.

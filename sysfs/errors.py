@@ -28,7 +28,7 @@ class FileMissing(SysfsError):
 
 @dataclass(eq=False)
 class MachineSourceError(SysfsBaseError):
-    """A machine source (directory, archive, description) cannot be used; ``problem`` says why and what to do."""
+    """A machine source (directory, archive, description) cannot be used; ``problem`` is why, and what to do."""
 
     source: str
     problem: str

@@ -244,11 +244,11 @@ def with_instead(report: ConfigReport, path: Path, admin: Path) -> ConfigReport:
 
 
 def planned(report: ConfigReport, admin: Path, *, text: str, group: str) -> ConfigReport:
-    """Return the report with what the running daemon says that it would do, or why it does not say."""
+    """Return the report with what the running daemon would do, or why that is not known."""
     try:
         plan = fetch(admin, "/api/v1/plan", PlanView, {"group": group}, post=text)
     except DaemonUnreachable as error:
-        said = f"the running daemon, perhaps an older one, does not say what it would do with this: {error}"
+        said = f"the running daemon, perhaps an older one, does not report what it would do with this: {error}"
         return replace(report, warnings=(*report.warnings, said))
     if plan.is_kept:
         said = "the running daemon has started with the last valid configuration, because the file was not valid"
@@ -359,14 +359,14 @@ def render_report(report: ConfigReport) -> str:
     lines += warnings
     lines += [f"hint: {hint}" for hint in report.hints]
     other = "the running daemon" if report.against == "daemon" else "the defaults (no daemon answers)"
-    stays = [(change.key, f"{change.old} stays; the file says {change.new}") for change in report.overridden or ()]
+    stays = [(change.key, f"{change.old} stays; the file has {change.new}") for change in report.overridden or ()]
     overridden = _lines("overridden by the command line of the running daemon:", stays)
     if not report.changes:
         return "\n".join([*lines, f"the same as {other}", *overridden])
     set_here = [(change.key, _change(change)) for change in report.changes if change.is_in_file]
     not_here = [(change.key, _change(change)) for change in report.changes if not change.is_in_file]
     lines += _lines(f"against {other}, this changes:", set_here)
-    unless = ", unless the daemon's command line says so" if report.overridden is None else ""
+    unless = ", unless set on the daemon's command line" if report.overridden is None else ""
     lines += _lines(f"not in the file, hence the default{unless}:", not_here)
     lines += overridden
     return "\n".join([*lines, *_plan_lines(report)])

@@ -66,7 +66,7 @@ class Document:
     args: argparse.Namespace
 
     def option(self, option: DocumentOption[T]) -> T:
-        """Return what the command line says, else the document, else the default. Raises DocumentError."""
+        """Return the value of the command line, else of the document, else the default. Raises DocumentError."""
         given: T | None = getattr(self.args, option.dest)
         if given is not None:
             return given
@@ -134,7 +134,7 @@ class DocumentCommand(Generic[A]):
     def run(self, args: argparse.Namespace) -> int:
         """Answer every document of ``args.file`` and print the answers; return 1 when any is a no, else 0.
 
-        A single document gives a single answer; several give a list. Raises CommandFailed, for a single document that
+        A single document has a single answer; several have a list. Raises CommandFailed, for a single document that
         cannot be answered too.
         """
         answers = [self._answered(found) for found in self.documents(args)]

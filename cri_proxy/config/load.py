@@ -35,7 +35,7 @@ def load_config(path: Path, *, node_name: str = "", node_group: str = "") -> Loa
     """Return the configuration of this file, or of the file that applies in this directory. Raises ConfigError.
 
     A directory is a mounted ConfigMap: see ``layouts.file_names``. The names choose a file there, and in a ConfigMap
-    object that holds several; without ``node_group`` a file ``node-group`` beside it gives the group.
+    object that holds several; without ``node_group`` a file ``node-group`` beside it names the group.
     """
     location = ConfigLocation(path, node_name, node_group)
     return load_source(location, location.read(may_wait=True))

@@ -1,6 +1,6 @@
 """``Config``: the daemon's options as frozen dataclasses (key, flag, default, help); list them and the policies'.
 
-An option's type says which values it takes (``config.option`` reads them); ``Option`` says the rest.
+An option's type defines its values (``config.option`` reads them); ``Option`` has the rest.
 """
 
 from collections.abc import Callable, Iterator

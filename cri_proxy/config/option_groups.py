@@ -21,7 +21,7 @@ class ThreadCountOptions:
         ThreadCounts,
         Option(
             "from",
-            "Set thread counts in the environment of new containers, unless an annotation says. owned: to the number "
+            "Set thread counts in the environment of new containers, unless an annotation does. owned: to the number "
             "of exclusive CPUs, where there are any; request: to the CPU request, rounded up; none: set none",
         ),
     ] = ThreadCounts.NONE
@@ -58,7 +58,7 @@ class TopologyManager:
         TopologyPolicy,
         Option(
             "policy",
-            "Keep the CPUs, memory and devices of a container on the same NUMA nodes, unless an annotation says. "
+            "Keep the CPUs, memory and devices of a container on the same NUMA nodes, unless an annotation decides. "
             "best-effort: on the best there are; restricted: refuse it unless every resource prefers them; "
             "single-numa-node: refuse it unless one node has everything; none: merge no hints",
         ),
@@ -67,7 +67,7 @@ class TopologyManager:
         TopologyScope,
         Option(
             "scope",
-            "What topology hints are merged for, unless an annotation says: each container, or the pod as a whole",
+            "What topology hints are merged for, unless an annotation decides: each container, or the pod as a whole",
         ),
     ] = TopologyScope.CONTAINER
     prefers_closest: Annotated[
@@ -114,7 +114,7 @@ class CostOptions:
         Missing,
         Option(
             "missing",
-            "A cost that no cost file says. zero: counts as 0; mirror: as that of the other direction, if known",
+            "A cost that no cost file has. zero: counts as 0; mirror: as that of the other direction, if known",
         ),
     ] = Missing.ZERO
     normalize: Annotated[
@@ -135,7 +135,7 @@ class DeviceOptions:
         str,
         Option(
             "inventory",
-            "The file that lists GPUs, NICs and other devices, as docs/devices.md says it; '' for none",
+            "The file that lists GPUs, NICs and other devices, in the format of docs/devices.md; '' for none",
             values="a file, or `''`",
             read=addresses.optional_directory,
         ),

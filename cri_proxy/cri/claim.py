@@ -4,7 +4,7 @@ Sources: kubernetes-sigs/dra-driver-cpu (docs/user/how-it-works.md): its CDI dev
 list>``, one for each ResourceClaim of the container. Koordinator's ``ResourceStatus`` (apis/extension/numa_aware.go):
 its scheduler writes the CPUs of an LSR or LSE pod, and NUMA nodes, into an annotation, as JSON.
 
-A variable in the pod's own environment says nothing: its author writes it. So may he write the annotation, which counts
+A variable in the pod's environment proves nothing: its author writes it. So may he write the annotation, which counts
 where the CPUs that it names are paid for (docs/adr/0015-claims.md).
 """
 
@@ -94,7 +94,7 @@ def of_variables(variables: Sequence[tuple[str, str]]) -> ReadClaim:
 def of_annotation(text: str, request: Request, refused: str = "") -> ReadClaim:
     """Return what Koordinator's annotation names for the container of this request, where that is paid for.
 
-    ``refused`` says why the annotation does not count in the pod's namespace, '' = it does. A status without a cpuset
+    ``refused`` is why the annotation does not count in the pod's namespace, '' = it does. A status without a cpuset
     is that of a pod that shares CPUs.
     """
     if not text:

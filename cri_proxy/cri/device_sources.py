@@ -104,7 +104,7 @@ def _device_variables(envs: Iterable[pb.KeyValue]) -> dict[str, str]:
 
 
 def via_cdi(name: str) -> str:
-    """Return how a CDI device is told as what named a device.
+    """Return a CDI device in the words of a hint's source.
 
     >>> via_cdi("vendor.com/gpu=0")
     'CDI device vendor.com/gpu=0'

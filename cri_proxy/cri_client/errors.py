@@ -7,7 +7,7 @@ from cri_proxy.errors import CriProxyError
 
 @dataclass(eq=False)
 class TryoutError(CriProxyError):
-    """``thing`` did not do what it should: ``problem`` says what happened, ``remedy`` (may be '') what to do."""
+    """``thing`` did not do what it should: ``problem`` is what happened, ``remedy`` (may be '') what to do."""
 
     thing: str
     problem: str

@@ -150,7 +150,7 @@ class PodSpec:
 
     @property
     def cpu_limit_mcpu(self) -> int:
-        """The CPU limit of the pod without its overhead; 0 = no container gives one."""
+        """The CPU limit of the pod without its overhead; 0 = no container has one."""
         return self.amounts.cpu_limit_mcpu or pod_sum(self, lambda c: c.cpu_limit_mcpu)
 
     @property
@@ -161,7 +161,7 @@ class PodSpec:
 
     @property
     def memory_limit_bytes(self) -> int:
-        """The memory limit of the pod without its overhead; 0 = no container gives one."""
+        """The memory limit of the pod without its overhead; 0 = no container has one."""
         return self.amounts.memory_limit_bytes or pod_sum(self, lambda c: c.memory_limit_bytes)
 
 
@@ -170,7 +170,7 @@ class KubeletNode:
     """A kubelet's knowledge of its node.
 
     ``cgroup_root`` is the kubelet's option of that name ('' = '/'); ``systemd_cgroups`` is its cgroupDriver.
-    ``has_cgroup2`` says that the node has cgroup v2, ``has_swap`` that the kernel counts swap by cgroup.
+    ``has_cgroup2``: the node has cgroup v2; ``has_swap``: the kernel counts swap by cgroup.
     """
 
     memory_capacity_bytes: int
@@ -344,7 +344,7 @@ def create_request(
 
 
 def pod_sum(pod: PodSpec, amount: Callable[[ContainerSpec], int]) -> int:
-    """Return an amount of the pod without its overhead; what no container gives is 0.
+    """Return an amount of the pod without its overhead; 0 where no container has one.
 
     That is the sum over regular containers and sidecars, or what an init container takes beside the sidecars before
     it, if that is more (KEP-753, "Resources calculation for scheduling and pod admission").

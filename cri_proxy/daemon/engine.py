@@ -58,7 +58,7 @@ HOST_WORKERS = 4  # the state directory, the kubelet's, and room for two that ta
 
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
-    """The open engine. ``interceptor`` gives the relay the node's decisions."""
+    """The open engine. ``interceptor`` passes the node's decisions to the relay."""
 
     node: Node
     watchers: Watchers
@@ -187,7 +187,7 @@ class Engine:
         )
 
     def _pod_resources(self, node: Node, files: FileWorkers, closing: AsyncExitStack) -> PodResources:
-        """Return the client of the kubelet's device list; the configuration in force says whether it is asked."""
+        """Return the client of the kubelet's device list; the configuration in force decides whether it is asked."""
         root = self.settings.config.kubelet_root
         socket = Path(root) / SOCKET
         channel = RuntimeClient(f"unix://{socket}")

@@ -85,7 +85,7 @@ class DeviceFinder:
     def of(self, names: Sequence[DeviceName]) -> tuple[DeviceLocality, ...]:
         """Return the hints of the devices that are called so, in this order.
 
-        A device whose locality is unknown, or that does not exist, gives none.
+        A device whose locality is unknown, or that does not exist, has none.
         """
         found = [self._at(name, self._starts(name)) for name in names if "\0" not in name.text]
         return tuple(hint for hint in found if hint is not None)
@@ -201,7 +201,7 @@ def localities(
 
 
 def _source(name: DeviceName, devices: tuple[str, ...]) -> str:
-    """Return what a hint of this device is told by: a path, a PCI address, or words.
+    """Return the name of this device in a hint: a path, a PCI address, or words.
 
     >>> _source(DeviceName("interface", "eth1"), ("0000:3b:00.0",))
     'interface eth1'
@@ -237,7 +237,7 @@ def _read(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SysfsPlace:
-    """Where a device is; ``device`` is its PCI address, or the directory that tells its place."""
+    """Where a device is; ``device`` is its PCI address, or the directory that has its place."""
 
     cpus: CpuSet
     nodes: NodeSet

@@ -47,7 +47,7 @@ SOCKET_OWNER: Final = FindingCode("socket-owner", _M, "A process that is not cri
 SECOND_PROXY: Final = FindingCode(
     "second-proxy", _M, "Several daemons of cri-proxy run, which undo each other's pinning"
 )
-PROXY_NOT_READY: Final = FindingCode("proxy-not-ready", _M, "The daemon says that it is not ready")
+PROXY_NOT_READY: Final = FindingCode("proxy-not-ready", _M, "The daemon is not ready")
 PROXY_DISABLED: Final = FindingCode("proxy-disabled", _M, "A boot starts the kubelet and not cri-proxy")
 OPEN_ACCESS: Final = FindingCode(
     "open-access", _M, "Others than root can use a socket, or write the state or configuration"
@@ -76,11 +76,11 @@ KUBELET_CHANGED: Final = FindingCode(
 COST_FILE: Final = FindingCode(
     "cost-file",
     _S,
-    "What a cost file or the inventory says now cannot be used: its devices are as before, or not given out",
+    "A cost file or the inventory cannot be used: its devices are as before, or not allocated",
 )
 CDI: Final = FindingCode("cdi", _S, "The runtime does not add CDI devices that it is asked for")
 CLAIMS_IGNORED: Final = FindingCode(
-    "claims-ignored", _S, "Another program chooses CPUs for containers, and cri-proxy gives them to others as well"
+    "claims-ignored", _S, "Another program chooses CPUs for containers, and cri-proxy lets others use them as well"
 )
 RESERVATION: Final = FindingCode("reservation", _S, "The kubelet offers pods more CPU than containers can be granted")
 NODE_NAME: Final = FindingCode("node-name", _S, "The daemon and the kubelet have different names for the node")
@@ -89,7 +89,7 @@ OLD_RUNC: Final = FindingCode("old-runc", _S, "runc before 1.1.6 makes systemd r
 ISOLATED_UNUSED: Final = FindingCode("isolated-unused", _S, "Isolated CPUs that no container can get")
 ISOLATED_RESERVED: Final = FindingCode("isolated-reserved", _S, "Reserved CPUs that the kernel isolates")
 NO_UNIT: Final = FindingCode("no-unit", _S, "systemd has no unit of cri-proxy")
-KUBELET_STOPPED: Final = FindingCode("kubelet-stopped", _N, "No kubelet runs: what is said is about its next start")
+KUBELET_STOPPED: Final = FindingCode("kubelet-stopped", _N, "No kubelet runs: its settings are those of its next start")
 KUBELET_EMBEDDED: Final = FindingCode(
     "kubelet-embedded", _N, "The kubelet is part of another program, whose settings are unknown"
 )

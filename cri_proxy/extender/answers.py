@@ -50,7 +50,7 @@ _REFUSALS: Final = {"filter": HTTPStatus.OK, "prioritize": HTTPStatus.BAD_REQUES
 
 @dataclass(frozen=True, slots=True)
 class ScoredNode:
-    """A node with its exact score, None where ``problem`` says why it has none; ``state`` is a label of the metrics."""
+    """A node with its exact score, None where ``problem`` is why it has none; ``state`` is a label of the metrics."""
 
     name: str
     state: str

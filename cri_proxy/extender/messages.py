@@ -27,7 +27,7 @@ _FORM: Final = "expected ExtenderArgs, as kube-scheduler sends them"
 class Candidate:
     """A node that may run the pod: its name, the word of its links ('' = none), and how many GPUs it counts.
 
-    ``gpus`` is its capacity as the device plugin tells it, None where only names are sent. ``problem`` says why the
+    ``gpus`` is its capacity as the device plugin reports it, None where only names are sent. ``problem`` is why the
     word is not known, where that is an error.
     """
 
@@ -76,7 +76,7 @@ def read_question(body: bytes) -> Question:
 def filter_answer(question: Question, failed: Mapping[str, str]) -> bytes:
     """Return an ExtenderFilterResult: the nodes in the form in which they came, without the failed ones.
 
-    Those are unresolvable: to evict pods gives a node no GPU more, so the scheduler need not try.
+    Those are unresolvable: to evict pods adds no GPU to a node, so the scheduler need not try.
     """
     answer: dict[str, object] = {"Nodes": None, "NodeNames": None}
     if question.whole is None:
@@ -90,7 +90,7 @@ def filter_answer(question: Question, failed: Mapping[str, str]) -> bytes:
 
 
 def error_answer(error: QuestionError) -> bytes:
-    """Return an ExtenderFilterResult that says why nothing was filtered."""
+    """Return an ExtenderFilterResult with the reason why nothing was filtered."""
     return _written({"Error": str(error)})
 
 

@@ -21,7 +21,7 @@ _MAX_SCORES: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class PublishedLinks:
-    """What a word says: the matrix, or why it cannot be read."""
+    """The matrix of a word, or why it cannot be read."""
 
     matrix: LinkMatrix | None
     problem: str = ""
@@ -66,7 +66,7 @@ class NodeScores:
         self._scores = RecentlyUsed(self._score, _MAX_SCORES)
 
     def links(self, word: str) -> PublishedLinks:
-        """Return what this word says."""
+        """Return the matrix of this word."""
         return self._links[word]
 
     def is_known(self, word: str, sizes: tuple[int, ...]) -> bool:

@@ -105,7 +105,7 @@ class Connection:
         return event
 
     async def send(self, response: Response, *, closes: bool = False) -> bool:
-        """Send this response; return whether another request may follow. ``closes`` says that none may."""
+        """Send this response; return whether another request may follow. ``closes``: none may."""
         headers = [("Content-Length", str(len(response.body)))]
         if response.allow:
             headers.append(("Allow", ", ".join(response.allow)))

@@ -31,7 +31,7 @@ def build_routes(view: DaemonView) -> dict[str, Handler]:
 
 
 def plan_route(plan: Callable[[str, str], Awaitable[PlanView]]) -> PostHandler:
-    """Return the POST handler that says what the configuration in the body would change; ``group`` is the node's."""
+    """Return the POST handler that answers what the configuration in the body would change; ``group`` is the node's."""
 
     async def answer(request: HttpRequest) -> Response:
         try:

@@ -123,7 +123,7 @@ class ClientConnection:
         return stream
 
     def reset(self, stream: int) -> None:
-        """Cancel a call; it gives no more events."""
+        """Cancel a call; it has no more events."""
         self._waiting = deque(entry for entry in self._waiting if entry[0] != stream)
         if self._streams.pop(stream, None) is not None:
             self._output.append(frames.rst_stream(stream, frames.CANCEL))

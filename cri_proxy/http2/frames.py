@@ -84,7 +84,7 @@ class FrameCutter:
         """Return buffers with their whole frames; the rest waits for the next chunk.
 
         A frame that began in an earlier chunk has a buffer of its own; the others lie in ``data``, which is not
-        copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops and ``problem`` says why; the
+        copied. At a frame larger than ``max_frame_bytes`` (section 4.2) cutting stops and ``problem`` is why; the
         frames before it still count.
         """
         if not self.kept_bytes:

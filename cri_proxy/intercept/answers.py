@@ -20,7 +20,7 @@ class Answer:
 
 
 def took_effect(outcome: Outcome) -> bool:
-    """Whether a stop or removal is done: the runtime says so, or does not know the container any more."""
+    """Whether a stop or removal is done: the runtime confirms it, or does not know the container any more."""
     return isinstance(outcome, Replied) or (isinstance(outcome, Failed) and outcome.code == Code.NOT_FOUND)
 
 

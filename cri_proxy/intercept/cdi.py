@@ -33,7 +33,7 @@ NO_INJECTION = CdiInjection()
 
 
 class CdiDevices:
-    """Gives devices to containers that are about to be created."""
+    """Injects devices into containers that are about to be created."""
 
     def __init__(self, node: Node) -> None:
         self._journal = node.context.journal

@@ -90,7 +90,7 @@ class DeviceHints:
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.
 
-        ``told`` is what the kubelet says of its devices.
+        ``told`` are its devices by the kubelet.
         """
         own = named_devices(config)
         if not (own.names or own.problems or own.cdi or told.cdi or told.names):

@@ -78,7 +78,7 @@ class Reader:
     """Reads requests on one node.
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
-    locality of a container's devices and mounts, with the places that the kubelet tells, ``pod_resources`` asks it.
+    locality of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
     ``config`` are the operator's options, ``cache`` what the node has read of annotations.
     ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
     them gets, ``variables_of`` what these say of CPUs that were chosen for it, ``unreadable_of`` the specification
@@ -138,7 +138,7 @@ class Reader:
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
         """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod.
 
-        They are not where others chose its CPUs, as the pod says: these are granted whatever hints say.
+        They are not where others chose its CPUs, as the pod has them: these are granted whatever the hints.
         """
         topology = topology_options(self.config.topology_manager)
         request = read_request.read_pod(sandbox, annotations=self._annotations, topology=topology)

@@ -1,4 +1,4 @@
-"""Ask the kubelet's pod resources API once per pod, early; containers wait a second at most for what it says.
+"""Ask the kubelet's pod resources API once per pod, early; containers wait a second at most for the answer.
 
 The kubelet allocates a pod's devices, and has its claims prepared, before it asks for the sandbox. An answer that does
 not come in time, or does not parse, counts as none: it must not keep a container from starting.
@@ -54,7 +54,7 @@ class PodResources:
         look: Callable[[], Awaitable[object]] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
-        """``channel`` leads to the kubelet; ``known`` gives the machine's NUMA nodes as they are.
+        """``channel`` leads to the kubelet; ``known`` returns the machine's NUMA nodes as they are.
 
         ``look`` is awaited before each query: it raises FilesFailed where the socket's directory hangs, since
         connect(2) would then hold the event loop.
@@ -77,7 +77,7 @@ class PodResources:
         self._ask(pod)
 
     async def told(self, pod: Pod, container: str) -> ToldDevices:
-        """Return what the kubelet says of the container's devices; nothing if it has not answered in time."""
+        """Return the container's devices by the kubelet; nothing if it has not answered in time."""
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
             await asyncio.wait([task])  # it ends within the budget
@@ -140,7 +140,7 @@ class PodResources:
 
 
 def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:
-    """Return what it says of this container: a place per group of devices of a resource, and devices of its claims.
+    """Return its answer about this container: a place per group of devices of a resource, and devices of its claims.
 
     ``known`` are the machine's nodes: devices on other nodes, or on all of them, have no place. Of claims MAX_NAMES
     devices count. The places are sorted by source, and the claims' devices stand in the kubelet's order.

@@ -49,7 +49,7 @@ class NodeCpus:
 class ReservationGap:
     """The kubelet lets pods request more, or less, CPU than cri-proxy can grant to any container.
 
-    ``text`` says so, ``remedy`` names the keys; both are sentences without an end.
+    ``text`` states it, ``remedy`` names the keys; both are sentences without an end.
     """
 
     allocatable_mcpu: int

@@ -42,7 +42,7 @@ class ReservationWatch:
             await self._clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Read the kubelet's files again; while they do not answer, what they said last holds."""
+        """Read the kubelet's files again; while they do not answer, their last content holds."""
         try:
             subject = str(self._places[1])
             self._reserve = await self._files.run(subject, read_reserve, *self._places, within_seconds=READ_SECONDS)

@@ -1,4 +1,4 @@
-"""``Metric`` and ``Label``: what a row of the catalog says, and short constructors of rows."""
+"""``Metric`` and ``Label``: the values of a row of the catalog, and short constructors of rows."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -13,7 +13,7 @@ OTHER: Final = "other"
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label: ``values`` are all possible values; where the machine decides, ``bound`` says what limits them."""
+    """A label: ``values`` are all possible values; where the machine decides, ``bound`` is what limits them."""
 
     name: str
     values: Values = ()

@@ -30,7 +30,7 @@ BUSY_SECONDS = 5.0
 TICK_SECONDS = 1.0
 NARROWED = "there is room again for its memory"  # it was widened for lack of room
 SMALLER = "a narrower pool has all of its own CPUs"  # it was resized
-SPILLS = "UnlimitedMemory says so of containers without a memory limit"  # it came before that was set
+SPILLS = "UnlimitedMemory decides for containers without a memory limit"  # it came before that was set
 PLACED = "there is room for what it asked for again"  # it had to share
 BETTER = "a fresh decision would place it there"  # its place was full when it came, or it had to move
 

@@ -95,7 +95,7 @@ def use_devices(node: Node, devices: DeviceInventory) -> None:
 async def _report(node: Node, before: Allocations, result: Reinstated, refused: Mapping[ContainerKey, str]) -> None:
     """Report the changed grants, with pauses for other tasks: each is a log line and a record.
 
-    ``refused`` says which wishes containers have lost.
+    ``refused``: the annotations that containers have lost, and why.
     """
     said = {**{key: reason.text for key, reason in (*result.replaced, *result.unplaced)}, **refused}
     for number, (key, why) in enumerate(said.items()):

@@ -36,7 +36,7 @@ async def off_loop(version: Callable[[], object], prepare: Callable[[], Callable
 class Admitted:
     """Grants without the wishes that ``restrictedAnnotations`` does not admit.
 
-    ``requests`` are of containers that have to be placed again for that; ``held`` is without them. ``why`` says what
+    ``requests`` are of containers that have to be placed again for that; ``held`` is without them. ``why`` is what
     each lost.
     """
 

@@ -1,4 +1,4 @@
-"""How a runtime is told CDI devices: judged by its answers to ``Version`` and ``Status``. Pure.
+"""How CDI devices are passed to a runtime: judged by its answers to ``Version`` and ``Status``. Pure.
 
 Sources: CRI-O reads annotations from 1.23.2 and the field ``CDI_devices`` from 1.28 (cri-o/cri-o#6944); containerd
 reads annotations from 1.7.0 (containerd/containerd#6654) and the field from 1.7.2 (containerd/containerd#8519), both

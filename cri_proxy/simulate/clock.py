@@ -1,4 +1,4 @@
-"""A deterministic clock and a thread-free executor for scenarios, so that every run gives the same result."""
+"""A deterministic clock and a thread-free executor for scenarios, so that every run has the same result."""
 
 import asyncio
 from collections.abc import Callable

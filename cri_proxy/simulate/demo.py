@@ -77,7 +77,7 @@ EXPLAINED = ("cache", "redis")
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """What the demo shows of one step: ``cpus`` are the rows of the picture, ``news`` says what changed."""
+    """One step of the demo: ``cpus`` are the rows of the picture, ``news`` the changes in words."""
 
     number: int
     caption: str

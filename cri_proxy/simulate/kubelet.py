@@ -27,7 +27,7 @@ class SimulatedKubelet:
     """Carries out the steps on pods; ``refused`` has the refusals of the current step by container."""
 
     def __init__(self, simulated: SimulatedNode, pods: Pods, is_live: Callable[[Attempt], bool]) -> None:
-        """``is_live`` says whether this attempt was created or running after the last step."""
+        """``is_live`` returns whether this attempt was created or running after the last step."""
         self._simulated = simulated
         self._pods = pods
         self._is_live = is_live

@@ -142,7 +142,7 @@ def _elsewhere(seen: ContainerState) -> str:
         for what, recorded, kernel in (("CPUs", seen.cpus, seen.kernel_cpus), ("nodes", seen.mems, seen.kernel_mems))
         if recorded and kernel and recorded != kernel
     ]
-    return f"; the kernel says {' and '.join(parts)}" if parts else ""
+    return f"; the kernel has {' and '.join(parts)}" if parts else ""
 
 
 def change_text(moved: MovedContainer) -> str:

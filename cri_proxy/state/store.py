@@ -56,7 +56,7 @@ class Store:
     def open_or_wait(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS, launcher: Launcher | None = None) -> Self:
         """Open the store; on a full, read-only or broken disk start empty and open the file at a later save.
 
-        ``problem`` says why, and the node continues as it does when the disk fails later. Raises StoreError where
+        ``problem`` is why, and the node continues as it does when the disk fails later. Raises StoreError where
         only an administrator can help.
         """
         session = _session(path, launcher)

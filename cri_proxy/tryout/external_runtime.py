@@ -99,7 +99,7 @@ class ExternalRuntime:
 
 
 def systemd_in(configuration: str) -> bool:
-    """Return True when containerd's JSON says that the default runtime has systemd's cgroups.
+    """Return True when the default runtime in containerd's JSON has systemd's cgroups.
 
     >>> systemd_in('{"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {}}}}}')
     False

@@ -42,7 +42,7 @@ class Observation:
 
     @property
     def is_confirmed(self) -> bool:
-        """True when the kernel says what the daemon chose."""
+        """True when the kernel has what the daemon chose."""
         chosen = self.decision.container if self.decision else None
         if chosen is None or self.allowed is None:
             return False
@@ -106,7 +106,7 @@ def describe_observation(observation: Observation, *, confirmed_by: str, paint: 
     said = f"Cpus_allowed_list {allowed.cpus}  Mems_allowed_list {allowed.mems}"
     lines.append(_row(confirmed_by, f"{said}  {mark}"))
     if observation.reads is not None:
-        lines.append(_row("inside", f"{RESOURCES_FILE} says {_cpus(observation.reads)} of its own"))
+        lines.append(_row("inside", f"{RESOURCES_FILE} lists {_cpus(observation.reads)} of its own"))
     return lines
 
 
@@ -115,7 +115,7 @@ def describe_all(observations: Sequence[Observation], *, confirmed_by: str, pain
     blocks = ["\n".join(describe_observation(s, confirmed_by=confirmed_by, paint=paint)) for s in observations]
     confirmed = sum(s.is_confirmed for s in observations)
     total = len(observations)
-    verdict = f"{confirmed} of {total} containers sit where the daemon put them, says the {confirmed_by}."
+    verdict = f"{confirmed} of {total} containers are where the daemon put them, confirmed by the {confirmed_by}."
     return "\n\n".join([*blocks, paint(GREEN if confirmed == total else RED, verdict)])
 
 

@@ -109,7 +109,7 @@ async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[s
 
 
 async def _run_pod(kubelet: Kubelet, demo_pod: DemoPod, say: Callable[[str], None]) -> RunningPod | None:
-    """Run a pod; return None, with a line that says why, when it is refused."""
+    """Run a pod; return None, with a line about the reason, when it is refused."""
     try:
         return await kubelet.run_pod(demo_pod.pod)
     except CallFailed as failure:

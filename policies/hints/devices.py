@@ -19,7 +19,7 @@ class DeviceRequest:
     healthy ones that no container has, ``reusable`` the ones of init containers of the pod, ``allocated`` the ones
     that this container holds already.
 
-    ``preferred_sets`` are sets of ``count`` devices that go well together, as their plugin says. With them a hint is
+    ``preferred_sets`` are sets of ``count`` devices that go well together, by their plugin. With them a hint is
     preferred when it is exactly the nodes of such a set; None: when it has as few nodes as it takes on an idle machine.
     """
 

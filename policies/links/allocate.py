@@ -1,4 +1,4 @@
-"""Which GPUs a request gets, by the policies of go-gpuallocator; none at all with a sentence that says why."""
+"""Choose GPUs for a request, by the policies of go-gpuallocator; a refusal has the reason as a sentence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True)
 class GpuAllocation:
-    """The GPUs by index, ascending, and the points of their pairs; none where ``rejected`` says why.
+    """The GPUs by index, ascending, and the points of their pairs; none where ``rejected`` is why.
 
     ``total`` is that of the cut they are a set of, None where the policy makes none; ``is_optimal``: no cut has more.
     """

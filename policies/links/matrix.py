@@ -38,7 +38,7 @@ class LinkError(PolicyBaseError):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects two devices: NVLinks, and the path over PCIe, which ``UNKNOWN`` says nothing about.
+    """What connects two devices: NVLinks, and the path over PCIe, which ``UNKNOWN`` leaves open.
 
     A text has one of the two: NVLinks hide the path. Given as matrices, both are known.
     """
@@ -87,7 +87,7 @@ class LinkMatrix:
     links: Mapping[tuple[str, str], Link]
 
     def link(self, one: int, other: int) -> Link:
-        """Return the link of two GPUs; one that tells nothing where the matrix has no such GPU."""
+        """Return the link of two GPUs; an unknown one where the matrix has no such GPU."""
         return self.links.get((f"GPU{one}", f"GPU{other}"), Link())
 
     @property

@@ -12,7 +12,7 @@ MOST_POINTS: Final = 10
 def ranked_points(scores: Sequence[Fraction | None], full_score: int) -> tuple[int, ...]:
     """Return the points of nodes, 0 to 10, by their exact scores; None, an unknown one, is below all that are known.
 
-    A score gives its share of ``full_score``, cut off. Two that differ would often have the same points then, so the
+    A score gets its share of ``full_score``, cut off. Two that differ would often have the same points then, so the
     better one gets as many more as it takes to be ahead. Where more than eleven differ, the best ones are kept apart,
     and the others have 0 together. Equal scores have equal points.
 

@@ -1,4 +1,4 @@
-"""What links are worth: points of a pair of GPUs, as go-gpuallocator gives them and KEP-690 scores nodes with."""
+"""Points for the links of a pair of GPUs, as in go-gpuallocator; KEP-690 scores nodes with them."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

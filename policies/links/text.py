@@ -67,7 +67,7 @@ def link_of(word: str) -> Link | None:
 
 
 def read_links(text: str) -> LinkMatrix:
-    """Return the matrix of a text; an empty one where the tool says that no GPU was found. Raises LinkError."""
+    """Return the matrix of a text; an empty one where the tool found no GPU. Raises LinkError."""
     try:
         return _matrix(text)
     except LinkError:
@@ -202,7 +202,7 @@ def _between_tabs(rest: str, start: int) -> list[tuple[int, str]]:
 
 
 def _nic(name: str, legend: Mapping[str, str]) -> MatrixNic:
-    """Return a NIC; one that a column names has no other name, whereas NIC0 alone tells nothing."""
+    """Return a NIC; one that a column names has no other name, whereas NIC0 alone is no name of the host."""
     return MatrixNic(name, legend.get(name, "" if _NIC.match(name) else name))
 
 

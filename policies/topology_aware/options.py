@@ -91,14 +91,14 @@ class TopologyAwareOptions(PolicyOptions):
         Option(
             "UnlimitedBurstable",
             "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get, unless an "
-            "annotation says",
+            "annotation decides",
         ),
     ] = BurstLevel.PACKAGE
     threads: Annotated[
         Threads,
         Option(
             "Hyperthreads",
-            "Thread siblings, unless an annotation says. any: any container may have them; own-core: exclusive CPUs "
+            "Thread siblings, unless an annotation decides. any: any container may have them; own-core: exclusive CPUs "
             "are whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
         ),
     ] = Threads.ANY
@@ -113,7 +113,7 @@ class TopologyAwareOptions(PolicyOptions):
         CpuDistribution,
         Option(
             "CPUDistribution",
-            "How exclusive CPUs lie to each other, unless an annotation says. pack: close together; across-numa: in "
+            "How exclusive CPUs lie to each other, unless an annotation decides. pack: close together; across-numa: in "
             "even parts over NUMA nodes where one does not suffice; across-cores: one thread of each core",
         ),
     ] = CpuDistribution.PACK
@@ -129,7 +129,7 @@ class TopologyAwareOptions(PolicyOptions):
         Option(
             "DefaultCPUPriority",
             "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart, unless an "
-            "annotation says",
+            "annotation decides",
         ),
     ] = CpuPriority.NONE
     moves_per_check: Annotated[
@@ -153,7 +153,7 @@ class TopologyAwareOptions(PolicyOptions):
         PoolStrategy,
         Option(
             "PoolChoice",
-            "Which of the pools that suit equally, unless an annotation says. spread: the one with the most left; "
+            "Which of the pools that suit equally, unless an annotation decides. spread: the one with the most left; "
             "pack: the one with the least, so that whole domains stay idle; balanced: by what is left of CPUs and of "
             "memory",
         ),

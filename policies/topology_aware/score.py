@@ -1,4 +1,4 @@
-"""The key by which pools are compared, and what each of its fields says to operators in ``explain``."""
+"""The key by which pools are compared, and the meaning of its fields for operators in ``explain``."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

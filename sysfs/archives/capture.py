@@ -1,7 +1,7 @@
 """Capture a machine: write the files that discovery reads to a small tar file, for bug reports and simulation.
 
 The files are listed by ``archives.extent``, not by what a discovery happened to read, so a capture is complete also
-where discovery fails. Loading it gives the same machine: links stay links, and files that give an error when read
+where discovery fails. Loading it makes the same machine: links stay links, and files that give an error when read
 are listed so that they give it again. Times and owners are not kept.
 """
 

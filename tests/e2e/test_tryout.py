@@ -56,7 +56,7 @@ def test_every_container_is_confirmed_by_the_kernel_and_nothing_is_left(scratch:
     with start(scratch) as run:
         text, _ = run.communicate(timeout=RUN_SECONDS)
     assert run.returncode == 0, text
-    assert "says the kernel." in text
+    assert "confirmed by the kernel." in text
     assert "✗" not in text
     name = re.search(rf"its own, below {scratch}/(\S+)\)", text)
     assert name, text

@@ -20,9 +20,9 @@ ALLOWED_TINY: dict[str, str] = {
 
 # Words of module names beside those of docs/glossary.md.
 LINUX = """
-    affinity beneath cgroup cpufreq fd fingerprint host hotplug hugepages inotify journal kernel linux meminfo memory mount
-    mountinfo namespace netlink notify page pci pidfd pipe proc process procfs psi scheduling signal socket symlink
-    sysfs systemd tar tmpfiles topology unix user volume watch watchers
+    affinity beneath cgroup cpufreq fd fingerprint host hotplug hugepages inotify journal kernel linux meminfo memory
+    mount mountinfo namespace netlink notify page pci pidfd pipe proc process procfs psi scheduling signal socket
+    symlink sysfs systemd tar tmpfiles topology unix user volume watch watchers
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory

@@ -123,7 +123,7 @@ def _of_links(file: str, costs: MachineCosts) -> Iterator[CostListing]:
     except LinkError as error:
         raise CommandFailed(f"{file}: {error}") from None
     if not matrix.links and not matrix.gpus:
-        raise CommandFailed(f"{file}: it says that no GPU was found; leave --topo out")
+        raise CommandFailed(f"{file}: it reports that no GPU was found; leave --topo out")
     try:
         listing = costs_of_links(matrix, costs.scale)
     except CostError as error:

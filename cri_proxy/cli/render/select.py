@@ -69,7 +69,7 @@ def _proof(answer: SelectAnswer) -> str:
         return "proved to be the lowest"
     if answer.selection.method in (SelectMethod.GREEDY, SelectMethod.ANNEAL) and not answer.selection.steps:
         return f"not proved to be the lowest (found by --method {answer.selection.method})"
-    return f"not proved to be the lowest in {answer.budget_ms} ms; --budget-ms gives it longer"
+    return f"not proved to be the lowest in {answer.budget_ms} ms; --budget-ms allows it longer"
 
 
 def _found(answer: SelectAnswer) -> list[str]:

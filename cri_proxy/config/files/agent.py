@@ -23,7 +23,7 @@ REPAIR_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """The files to write; ``problem`` says why there are none ('' = there are)."""
+    """The files to write; ``problem`` is why there are none ('' = there are)."""
 
     files: tuple[tuple[str, bytes], ...]
     problem: str = ""

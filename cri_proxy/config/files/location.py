@@ -34,7 +34,7 @@ _SUB_PATHS = "/volume-subpaths/"
 class Source:
     """The result of reading a location.
 
-    ``problem`` says why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
+    ``problem`` is why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
     ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration,
     ``file`` is their directory and ``parts`` say which lines come from which file. Equal sources: nothing has changed.
     """

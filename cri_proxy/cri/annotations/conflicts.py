@@ -76,7 +76,7 @@ CONFLICTS: tuple[Conflict, ...] = (
         (cpu_rows.HIDE_HYPERTHREADS,),
         (cpu_rows.HYPERTHREADS,),
         lambda ignored, by: ignored != by,
-        "that says something else",
+        "that has another value",
         only_alike=True,
     ),
     Conflict(

@@ -1,6 +1,6 @@
 """Parse the ``device-resources`` annotation: amounts of the inventory's devices by Koordinator's resource names. Pure.
 
-CRI has no field for extended resources, so a container's request says nothing of them.
+CRI has no field for extended resources, so a container's request does not have them.
 """
 
 from collections.abc import Mapping

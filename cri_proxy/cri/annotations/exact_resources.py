@@ -32,7 +32,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class ExactFigures:
-    """(field of ``Request``, figure) of what counts; ``problem`` says what does not count and why, '' = nothing."""
+    """(field of ``Request``, figure) of what counts; ``problem``: what does not count and why, '' = nothing."""
 
     key: str = ""
     figures: tuple[tuple[str, int], ...] = ()

@@ -50,9 +50,9 @@ class Annotation(Generic[T_co]):
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
     which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``shown``
-    words it for ``explain`` under ``label``, '' where the preferences say nothing. ``takes`` says what a pod can take
+    words it for ``explain`` under ``label``, '' where the preferences say nothing. ``takes`` is what a pod can take
     with it beyond its own containers ('' = nothing), and so whether a shared node restricts it; ``spelling_of`` is
-    the key of the row that says the same in other words.
+    the key of the row with the same meaning.
     """
 
     key: str
@@ -166,7 +166,7 @@ class Finder:
             if best is None or found.scope < best.scope:
                 best = found
             elif found.scope == best.scope and found.value != best.value:
-                problem = f"without effect: {best.full_key}, the present name of this annotation, says something else"
+                problem = f"without effect: {best.full_key}, the present name of this annotation, has another value"
                 self.problems.append(found.problem(problem))
         if best is not None:
             self.found[row.key] = best

@@ -1,6 +1,6 @@
 """Parsers of single annotation values: memory kinds, threads, levels, priorities, durations, commands. Pure.
 
-Each function takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected.
+Each function takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase: what was expected.
 """
 
 import math

@@ -95,7 +95,7 @@ TOPOLOGY_POLICY = Annotation(
     "topology-policy",
     preferences.topology_policy,
     ("topology_policy",),
-    "Keep CPUs, memory and devices on the same NUMA nodes, as the option topologyManager.policy says it for all. "
+    "Keep CPUs, memory and devices on the same NUMA nodes, as the option topologyManager.policy does for all. "
     "best-effort: on the best there are; restricted: refuse the container unless every resource prefers them; "
     "single-numa-node: refuse it unless one node has everything; none: as if there were no hints.",
     ("restricted", "single-numa-node", "best-effort", "none", "{c0: restricted}"),

@@ -1,6 +1,6 @@
 """Parse annotation text as bounded JSON or YAML; read booleans, shared-CPU preferences, word lists, container maps.
 
-Every parser takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase that says what was expected. No
+Every parser takes a parsed JSON or YAML value and raises ``ValueError`` with a phrase: what was expected. No
 text makes one raise anything else, recurse deeply or expand aliases.
 """
 

@@ -47,7 +47,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevices:
-    """Devices of one resource whose place the kubelet tells, and their ids as the plugin names them."""
+    """Devices of one resource whose place the kubelet reports, and their ids as the plugin names them."""
 
     place: DeviceLocality
     ids: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class AllocatedDevices:
 
 @dataclass(frozen=True, slots=True)
 class ToldDevices:
-    """What the kubelet says of a container's devices.
+    """A container's devices by the kubelet.
 
     ``names`` are devices of its claims, ``cdi`` the CDI names of these, each with what names it
     (``podresapi:DRIVER/POOL/DEVICE``).

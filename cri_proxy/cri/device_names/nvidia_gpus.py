@@ -45,7 +45,7 @@ class Toolkit:
 class NvidiaGpus:
     """The GPUs of the node.
 
-    ``parted`` are the minors of GPUs that have MIG instances; ``parts`` tells the minor of the GPU for each minor of
+    ``parted`` are the minors of GPUs that have MIG instances; ``parts`` has the minor of the GPU for each minor of
     a node below /dev/nvidia-caps.
     """
 
@@ -140,7 +140,7 @@ def read_part_minors(lines: Iterable[str]) -> tuple[tuple[int, int], ...]:
 
 
 def read_toolkit(text: str) -> Toolkit:
-    """Return what the toolkit's ``config.toml`` says; its defaults where it does not parse."""
+    """Return the settings of the toolkit's ``config.toml``; its defaults where it does not parse."""
     import tomllib  # 0.2 MB of the daemon and its helpers, for a file that only nodes with GPUs have
 
     try:

@@ -1,1 +1,1 @@
-"""Devices of the inventory in messages of CRI: those that others chose, and what tells a container of its own."""
+"""Devices of the inventory in messages of CRI: those that others chose, and the texts about a container's own."""

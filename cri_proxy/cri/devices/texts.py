@@ -1,4 +1,4 @@
-"""Tell a container which devices of the inventory were allocated to it: variables, Koordinator's annotation. Pure.
+"""Name to a container the devices of the inventory that it has: variables, Koordinator's annotation. Pure.
 
 Source: Koordinator's ``scheduling.koordinator.sh/device-allocated``, which its scheduler leaves on a pod; here it is on
 the container. NVIDIA_VISIBLE_DEVICES is read by NVIDIA's container toolkit.
@@ -36,9 +36,9 @@ class DeviceTexts:
 
 
 def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -> DeviceTexts:
-    """Return what tells a container of its devices; nothing of types all of whose devices others chose.
+    """Return the texts that name a container's devices to it; none of types all of whose devices others chose.
 
-    They have told it themselves, in words that may be their own.
+    Those have passed texts themselves, which may have a form of their own.
     """
     kinds = {grant.kind for grant in allocated if not grant.is_given}
     if not kinds:

@@ -114,10 +114,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFacts:
-    """The runtime behind the proxy, and what its configuration says of runc.
+    """The runtime behind the proxy, and runc as its configuration has it.
 
     ``silence`` is why its socket takes no connection, '' when it does. ``config`` is the file that was read, '' for
-    none. ``is_systemd``: containers get systemd scopes; None where no file says. ``runc``: its version, '' if unknown.
+    none. ``is_systemd``: containers get systemd scopes; None where unknown. ``runc``: its version, '' if unknown.
     """
 
     socket: str = ""

@@ -31,7 +31,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonAnswers:
-    """What the daemon says of itself; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
+    """The state that the daemon reports; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
 
     ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files, ``cdi_problems`` about CDI
     devices; ``cdi`` is how containers get these, '' = unknown.
@@ -50,7 +50,7 @@ class DaemonAnswers:
 
 
 def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
-    """Return what the daemon behind this admin socket answers, else what ``config`` says, both below ``root``."""
+    """Return the state of the daemon behind this admin socket, else of ``config``, both below ``root``."""
     place = root / str(admin).lstrip("/")
     try:
         text = json.dumps(ask(place, "/api/v1/config"))

@@ -1,4 +1,4 @@
-"""What containerd's configuration says of cgroups and runc, and which version runc has.
+"""Read the cgroup driver and runc from containerd's configuration, and runc's version.
 
 Sources: containerd's config.toml, versions 2 and 3: ``plugins."io.containerd.grpc.v1.cri"`` and
 ``plugins."io.containerd.cri.v1.runtime"``, both with ``containerd.runtimes.NAME.options``; ``imports`` are files that
@@ -35,7 +35,7 @@ class ContainerdConfig:
 
 
 def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> ContainerdConfig:
-    """Return what the configuration of the running containerd says, else that of the default path. Blocks.
+    """Return the facts of the configuration of the running containerd, else of the default path. Blocks.
 
     A containerd whose files do not say uses no systemd scopes.
     """

@@ -47,7 +47,7 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
         over = f", which beats {beaten.where}" if beaten else ""
         yield finding(
             catalog.ENDPOINT,
-            f"{setting.where} says {setting.value}{over}: the kubelet uses it at its next start",
+            f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start",
             where_to_set(setting, own.endpoint),
         )
 
@@ -77,7 +77,7 @@ def _endpoint(value: str) -> str:
 def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     """The running kubelet must be connected to cri-proxy, whatever its files say by now.
 
-    A connection to the runtime's own socket beside it says nothing: cAdvisor, a part of the kubelet, has one too.
+    A connection to the runtime's own socket beside it proves nothing: cAdvisor, a part of the kubelet, has one too.
     """
     kubelet, own = facts.kubelet, facts.proxy
     if kubelet.process is None:
@@ -145,7 +145,7 @@ def kubeadm(facts: HostFacts) -> Iterator[Finding]:
     if instance and not instance.is_default and not own.is_named_by(instance.value):
         yield finding(
             catalog.KUBEADM_ENDPOINT,
-            f"{KUBEADM_INSTANCE} says {instance.value}: `kubeadm upgrade` puts that into the kubelet's configuration",
+            f"{KUBEADM_INSTANCE} has {instance.value}: `kubeadm upgrade` puts that into the kubelet's configuration",
             where_to_set(instance, own.endpoint),
         )
     if kubelet.is_of_kubeadm:

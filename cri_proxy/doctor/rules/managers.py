@@ -68,7 +68,7 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
         runs = f"the running kubelet's {what} manager pins by it" if kubelet.process else "it was left behind"
         yield finding(
             catalog.MANAGER_STATE,
-            f"{path} has policy {policy}, and the configuration says {key}: {kubelet.next.get(key).value}: {runs}, and "
+            f"{path} has policy {policy}, and the configuration has {key}: {kubelet.next.get(key).value}: {runs}, and "
             "the kubelet does not start with both",
             f"drain the node, stop the kubelet, delete {path}, start the kubelet",
         )

@@ -36,7 +36,7 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
         yield finding(
             catalog.PROXY_STOPPED,
             f"nothing serves cri-proxy's socket {own.listen}: {own.silence}",
-            f"{_START}; `journalctl -u cri-proxy` says why it has stopped"
+            f"{_START}; `journalctl -u cri-proxy` shows why it has stopped"
             if own.is_enabled is not None
             else f"{_INSTALL}; then {_START}",
         )
@@ -50,7 +50,7 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
         yield finding(
             catalog.PROXY_NOT_READY,
             f"cri-proxy serves {own.listen}, and its daemon answers no commands: {own.unreachable}",
-            "`journalctl -u cri-proxy` says why; --admin names another socket of its commands",
+            "`journalctl -u cri-proxy` shows why; --admin names another socket of its commands",
         )
     for problem in own.problems:
         yield finding(catalog.PROXY_NOT_READY, f"the daemon is not ready: {problem}", "`cri-proxy status` shows more")

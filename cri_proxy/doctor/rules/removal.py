@@ -20,6 +20,6 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
     if own.is_named_by(coming.value):
         yield finding(
             catalog.USES_PROXY,
-            f"{coming.where} says {coming.value}: the kubelet's next start uses cri-proxy",
+            f"{coming.where} has {coming.value}: the kubelet's next start uses cri-proxy",
             f"remove it from {coming.where.partition(', --')[0]}, then systemctl daemon-reload",
         )

@@ -76,7 +76,7 @@ def ignored_claims(facts: HostFacts) -> Iterator[Finding]:
     """CPUs that another program chooses for containers must count, where any does."""
     if facts.claims.is_honoured:
         return
-    files = [f"{path} says which CPUs a DRA driver has chosen for containers" for path in facts.claims.files]
+    files = [f"{path} lists CPUs that a DRA driver has chosen for containers" for path in facts.claims.files]
     agents = [
         f"{process} runs: Koordinator's scheduler chooses CPUs for pods"
         for process in facts.processes
@@ -85,7 +85,7 @@ def ignored_claims(facts: HostFacts) -> Iterator[Finding]:
     for text in (*files[:1], *agents[:1]):
         yield finding(
             catalog.CLAIMS_IGNORED,
-            f"{text}, and claims: ignore gives them to others too",
+            f"{text}, and claims: ignore lets others use them too",
             "set claims: honour, or have the other program choose no CPUs",
         )
 

@@ -1,4 +1,4 @@
-"""A device plugin: offers the devices of an inventory to the kubelet, says which go together, and what containers get.
+"""A device plugin: offers an inventory's devices to the kubelet, prefers those that go together, and allocates them.
 
 Source: the device plugin API v1beta1 of the kubelet.
 """

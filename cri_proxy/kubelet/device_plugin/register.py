@@ -74,7 +74,7 @@ class PluginDirectory:
 
 
 def socket_id(path: Path) -> SocketId | None:
-    """Return what tells this socket from another one under its name; None where there is none."""
+    """Return the identity of this socket, which another one under its name does not have; None where there is none."""
     try:
         found = path.stat()
     except OSError:

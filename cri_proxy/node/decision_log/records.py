@@ -190,7 +190,7 @@ class Records:
                 known.pop(key, None)
 
     def _moved(self, opened: OpenDecision) -> Iterable[DecisionRecord]:
-        """Return the records of the containers that made room, with an entry that says so."""
+        """Return the records of the containers that made room, with an entry about that."""
         name = name_of(opened.record.request)
         moves = {move.who: move for move in opened.record.moves}
         for grant in opened.moved:

@@ -314,11 +314,11 @@ def likely_writer(enforced: Enforced, machine: Machine, managers: KubeletManager
     """
     everywhere = enforced.inherits_cpus or machine.online <= enforced.cpus
     if runtime_differs:
-        return "the runtime's own record says so too, as after an NRI plugin or another client (crictl update)"
+        return "the runtime's own record has the same, as after an NRI plugin or another client (crictl update)"
     if managers.cpu_policy.lower() not in ("", "none") and enforced.cpus in managers.sets:
         return f"likely the kubelet's CPU manager (policy {managers.cpu_policy}): the same set is in its state file"
     if everywhere and enforced.is_systemd_scope:
-        return "likely systemd: its scope unit has no CPUs set, and a daemon-reload writes what the unit says"
+        return "likely systemd: its scope unit has no CPUs set, and a daemon-reload writes the unit's values"
     if everywhere:
         return "the set was cleared; the runtime's record is unchanged, so the cgroup was written directly"
     return "the cgroup's files were written directly; neither the runtime nor the kubelet has this set on record"

@@ -32,7 +32,7 @@ class ManagerWatch:
             return self.found
 
     async def look(self) -> None:
-        """Read the state files again. One that says that the manager is off ends the warning of former calls."""
+        """Read the state files again. A manager that is off ends the warning of former calls."""
         before = self.found.warnings()
         self.found = await self.read()
         if self.found.cpu_policy.lower() == "none" and not self._has_carried:

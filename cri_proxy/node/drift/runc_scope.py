@@ -83,7 +83,7 @@ class MisreadScopes:
             return ()
         scopes = some(sorted(map(str, self._scopes.values())), 1)
         return (
-            "runc reverses the bytes of the CPU masks that it gives to systemd, so that each daemon-reload moves "
+            "runc reverses the bytes of the CPU masks that it passes to systemd, so that each daemon-reload moves "
             f"{scopes}, until they are put back: {REMEDY}",
         )
 

@@ -58,7 +58,7 @@ class SystemdScopes:
         return f"the next daemon-reload moves it to CPUs {unit.cpus}: `systemctl {' '.join(words)}` failed: {problem}"
 
     async def _run(self, words: Sequence[str]) -> str:
-        """Run systemctl; return what it says when it fails."""
+        """Run systemctl; return its error message, '' where it succeeds."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *(*self._command, *words),

@@ -318,7 +318,7 @@ class Ledger:
         return (*self.active(), *self.remnants()) if self.starts else self.active()
 
     def _wanted_cpus(self, key: ContainerKey) -> CpuSet | None:
-        """Return where it should be; None where the operator or an annotation says that its CPUs are not ours."""
+        """Return where it should be; None where the operator or an annotation leaves its CPUs alone."""
         wanted = self.desired().get(key)
         return wanted.cpus if wanted is not None else None
 

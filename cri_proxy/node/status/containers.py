@@ -193,7 +193,7 @@ def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequen
     if row.grant.is_overcommitted:
         notes.append(f"overcommitted: no CPU reservation for its request of {row.grant.booked_for_mcpu}m")
     if row.state == "pending":
-        notes.append("the runtime has not said whether it was created")
+        notes.append("creation not confirmed by the runtime")
     if reachable:
         notes.append(f"its CPUs are reachable by: {some(reachable, NAMES_SHOWN)} (which cri-proxy does not pin)")
     return tuple(notes)

@@ -51,7 +51,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """The containers that are meant, in order; ``read_as`` says how, where words mean more than one whole name."""
+    """The containers that are meant, in order; ``read_as``: how, where words mean more than one whole name."""
 
     keys: tuple[ContainerKey, ...]
     read_as: tuple[str, ...] = ()

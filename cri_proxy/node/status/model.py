@@ -172,7 +172,7 @@ class ConfigurationView:
     ``digest`` is the SHA-256 of the file's content, ``since_seconds`` since the epoch. ``needs_restart`` are options
     whose new value takes effect at a restart. ``applied``, ``unchanged`` and ``rejected`` count reloads since the
     start. ``is_kept``: the file was invalid at the start, and the last valid configuration is active. ``overridden``
-    are options that the command line sets, whatever the file says.
+    are options that the command line sets, which override the file.
     """
 
     file: str
@@ -205,7 +205,7 @@ class CostFilesView:
 class CdiView:
     """How containers get the CDI devices granted to them. ``way`` is a ``CdiWay`` value, ``choice`` the option's.
 
-    ``text`` says it with the reason, ``problems`` are sentences about what should be mended.
+    ``text`` is a sentence with the reason, ``problems`` are sentences about what should be mended.
     """
 
     way: str
@@ -287,7 +287,7 @@ class Explanation:
 class ExplainView:
     """The last decision of each container that was asked about, by namespace, pod and container name.
 
-    ``read_as`` says how the words were read, where they mean more than one whole name. ``candidates`` are the nearest
+    ``read_as`` is how the words were read, where they mean more than one whole name. ``candidates`` are the nearest
     names, best first, where they mean none.
     """
 

@@ -61,7 +61,7 @@ def with_abandoned(node: LiveNode, now_seconds: float, is_starting: Callable[[st
 
     A kubelet starts what it has created at once (kuberuntime, startContainer); one that it finds created it replaces by
     another attempt (ShouldContainerBeRestarted). So these are containers with a newer attempt, whatever became of that,
-    and those of START_WITHIN_SECONDS ago; ``is_starting`` tells which are being started all the same.
+    and those of START_WITHIN_SECONDS ago; ``is_starting``: whether one is being started all the same.
     """
     newest_ns: dict[ContainerKey, int] = {}
     for container in node.containers:

@@ -90,7 +90,7 @@ class EmbeddedRuntime(RuntimeChannel):
         modern: bool = True,
         image_names: Sequence[str] = (DEFAULT_IMAGE,),
     ) -> None:
-        """Start with an empty node; ``machine`` gives the CPUs and memory nodes that a container may use by default."""
+        """Start with an empty node; ``machine`` has the CPUs and memory nodes that a container may use by default."""
         self.node = NodeState(machine, now_ns, modern, self._on_event)
         self.node.images = {image.reference: image for image in map(Image.named, image_names)}
         self.update_count = 0

@@ -15,7 +15,7 @@ from policies.topology_aware.pod_request import has_all_cpu, siblings_of
 
 @dataclass(frozen=True, slots=True)
 class PaidRequest:
-    """A request, with another claim than it came with where ``why`` says so."""
+    """A request, with another claim than it came with where there is a ``why``."""
 
     request: Request
     why: tuple[Reason, ...] = ()

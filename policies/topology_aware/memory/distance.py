@@ -1,7 +1,7 @@
 """Compare pools by how far the memory is that a container would use there, whatever else the pool's zone has.
 
 The kernel allocates from the nearest node of the zone first (Documentation/admin-guide/mm/numa_memory_policy.rst).
-So an expander, PMEM or HBM beside a node says nothing about that node's CPUs as long as nearer memory has room.
+So an expander, PMEM or HBM beside a node does not count for that node's CPUs as long as nearer memory has room.
 """
 
 from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from sysfs.model import Machine, MemoryKind
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A home zone. ``zone`` is 0 if a strict preference cannot be met: ``refused`` ends a sentence that says why.
+    """A home zone. ``zone`` is 0 if a strict preference cannot be met: ``refused`` ends a sentence about the reason.
 
     ``in_pool``: the pool itself has memory of every kind that is asked for. ``absent`` are kinds asked for that the
     machine lacks; ``added_normal`` are nodes added because all others have movable memory only; ``beyond`` are nodes
@@ -166,7 +166,7 @@ def with_enough(
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """A cold start. ``zone`` is home without DRAM; 0 if there is no cold start, and ``missing`` says why."""
+    """A cold start. ``zone`` is home without DRAM; 0 if there is no cold start, and ``missing`` is why."""
 
     zone: int = 0
     missing: str = ""
@@ -220,7 +220,7 @@ class Homes:
     """The home zones of many grants: the home of those that are alike is computed once. Mutable."""
 
     def __init__(self, supply: Supply) -> None:
-        """``supply`` says what memory there is."""
+        """``supply`` has the memory."""
         self._supply = supply
         self._known: dict[tuple[object, ...], Home] = {}
 

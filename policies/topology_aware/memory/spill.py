@@ -35,7 +35,7 @@ def spilling(nodes: MemoryNodes, grant: Grant, options: TopologyAwareOptions, he
 
 
 def respilled(nodes: MemoryNodes, grants: Iterable[Grant], options: TopologyAwareOptions) -> Iterator[Grant]:
-    """Yield the grants whose spill is not what the option says now, as after it has changed, with the one it says."""
+    """Yield the grants whose spill is not the option's present one, as after it has changed, with that one."""
     for grant in grants:
         if grant.spill or _is_unlimited(grant):
             now = spilling(nodes, grant, options)

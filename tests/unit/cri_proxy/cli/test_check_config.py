@@ -50,7 +50,7 @@ def test_what_the_file_does_not_say_is_told_apart(path: Path, tmp_path: Path) ->
     with served(tmp_path / "a.sock", FixedDaemon(parse_config(f"{TEXT}http: off"))):
         report = check(path, tmp_path / "a.sock")
     assert report.changes == (OptionChange("http", "off", "127.0.0.1:8891", is_in_file=False, needs_restart=True),)
-    assert "unless the daemon's command line says so:\n  http  off ->" in render_report(report)
+    assert "unless set on the daemon's command line:\n  http  off ->" in render_report(report)
 
 
 def overriding(text: str, *keys: str) -> FixedDaemon:
@@ -65,7 +65,7 @@ def test_what_the_daemons_command_line_sets_is_no_change(path: Path, tmp_path: P
         report = check(path, tmp_path / "a.sock", machine="{cores: 8}")
     assert report.changes == (OptionChange("adopt", "pin", "leave"),)
     assert report.overridden == (OptionChange("reservedResources.cpu", "2", "750m"),)
-    said = "overridden by the command line of the running daemon:\n  reservedResources.cpu  2 stays; the file says 750m"
+    said = "overridden by the command line of the running daemon:\n  reservedResources.cpu  2 stays; the file has 750m"
     assert said in render_report(report)
 
 
@@ -283,7 +283,7 @@ def test_a_daemon_that_cannot_say_what_it_would_do_is_named(path: Path, tmp_path
     with served(tmp_path / "a.sock"):  # as an older one, which has no such route
         report = check(path, tmp_path / "a.sock")
     assert (report.valid, report.is_planned, report.against) == (True, False, "daemon")
-    assert "does not say what it would do" in report.warnings[0]
+    assert "does not report what it would do" in report.warnings[0]
     assert "answered 405: POST is not offered here" in report.warnings[0]
 
 

@@ -121,7 +121,7 @@ def test_a_removal_is_refused_while_the_running_kubelet_is_connected(node: Kubel
 
 def test_a_removal_is_refused_while_the_next_start_needs_the_proxy(node: KubeletNode, capsys: Output) -> None:
     assert node.doctor("--before-removal") == 1
-    assert f"/{CONFIG} says unix:///{LISTEN}" in " ".join(capsys.readouterr().out.split())
+    assert f"/{CONFIG} has unix:///{LISTEN}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_removal_is_allowed_once_the_kubelet_uses_the_runtime(node: KubeletNode, capsys: Output) -> None:

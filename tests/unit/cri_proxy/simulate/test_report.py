@@ -65,7 +65,7 @@ def test_thread_siblings_that_are_left_idle_are_called_hidden() -> None:
 
 def test_what_the_kernel_enforces_is_told_where_it_is_something_else() -> None:
     drifted = replace(OWNING, kernel_cpus=CpuSet.parse("0-3"), kernel_mems=NodeSet.parse("0"))
-    assert placement_text(drifted) == "CPU 2 exclusive, memory node 0, root; the kernel says CPUs 0-3"
+    assert placement_text(drifted) == "CPU 2 exclusive, memory node 0, root; the kernel has CPUs 0-3"
 
 
 def test_cpus_that_are_granted_and_not_pinned_are_not_called_exclusive() -> None:

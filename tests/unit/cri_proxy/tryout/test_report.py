@@ -63,7 +63,7 @@ def test_a_container_is_told_in_four_lines_under_its_name() -> None:
 
 def test_what_a_container_reads_of_its_own_cpus_is_a_line_more() -> None:
     lines = describe_observation(replace(SEEN, reads=CpuSet.parse("4")), confirmed_by="kernel", paint=PLAIN)
-    assert lines[-1] == "  inside  /.cri-proxy/resources.json says CPU 4 of its own"
+    assert lines[-1] == "  inside  /.cri-proxy/resources.json lists CPU 4 of its own"
 
 
 def test_a_container_that_is_told_other_cpus_is_not_confirmed() -> None:
@@ -73,7 +73,7 @@ def test_a_container_that_is_told_other_cpus_is_not_confirmed() -> None:
 
 def test_the_last_line_counts_what_is_confirmed() -> None:
     text = describe_all([SEEN, replace(SEEN, allowed=None)], confirmed_by="kernel", paint=PLAIN)
-    assert text.splitlines()[-1] == "1 of 2 containers sit where the daemon put them, says the kernel."
+    assert text.splitlines()[-1] == "1 of 2 containers are where the daemon put them, confirmed by the kernel."
 
 
 def test_annotations_are_part_of_what_was_asked_but_our_label_is_not() -> None:

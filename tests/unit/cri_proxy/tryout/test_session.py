@@ -26,7 +26,7 @@ async def test_every_container_is_told_and_confirmed_and_nothing_is_left(scratch
     text = "\n".join(said)
     assert confirmed, text
     assert "default/database/engine" in text
-    assert "says the model." in text
+    assert "confirmed by the model." in text
     assert list(scratch.iterdir()) == []
 
 

@@ -39,7 +39,7 @@ def test_a_single_step_is_a_step() -> None:
     [
         (
             answer(SelectMethod.ANNEAL, optimal=False),
-            "not proved to be the lowest in 50 ms; --budget-ms gives it longer",
+            "not proved to be the lowest in 50 ms; --budget-ms allows it longer",
         ),
         (answer(SelectMethod.GREEDY, optimal=False, steps=0), "not proved to be the lowest (found by --method greedy)"),
     ],

@@ -120,7 +120,7 @@ def test_an_old_name_that_contradicts_the_present_one_is_a_problem_that_names_bo
     assert parsed.preferences.resource_files is True
     assert [str(problem) for problem in parsed.problems] == [
         f"annotation {OURS}/tell-resources: 'false': without effect: {NRI}/resource-files, the present name of this "
-        "annotation, says something else"
+        "annotation, has another value"
     ]
 
 

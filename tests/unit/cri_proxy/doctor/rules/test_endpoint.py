@@ -22,7 +22,7 @@ def test_a_flag_that_beats_the_right_file_is_what_to_change() -> None:
     flags = settings(WIRED, f"{FLAG}={THEIRS}", where="/var/lib/kubelet/kubeadm-flags.env")
     found = only(next_start, healthy(kubelet=kubelet(next=flags)))
     assert found.text == (
-        f"/var/lib/kubelet/kubeadm-flags.env, {FLAG} says {THEIRS}, which beats {CONFIG}: the kubelet uses it at its "
+        f"/var/lib/kubelet/kubeadm-flags.env, {FLAG} has {THEIRS}, which beats {CONFIG}: the kubelet uses it at its "
         "next start"
     )
     assert found.remedy == f"set {FLAG}={OURS} in /var/lib/kubelet/kubeadm-flags.env"

@@ -39,7 +39,7 @@ def test_the_daemon_must_run_answer_and_be_ready(change: dict[str, object], foun
 @pytest.mark.parametrize(
     ("is_enabled", "remedy"),
     [
-        (True, "systemctl start cri-proxy; `journalctl -u cri-proxy` says why it has stopped"),
+        (True, "systemctl start cri-proxy; `journalctl -u cri-proxy` shows why it has stopped"),
         (None, "install packaging/cri-proxy.service, or the Debian package; then systemctl start cri-proxy"),
     ],
 )
