@@ -8,7 +8,7 @@ from sysfs.cpuset import NodeSet
 
 
 class TopologyPolicy(StrEnum):
-    """What becomes of the merged topology hints, as the kubelet's Topology Manager names it."""
+    """The treatment of the merged topology hints, as the kubelet's Topology Manager names it."""
 
     NONE = "none"  # nothing is merged
     BEST_EFFORT = "best-effort"  # the best that there is
@@ -17,7 +17,7 @@ class TopologyPolicy(StrEnum):
 
 
 class TopologyScope(StrEnum):
-    """What topology hints are merged for."""
+    """The unit that topology hints are merged for."""
 
     CONTAINER = "container"
     POD = "pod"
@@ -41,7 +41,7 @@ class TopologyOptions:
 
 @dataclass(frozen=True, slots=True)
 class PodSums:
-    """What the containers of a pod ask for together, by its sandbox; 0, and no devices = not known."""
+    """The requests of a pod's containers together, by its sandbox; 0, and no devices = not known."""
 
     cpu_mcpu: int = 0
     memory_bytes: int = 0

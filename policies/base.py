@@ -27,7 +27,7 @@ class QosClass(StrEnum):
 
 
 class CpuKind(StrEnum):
-    """What kind of CPUs a grant is made of."""
+    """The kind of CPUs in a grant."""
 
     PRESERVE = "preserve"  # we do not touch its cpuset
     RESERVED = "reserved"  # the CPUs kept for the system
@@ -96,7 +96,7 @@ class DeviceLocality:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What the container held before (at an earlier attempt, or before a resize) and should get again."""
+    """The former place of a container (at an earlier attempt, or before a resize), which it should get again."""
 
     pool: str  # '' = it had devices, and no place
     owned: CpuSet
@@ -108,14 +108,14 @@ class Previous:
 
     @property
     def of_devices(self) -> "Previous | None":
-        """What it says of devices, without a place to come back to; None where that is nothing."""
+        """Its devices alone, without a place to come back to; None where it has none."""
         says_of_them = self.devices or self.is_running
         return Previous("", CpuSet(), devices=self.devices, is_running=self.is_running) if says_of_them else None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one container asks for, as understood from CRI messages and annotations."""
+    """The request of one container, as read from CRI messages and annotations."""
 
     container: ContainerKey
     pod: Pod
@@ -145,7 +145,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a container holds. Its cpuset follows from this and from all other grants (``pinnings``)."""
+    """The resources that a container holds. Its cpuset follows from this and from all other grants (``pinnings``)."""
 
     request: Request
     pool: str  # pool name; '' for kinds that have none
@@ -200,7 +200,7 @@ class Grant:
 
     @property
     def as_previous(self) -> Previous | None:
-        """What a new attempt or size of this container should get again: of kinds without a place its devices."""
+        """The place that a new attempt or size of this container should get again: of kinds without one its devices."""
         if self.kind in (CpuKind.PRESERVE, CpuKind.RESERVED):
             return Previous("", CpuSet(), devices=self.devices) if self.devices else None
         alignment = self.request.alignment
@@ -208,7 +208,7 @@ class Grant:
 
     @property
     def as_running(self) -> Previous | None:
-        """What a new size of this container should keep; None where that is nothing."""
+        """The place that a new size of this container should keep; None where it has none."""
         previous = self.as_previous
         if previous is None and self.request.preferences.devices:
             previous = Previous("", CpuSet())  # it runs without the devices that it asks for
@@ -256,7 +256,7 @@ class Allocations:
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What is written for a container. None = the field is not written. Never an empty set."""
+    """The cpuset fields that are written for a container. None = the field is not written. Never an empty set."""
 
     cpus: CpuSet | None = None
     mems: NodeSet | None = None

@@ -12,7 +12,7 @@ DeviceKey = tuple[str, int | str]
 
 
 class ExclusivePolicy(StrEnum):
-    """What no other container may use: nothing, the same device, a device of the same type on the same PCIe."""
+    """Devices that no other container may use: none, the same device, a device of the same type on the same PCIe."""
 
     DEFAULT = ""
     DEVICE_LEVEL = "DeviceLevel"
@@ -21,7 +21,7 @@ class ExclusivePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceGrant:
-    """What a container holds of one device.
+    """The part of one device that a container holds.
 
     ``amount`` is its share of 100: of the core of a GPU, or of its memory where only that was asked. ``vf`` is the PCI
     address of its VF, '' where it has none. ``resources`` is what it has of each resource that it asked for, by name;

@@ -9,7 +9,7 @@ from sysfs.cpuset import CpuSet
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option's type does not say.
+    """The properties of an option beside its type.
 
     ``key`` is its YAML key inside its group, ``was`` are former keys, which are still read; ``flag`` is its
     command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``choices`` all of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodTotals:
-    """What the pod of a container asks for as a whole, by its sandbox; None = no limit.
+    """The requests of a container's pod as a whole, by its sandbox; None = no limit.
 
     ``shares_cpu``: the container has no CPU request of its own, its figures are those of the pod's limit.
     ``shares_memory``: likewise its memory limit, and no request is known (docs/placement.md, section 2).
@@ -20,7 +20,7 @@ class PodTotals:
 
 @dataclass(frozen=True, slots=True)
 class PodShare:
-    """What a container shares with others of its pod: booked and promised once for all of them.
+    """The part that a container shares with others of its pod: booked and promised once for all of them.
 
     ``cpu_mcpu`` is what is booked for those that share the pod's CPUs, ``memory_bytes`` what is promised to those that
     share its memory limit. None: the container has a request or limit of its own.

@@ -28,7 +28,7 @@ from sysfs.model import Machine
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What an option decided because no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
+    """An option that decided, as no annotation did. ``field`` is one of ``Preferences``, ``value`` is in words."""
 
     field: str
     value: str

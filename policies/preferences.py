@@ -1,4 +1,4 @@
-"""What annotations ask for: ``Preferences``, and the choices that they and the options name."""
+"""``Preferences``, which annotations express, and the choices that they and the options name."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,7 +61,7 @@ class PoolStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """What annotations ask for. None = the annotations leave it open, and the policy's options decide."""
+    """Preferences by annotations. None = the annotations leave it open, and the policy's options decide."""
 
     prefer_isolated: bool | None = None
     require_isolated: bool = False

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ThreadCounts(StrEnum):
-    """What the thread counts in a container's environment follow."""
+    """The figure that the thread counts in a container's environment follow."""
 
     NONE = "none"  # they are not set
     OWNED = "owned"  # the CPUs that it has alone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cri_proxy.errors import CommandFailed
 
-HELP = "write what discovery reads of this machine into an archive, for bug reports and simulation"
+HELP = "archive the files that discovery reads of this machine, for bug reports and simulation"
 EXAMPLE = """\
 cri-proxy capture machine.tar.xz
 cri-proxy topology --machine machine.tar.xz"""

@@ -215,8 +215,8 @@ def _unknown_requests(report: ConfigReport, config: Config) -> tuple[str, ...]:
         return ()
     has = f"the {1000 * len(CpuSet.parse(report.reserved))}m of the reserved CPUs {report.reserved}"
     return (
-        "what containers of kube-system and other reserved namespaces ask for is not known here, as no daemon of this "
-        f"node was asked: if it is more than {has}, some of them share other CPUs",
+        "the requests of containers in reserved namespaces such as kube-system are not known, as no daemon of this "
+        f"node was asked: if they are more than {has}, some of them share other CPUs",
     )
 
 

@@ -59,7 +59,7 @@ async def _run_demo(pace_seconds: float) -> None:
             say("\n".join(f"      {row}" for row in scene.cpus))
             say("\n".join(f"    {line}" for line in scene.news) + "\n")
             await asyncio.sleep(pace_seconds)
-        say(paint("What cri-proxy status shows now:", "bold", colours=colours))
+        say(paint("The output of cri-proxy status now:", "bold", colours=colours))
         emit(demo.status(), "text", partial(render_status, colours=colours, width=terminal_width()))
         say(paint(f"\nAnd cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
         emit(demo.explain(), "text", partial(render_explain, colours=colours, width=terminal_width()))

@@ -5,7 +5,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-HELP = "check the node, its kubelet and the daemon; say what to change, in order"
+HELP = "check the node, its kubelet and the daemon; list the changes to make, in order"
 EXAMPLE = """\
 cri-proxy doctor
 cri-proxy doctor -o json | jq -r '.findings[] | select(.severity == "must") | .code'

@@ -103,7 +103,7 @@ class _Failure:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCommand(Generic[A]):
-    """What a command answers to a document of its file, and how its answers are printed.
+    """A command that answers each document of its file, and how its answers are printed.
 
     ``is_no``: the answer is a no, which the exit status tells. ``plain`` makes of an answer what JSON and YAML
     show. ``repaired`` gets the text of the file before it is parsed. ``others`` are options of other commands that a

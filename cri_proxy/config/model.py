@@ -95,7 +95,7 @@ class Config:
         tuple[NodeMemory, ...],
         Option(
             "memoryKinds",
-            "What the memory of NUMA nodes is, where the kernel's memory tiers, the HMAT and the sizes say it wrongly",
+            "The kind of memory of NUMA nodes, where the kernel's memory tiers, the HMAT and the sizes are wrong",
             values="a mapping of node (or node list) to `dram`, `pmem` or `hbm`: `{2-3: pmem}`",
             read=parse_node_memory,
             takes_mapping=True,
@@ -137,7 +137,7 @@ class Config:
         float,
         Option(
             "driftCheckSeconds",
-            "How often the cgroups are compared with what was granted; 0: never",
+            "How often the cgroups are compared with the grants; 0: never",
             unit="seconds",
             least=1,
             most=86_400,

@@ -38,7 +38,7 @@ class ThreadCountOptions:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What is logged, and in which form."""
+    """The events that are logged, and the form of the log."""
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"],
@@ -67,7 +67,7 @@ class TopologyManager:
         TopologyScope,
         Option(
             "scope",
-            "What topology hints are merged for, unless an annotation decides: each container, or the pod as a whole",
+            "Merge topology hints for each container, or for the pod as a whole, unless an annotation decides",
         ),
     ] = TopologyScope.CONTAINER
     prefers_closest: Annotated[

@@ -14,7 +14,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import DeviceLocality
 
 MAX_VARIABLES: Final = 256
-"""What is looked at of the variables that may name devices."""
+"""The bound of variables that may name devices."""
 
 _CDI_ANNOTATION: Final = "cdi.k8s.io/"
 _PCI_ADDRESS = re.compile(r"(?<![0-9a-f])([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])", re.IGNORECASE)

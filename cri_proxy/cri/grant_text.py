@@ -33,7 +33,7 @@ class GrantTextError(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class GrantParts:
-    """What a grant holds, without the request behind it; fields as in ``policies.base.Grant``."""
+    """The parts of a grant, without the request behind it; fields as in ``policies.base.Grant``."""
 
     pool: str
     kind: CpuKind

@@ -158,7 +158,7 @@ def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]
 
 @dataclass(frozen=True, slots=True)
 class ContainerFields:
-    """What describes a container: its resources in CRI, its pod's annotations, and what they say of it.
+    """The description of a container: its resources in CRI, and its pod's annotations, parsed for it.
 
     ``pod_resources`` are the sums in the sandbox; empty where they are not known.
     """

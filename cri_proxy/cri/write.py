@@ -35,7 +35,7 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What goes into a CreateContainerRequest beside the pinning.
+    """Additions to a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
     ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the cost

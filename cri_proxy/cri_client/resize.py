@@ -28,7 +28,7 @@ Resource = Literal["memory", "cpu"]
 
 @dataclass(frozen=True, slots=True)
 class PodFigures:
-    """What the kubelet writes to a pod's cgroup, its overhead included; None = not limited, and not written."""
+    """The figures of a pod's cgroup, its overhead included; None = not limited, and not written."""
 
     cpu_shares: int
     cpu_quota: int | None

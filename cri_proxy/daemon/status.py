@@ -1,4 +1,4 @@
-"""What the daemon adds to the status of its node: files that hang, the HTTP address, the parts that it watches."""
+"""Add the daemon's parts to the status of its node: files that hang, the HTTP address, the parts that it watches."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """What was seen, what was found in the order in which to act, and what could not be looked at."""
+    """The facts, the findings in the order in which to act, and the files that could not be read."""
 
     seen: tuple[Seen, ...]
     findings: tuple[Finding, ...]

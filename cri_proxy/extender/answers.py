@@ -73,7 +73,7 @@ class Extender:
 
     @property
     def handlers(self) -> Mapping[str, PostHandler]:
-        """What is to be posted where."""
+        """The handler of each path."""
         return {FILTER_PATH: self.filter, PRIORITIZE_PATH: self.prioritize}
 
     async def filter(self, request: HttpRequest) -> Response:

@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the scheduler asks: a pod and the nodes that passed so far, whole or by name."""
+    """The scheduler's question: a pod and the nodes that passed so far, whole or by name."""
 
     pod: str
     demand: GpuDemand

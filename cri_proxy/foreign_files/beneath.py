@@ -81,7 +81,7 @@ class DirectoryBeneath:
 
     @property
     def status(self) -> os.stat_result:
-        """What stat(2) returns of the directory."""
+        """The result of stat(2) of the directory."""
         return os.fstat(self._descriptor)
 
     @property

@@ -31,7 +31,7 @@ Take = Callable[[T, bool], Awaitable[None]]
 
 
 class Watched(Protocol[Found_co]):
-    """What is watched."""
+    """The files that are watched."""
 
     async def read(self) -> Found_co:
         """Return what is there now, equal to the last result if nothing has changed."""

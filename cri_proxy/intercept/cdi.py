@@ -22,7 +22,7 @@ from cri_proxy.runtime.cdi_support import CdiWay
 
 @dataclass(frozen=True, slots=True)
 class CdiInjection:
-    """What is written into the request: ``names`` for the runtime, in an annotation or CRI's field, or ``resolved``."""
+    """Devices for the request: ``names`` for the runtime, in an annotation or CRI's field, or ``resolved``."""
 
     names: tuple[str, ...] = ()
     is_annotation: bool = False

@@ -44,7 +44,7 @@ from sysfs.text import some
 LOOK_SECONDS: Final = 1.0
 """For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
 _REST_SECONDS: Final = 0.25
-"""What is left of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
+"""The rest of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
 CDI_FILES: Final = "CDI specifications"
 NVIDIA_FILES: Final = "the NVIDIA driver"
 POD_WORKERS: Final = 4
@@ -53,7 +53,7 @@ POD_WORKERS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class MissingHints:
-    """What stands in the place of hints that could not be read in time; ``problem`` is a sentence."""
+    """The placeholder of hints that could not be read in time; ``problem`` is a sentence."""
 
     problem: str
 

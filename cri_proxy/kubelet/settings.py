@@ -83,7 +83,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """What the kubelet uses, by key or flag. ``problems`` are (path, why) of files that it cannot read."""
+    """The kubelet's settings, by key or flag. ``problems`` are (path, why) of files that it cannot read."""
 
     settings: tuple[Setting, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()

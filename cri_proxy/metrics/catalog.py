@@ -322,7 +322,7 @@ FILES_HANGING: Final = gauge(
 )
 LATE: Final = gauge(
     "cri_proxy_update_waiting_containers",
-    "Containers whose confirmed CPUs or memory nodes are not what they should be.",
+    "Containers whose confirmed CPUs or memory nodes differ from the wanted ones.",
 )
 UPDATE_REFUSED: Final = gauge(
     "cri_proxy_update_refused_containers", "Containers whose update the runtime refuses; the slow check tries again."

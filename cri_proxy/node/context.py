@@ -16,7 +16,7 @@ from cri_proxy.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What lower parts of the node report to the parts above them."""
+    """Signals from lower parts of the node to the parts above them."""
 
     ledger_changed: Signal[[]] = field(default_factory=Signal)  # a grant or a confirmed pinning
     container_vanished: Signal[[Row]] = field(default_factory=Signal)  # the runtime does not know it any more

@@ -46,7 +46,7 @@ class CallUnderWay:
 
     @property
     def text(self) -> str:
-        """What the runtime has not done, as a sentence."""
+        """The update that the runtime refuses, as a sentence."""
         if self.is_presumed:
             return f"it may be starting since before the restart of cri-proxy {self.seconds:.0f} s ago"
         return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"

@@ -45,7 +45,7 @@ NO_DIRECTORY = Path("/dev/null")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a node works with: its runtime, its store, the time, its journal, and the host's directories."""
+    """The surroundings of a node: its runtime, its store, the time, its journal, and the host's directories."""
 
     channel: RuntimeChannel
     store: GrantStore

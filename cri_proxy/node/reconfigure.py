@@ -26,7 +26,7 @@ AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a change would do: ``problem`` is why it would be refused ('' = it would not).
+    """The effects of a change: ``problem`` is why it would be refused ('' = it would not).
 
     ``moves`` are the containers that would be updated, with what each should be on before and after.
     """

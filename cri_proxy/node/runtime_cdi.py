@@ -30,7 +30,7 @@ _BY: Final = {CdiWay.FIELD: "CRI's field", CdiWay.ANNOTATION: "an annotation"}
 
 
 class RuntimeCdi:
-    """What is known of the runtime and CDI."""
+    """The runtime's support of CDI, and the way that devices take to it."""
 
     def __init__(self, context: Context, config: Callable[[], Config]) -> None:
         """``config`` returns the options in force. Nothing is asked yet."""

@@ -16,7 +16,7 @@ MAX_REQUEST_HEADER_BYTES: Final = 1 << 20
 
 
 class Interest(Enum):
-    """What an interceptor wants to do with a method."""
+    """The part that an interceptor takes in the calls of a method."""
 
     PASS = "pass"  # untouched bytes, never parsed
     HOLD = "hold"  # the request message is held until on_request answers; the reply is observed

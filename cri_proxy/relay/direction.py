@@ -38,7 +38,7 @@ OnFrame = Callable[[bytes, Cut], bool]
 
 
 class Treatment(Enum):
-    """What becomes of a header block."""
+    """The treatment of a header block."""
 
     FORWARD = "forward"  # sent on unread
     READ = "read"  # sent on, and read as it passes

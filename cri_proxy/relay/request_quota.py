@@ -21,7 +21,7 @@ _MAX_REFUSED: Final = 1000
 
 @dataclass(slots=True)
 class RequestQuota:
-    """What a relay may hold, and holds."""
+    """The bytes that a relay may hold, and holds."""
 
     max_calls: int = MAX_RELAY_CALLS
     max_bytes: int = _RELAY_BYTES
@@ -44,7 +44,7 @@ class RequestQuota:
 
 
 class ConnectionQuota:
-    """What a connection may hold within the relay's quota, and holds."""
+    """The bytes that a connection may hold within the relay's quota, and holds."""
 
     def __init__(self, relay: RequestQuota) -> None:
         """Count in ``relay`` too."""

@@ -21,7 +21,7 @@ from cri_proxy.state.tables import Statement
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What the database held when it was opened, and what was done about a damaged file (None = intact)."""
+    """The content of the database when it was opened, and the treatment of a damaged file (None = intact)."""
 
     saved: Saved
     recovered: str | None

@@ -39,7 +39,7 @@ STATUS_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to try: ``runtime`` is 'private', 'embedded' or an endpoint; ``image`` one of the endpoint, or ''.
+    """The plan of a tryout: ``runtime`` is 'private', 'embedded' or an endpoint; ``image`` one of the endpoint, or ''.
 
     Everything is written below a new directory in ``scratch`` (None: the system's temporary directory).
     """

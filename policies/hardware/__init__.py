@@ -1,1 +1,1 @@
-"""What the policies know of the hardware: domains, the pool tree, CPU priorities, thread siblings, reserved CPUs."""
+"""The hardware as policies see it: domains, the pool tree, CPU priorities, thread siblings, reserved CPUs."""

@@ -15,7 +15,7 @@ Sets = tuple[tuple[int, int], ...]  # (id, CPU mask), ascending by id
 
 
 class Level(IntEnum):
-    """What a domain is, from the outside in."""
+    """The levels of domains, from the outside in."""
 
     ROOT = 0
     PACKAGE = 1

@@ -1,4 +1,4 @@
-"""What each resource offers a merge, as sets of masks: every resource counts as if it were a provider of its own."""
+"""Offer a resource's hints to a merge, as sets of masks: every resource counts as if it were a provider of its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from policies.hints.model import NO_RESOURCE, Hint, HintOrigin, Offers
 
 ANY_PREFERRED = Hint(None, preferred=True)
-"""What counts for a resource, or a provider, without a preference (KEP-693, and the kubelet's filterProvidersHints)."""
+"""The hints of a resource, or a provider, without a preference (KEP-693, and the kubelet's filterProvidersHints)."""
 ANY_OTHER = Hint(None, preferred=False)
-"""What counts for a resource whose request cannot be satisfied."""
+"""The hints of a resource whose request cannot be satisfied."""
 
 
 @dataclass(frozen=True, slots=True)

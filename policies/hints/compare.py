@@ -22,7 +22,7 @@ Signature = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one policy makes of a pair, as the table shows it.
+    """The answer of one policy to a pair, as the table shows it.
 
     ``affinity`` is a mask with the highest node left, ``nil`` for no affinity, ``none`` for no hint at all;
     ``preferred`` is T or F, empty without a hint; ``admit`` is yes or no.

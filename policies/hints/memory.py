@@ -24,7 +24,7 @@ NONE: Bytes = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class MemoryAmounts:
-    """What a node can give to containers when it is idle, and what of it is free."""
+    """The memory of a node for containers when it is idle, and the free part of it."""
 
     allocatable: Bytes
     free: Bytes

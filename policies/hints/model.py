@@ -26,7 +26,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What each of several nodes has of one resource, in their order, and how much is asked."""
+    """The amounts of one resource that several nodes have, in their order, and the amount that is asked."""
 
     has: Sequence[int]
     request: int

@@ -63,7 +63,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 @dataclass
 class _CutSearch:
-    """What is known of the sets of one question, as masks of positions."""
+    """The search of one question: sets are masks of positions."""
 
     points: PairPoints
     size: int

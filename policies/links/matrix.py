@@ -38,7 +38,7 @@ class LinkError(PolicyBaseError):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects two devices: NVLinks, and the path over PCIe, which ``UNKNOWN`` leaves open.
+    """The connection of two devices: NVLinks, and the path over PCIe, which ``UNKNOWN`` leaves open.
 
     A text has one of the two: NVLinks hide the path. Given as matrices, both are known.
     """

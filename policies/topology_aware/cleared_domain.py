@@ -48,7 +48,7 @@ class _Cleared:
 
 
 class ClearedPools:
-    """What pools can give once all shares have moved up as far as needed."""
+    """The CPUs of pools once all shares have moved up as far as needed."""
 
     def __init__(self, context: PlacementContext) -> None:
         """Take the input of a placement."""

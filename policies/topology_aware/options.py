@@ -48,7 +48,7 @@ def parse_pool_weight(text: str) -> PoolWeight:
 
 @dataclass(frozen=True, slots=True)
 class TopologyAwareOptions(PolicyOptions):
-    """What the operator decided. Annotations override most of it."""
+    """The operator's options. Annotations override most of it."""
 
     pin_cpu: Annotated[
         bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")

@@ -19,7 +19,7 @@ from policies.topology_aware.supply.supply import Supply
 LOOKED_AT: Final = 2
 """Sharers of one placement, each of which costs half a decision, before the reply to the kubelet."""
 FEW_CPUS: Final = 2
-"""What a container without a CPU limit is squeezed on: it may use all that it finds, and finds next to nothing."""
+"""Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing."""
 
 
 def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed) -> Placed:

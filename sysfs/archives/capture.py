@@ -21,7 +21,7 @@ from sysfs.reader import MAX_FILE_BYTES, DirectoryTree, Tree, TreeReader
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What a capture wrote: the number of files and links, and the files that could not be read."""
+    """The result of a capture: the number of files and links, and the files that could not be read."""
 
     files: int
     links: int

@@ -42,7 +42,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
         "device is offered N times",
     )
-    parser.add_argument("--links", type=Path, metavar="FILE", help="what nvidia-smi topo -m prints: linked GPUs first")
+    parser.add_argument(
+        "--links", type=Path, metavar="FILE", help="the output of nvidia-smi topo -m: linked GPUs first"
+    )
     parser.add_argument(
         "--costs", type=Path, metavar="FILE", help="a cost file: devices that are near each other first"
     )

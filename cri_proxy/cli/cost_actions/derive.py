@@ -18,7 +18,7 @@ from policies.links.text import read_links
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.sources import load_machine
 
-HELP = "print what CPUs, memory nodes and devices of a machine cost each other, for cri-proxy select"
+HELP = "print the costs between CPUs, memory nodes and devices of a machine, for cri-proxy select"
 EXAMPLE = """\
 cri-proxy costs derive
 cri-proxy costs derive --device example.com/nic/nic0=0000:3b:00.0
@@ -41,7 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]ADDRESS",
-        help="only what this PCI device costs to reach, under a name of its own: an address, or a path of sysfs; "
+        help="only the costs of reaching this PCI device, under a name of its own: an address, or a path of sysfs; "
         "repeatable",
     )
     parser.add_argument(

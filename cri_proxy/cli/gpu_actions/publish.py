@@ -26,7 +26,7 @@ COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What a node publishes: the word, which is the value of its annotation, and the labels that have it in pieces."""
+    """The word that a node publishes, the value of its annotation, and the labels that have it in pieces."""
 
     word: str
 

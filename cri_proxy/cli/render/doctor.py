@@ -58,5 +58,5 @@ def _verdict(report: DoctorReport) -> str:
     if must:
         return f"{plural(must, 'thing')} must be mended."
     if report.unseen:
-        return "Nothing must be mended in what could be seen."
+        return "No problem was found in the files that could be read."
     return "Nothing must be mended."

@@ -49,7 +49,7 @@ def select_text(answer: SelectAnswer) -> str:
     ]
     lines = [f"cost {cost_number(selection.cost)}, {_proof(answer)}", *_table(members)]
     if terms:
-        lines += ["", "what it costs", *_table(terms)]
+        lines += ["", "costs", *_table(terms)]
     lines += ["", *_found(answer)]
     for warning in answer.warnings:
         lines += ["", *paragraph(warning, "  ", first="warning: ")]

@@ -23,7 +23,7 @@ _MAX_CONTAINERS: Final = 64  # of a pod, whose preferences are kept
 
 @dataclass(slots=True)
 class _Kept:
-    """What was read of a sandbox's annotations by these rules; ``parsed`` by container name."""
+    """A sandbox's annotations as read by these rules; ``parsed`` by container name."""
 
     rules: AnnotationRules
     chosen: Mapping[str, str]
@@ -36,7 +36,7 @@ class _Kept:
 
 
 class AnnotationCache:
-    """What was read of the pods that had containers created last."""
+    """The parsed annotations of the pods that had containers created last."""
 
     def __init__(self, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes

@@ -63,7 +63,7 @@ class GivenMount:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a container gets for its devices, in the order in which later ones replace earlier ones.
+    """The additions to a container for its devices, in the order in which later ones replace earlier ones.
 
     ``notes`` are sentences about what is left out.
     """

@@ -27,7 +27,7 @@ _DEVICE: Final = ("name", "annotations", "containerEdits")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedDevices:
-    """What a container gets for the CDI devices ``names``. ``problem`` is why it gets none of them, '' = it gets all.
+    """Additions to a container for CDI devices, ``names``. ``problem`` is why it gets none of them, '' = it gets all.
 
     Names that no file declares are not among them.
     """

@@ -8,11 +8,11 @@ from typing import Final, Literal
 from policies.base import DeviceLocality
 
 NameKind = Literal["path", "pci", "gpu", "mediated", "auxiliary", "interface"]
-"""What the text is: a path of the host; a PCI address; an NVIDIA GPU by index, UUID or address; the UUID of a mediated
+"""The text's kind: a path of the host; a PCI address; an NVIDIA GPU by index, UUID or address; the UUID of a mediated
 device; an auxiliary device; a network interface of the host."""
 
 MAX_NAMES: Final = 128
-"""What counts of a container's variables, and of its claims: far more than a node has GPUs and a NIC virtual functions.
+"""The bound of a container's variables, and of its claims: far more than a node has GPUs and a NIC virtual functions.
 
 Each device named is looked up and weighs in every pool's key, and the author of a pod may write as many as fit.
 """

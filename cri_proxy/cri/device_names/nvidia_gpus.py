@@ -35,7 +35,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """What the container toolkit takes for the list of a container's GPUs; the defaults are its own."""
+    """The sources of the list of a container's GPUs for the container toolkit; the defaults are its own."""
 
     takes_variable: bool = True  # also from containers that are not privileged
     takes_mounts: bool = False

@@ -26,7 +26,7 @@ _RESOURCE_OF: Final = {kind: name for name, kind in OTHERS.items()}
 
 @dataclass(frozen=True, slots=True)
 class DeviceTexts:
-    """What goes into the configuration of a container: variables by name, in place of its own of these names.
+    """Additions to the configuration of a container: variables by name, in place of its own of these names.
 
     ``annotation`` is the text of DEVICE_ALLOCATED; '' = none, and one that comes along stays.
     """

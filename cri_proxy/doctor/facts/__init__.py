@@ -1,1 +1,1 @@
-"""What a node is, as far as cri-proxy and its kubelet depend on it: values, and what reads them."""
+"""Facts of a node on which cri-proxy and its kubelet depend, and their readers."""

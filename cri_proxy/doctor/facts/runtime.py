@@ -27,7 +27,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerdConfig:
-    """What was read. ``is_systemd``: ``SystemdCgroup``, None where it is unknown; ``runc``: the program, '' = runc."""
+    """``is_systemd``: ``SystemdCgroup``, None where it is unknown; ``runc``: the program, '' = runc."""
 
     path: str = ""
     is_systemd: bool | None = None

@@ -111,7 +111,7 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
 
 
 def changed_files(facts: HostFacts) -> Iterator[Finding]:
-    """What files say is what runs only when they are older than the process."""
+    """The kubelet runs with the files' values only when they are older than the process."""
     process = facts.kubelet.process
     if process is None:
         return

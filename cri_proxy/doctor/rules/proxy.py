@@ -95,7 +95,7 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
 
 
 def cost_files(facts: HostFacts) -> Iterator[Finding]:
-    """What cost files and inventory say must be in force."""
+    """The content of cost files and inventory must be in force."""
     for problem in facts.proxy.cost_problems:
         yield finding(
             catalog.COST_FILE,
@@ -105,7 +105,7 @@ def cost_files(facts: HostFacts) -> Iterator[Finding]:
 
 
 def cdi_devices(facts: HostFacts) -> Iterator[Finding]:
-    """What asks the runtime for CDI devices must get them."""
+    """Containers that ask the runtime for CDI devices must get them."""
     for problem in facts.proxy.cdi_problems:
         what, _, remedy = problem.rpartition("; ")
         yield finding(catalog.CDI, what or remedy, remedy if what else "")

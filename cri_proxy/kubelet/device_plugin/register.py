@@ -48,7 +48,7 @@ class NotRegistered(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class PluginSockets:
-    """What is in the plugin directory: the kubelet's socket (None: there is none), and our own that are missing."""
+    """The plugin directory's sockets: the kubelet's socket (None: there is none), and our own that are missing."""
 
     kubelet: SocketId | None
     missing: frozenset[str] = frozenset()

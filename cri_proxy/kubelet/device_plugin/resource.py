@@ -1,4 +1,4 @@
-"""What a plugin answers the kubelet about one resource, as messages of its API. Pure."""
+"""Answer the kubelet about one resource of a plugin, in messages of its API. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a device plugin offers under which names, as the options of its command say it."""
+"""Read which devices a plugin offers, and under which names, from the options of its command."""
 
 import re
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ MAX_STATE_BYTES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class KubeletManagers:
-    """What the files say; '' = no readable file. ``sets``: the CPU sets that the manager assigns."""
+    """The policies in the files; '' = no readable file. ``sets``: the CPU sets that the manager assigns."""
 
     cpu_policy: str = ""
     memory_policy: str = ""

@@ -53,7 +53,7 @@ class ClaimSources:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What becomes of all containers, and of which claims not all CPUs can be had, with the reasons."""
+    """The places of all containers, and the claims of which CPUs are not available, with the reasons."""
 
     reinstated: Reinstated
     missed: Mapping[ContainerKey, str]

@@ -17,7 +17,7 @@ from policies.topology_aware.supply.supply import Room
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one pool would give. ``keep`` are CPUs that the container had before and keeps.
+    """The offer of one pool. ``keep`` are CPUs that the container had before and keeps.
 
     ``sliced`` ordinary CPUs and ``isolated`` ones are owned alone, kept ones included. ``previous`` is above zero
     for the container's earlier pool and those above it, if the earlier CPUs are free: deeper ones higher.
@@ -32,7 +32,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class _Remaining:
-    """What is free for one request under one rule, and what its preferences leave of that.
+    """The free CPUs for one request under one rule, and those that its preferences leave.
 
     ``ordinary`` and ``isolated`` are masks; where whole cores are preferred, of CPUs on wholly free ones, and ``inner``
     is what the pools can give of them. ``reach`` has the CPUs of each pool near enough to the devices.

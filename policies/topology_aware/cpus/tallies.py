@@ -10,7 +10,7 @@ from policies.hardware.siblings import siblings_of
 
 
 class Cost(NamedTuple):
-    """What own CPUs cost, less is better: domains in addition to those that the container is in, and siblings."""
+    """The cost of own CPUs, less is better: domains in addition to those that the container is in, and siblings."""
 
     packages: int
     nodes: int

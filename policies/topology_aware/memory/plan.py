@@ -27,7 +27,7 @@ from sysfs.cpuset import NodeSet
 
 @dataclass(frozen=True, slots=True)
 class MemoryOffer:
-    """What one pool could give.
+    """The memory plan of one pool.
 
     ``zone`` is the home zone, 0 if a strict preference cannot be met or cri-proxy does not write the memory nodes.
     ``room``: 2 = the zone has room, at most after containers of a lower QoS class were given more nodes; 1 = only if

@@ -1,1 +1,1 @@
-"""What a request asks for, and what every pool and memory node has left."""
+"""The demand of a request, and the free capacity of every pool and memory node."""

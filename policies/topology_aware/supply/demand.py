@@ -21,7 +21,7 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one container should get. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
+    """The demand of one container. ``kind`` is PRESERVE, RESERVED, or SHARED for everything that is placed in a pool.
 
     ``whole`` CPUs are owned alone (isolated ones if wanted and free), ``shared_mcpu`` comes from the shared set.
     ``whole`` is a multiple of ``threads_per_core`` where whole cores are wanted (``threads``): ``rounded_up`` CPUs more

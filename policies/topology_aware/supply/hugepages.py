@@ -57,7 +57,7 @@ class HugePageAccount:
 
 @dataclass(frozen=True, slots=True)
 class HugePageLayout:
-    """What a container wants of each size, beside the promises of others; None = the machine has no such pages."""
+    """A container's pages of each size, beside the promises of others; None = the machine has no such pages."""
 
     packings: tuple[tuple[HugePageLimit, Packing | None], ...]
 

@@ -173,7 +173,7 @@ def _common_start(a: tuple[Grant, ...], b: tuple[Grant, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What every pool can still give, under one rule on busy pools. Tuples have one entry per pool.
+    """The free capacity of every pool, under one rule on busy pools. Tuples have one entry per pool.
 
     ``free_mcpu`` is bounded by every pool above. ``spare`` is how many CPUs may be owned alone before a busy
     pool at or above it is left without one. ``inner`` is what its subtree can give up, without the pool's own

@@ -258,8 +258,8 @@ def test_what_system_containers_ask_for_is_said_to_be_unknown_where_no_daemon_is
 ) -> None:
     with served(tmp_path / "a.sock", FixedDaemon()):
         report = check(path, tmp_path / ("a.sock" if daemon else "b.sock"), machine=machine)
-    hint = next(hint for hint in report.hints if "is not known here" in hint)
-    assert "if it is more than the 1000m of the reserved CPUs 0," in hint
+    hint = next(hint for hint in report.hints if "are not known" in hint)
+    assert "if they are more than the 1000m of the reserved CPUs 0," in hint
     for text in ("adopt: leave", f"{TEXT}policy: {{Active: none}}"):
         path.write_text(text)
         assert not [h for h in check(path, tmp_path / "b.sock", machine=machine).hints if "not known" in h]

@@ -19,7 +19,7 @@ def test_the_set_by_type_its_terms_and_the_greedy_walk_are_shown() -> None:
         "  a/b  1  x",
         "  cpu  2  cpu0-1",
         "",
-        "what it costs",
+        "costs",
         "  among cpu    1 pair   0",
         "  cpu and a/b  2 pairs  30",
         "",
