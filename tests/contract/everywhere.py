@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
+from policies.device_grants import with_given
 from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
@@ -26,14 +27,18 @@ class Everywhere(Policy):
         self._pinning = Pinning(self.available - options.reserved or self.available, machine.memory_nodes)
 
     def decide(self, held: Allocations, request: Request) -> Placed:
-        return Placed(Grant(request, "root", CpuKind.SHARED), self._pinning, reasons=(_SHARED,))
+        own = held.get(request.container)
+        runs = request.previous is not None and request.previous.is_running
+        devices = with_given(own.devices if own is not None and runs else (), request.given)
+        return Placed(Grant(request, "root", CpuKind.SHARED, devices=devices), self._pinning, reasons=(_SHARED,))
 
     def pinnings(self, held: Allocations) -> Pinnings:
         return {grant.container: self._pinning for grant in held.grants}
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
-        foreign = (g.request for g in held.grants if (g.pool, g.kind) != ("root", CpuKind.SHARED))
-        new = {r.container: Grant(r, "root", CpuKind.SHARED) for r in (*foreign, *requests)}
+        foreign = (g for g in held.grants if (g.pool, g.kind) != ("root", CpuKind.SHARED))
+        new = {g.container: Grant(g.request, "root", CpuKind.SHARED, devices=g.devices) for g in foreign}
+        new |= {r.container: Grant(r, "root", CpuKind.SHARED, devices=r.given) for r in requests}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _SHARED))
 
     def fallback(self, held: Allocations) -> Pinning:

@@ -1,45 +1,24 @@
-"""What every registered policy must do, whoever wrote it: small tests over the registry, on one ordinary machine."""
+"""Rules for every registered policy: small tests over the registry, on one ordinary machine with devices."""
 
-import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from policies.base import Allocations, ContainerKey, CpuKind, Decision, Grant, Placed, Previous, Rejected, Request
+from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, Previous, Rejected, Request
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
-from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
+from tests.contract.device_rules import DEVICES, MACHINE, OPTIONS, after, requests, some_grants
 from tests.fakes.machines import small_machine
-from tests.property.random_requests import random_request
 
-MACHINE = small_machine(nodes=2, isolated="7", memory_nodes=[{"memory": "2Gi", "near": {0: 17, 1: 17}, "kind": "pmem"}])
-OPTIONS = TopologyAwareOptions(MACHINE.online, CpuSet.parse("0"))
 TINY = Registered("everywhere", "tests.contract.everywhere:Everywhere", reason_codes=("everywhere",))
 CANDIDATES = {policy.name: policy for policy in (*POLICIES, TINY)}
 pytestmark = pytest.mark.parametrize("name", CANDIDATES)
 
 
 def built(name: str) -> Policy:
-    return CANDIDATES[name].load()(MACHINE, OPTIONS)
-
-
-def requests(seed: int, count: int = 40) -> Iterator[Request]:
-    rng = random.Random(seed)
-    return (random_request(MACHINE, rng, number) for number in range(count))
-
-
-def after(held: Allocations, decision: Decision) -> Allocations:
-    return held.with_grants(*decision.moved, decision.grant) if isinstance(decision, Placed) else held
-
-
-def some_grants(policy: Policy, seed: int) -> Allocations:
-    held = Allocations()
-    for request in requests(seed):
-        held = after(held, policy.decide(held, request))
-    return held
+    return CANDIDATES[name].load()(MACHINE, OPTIONS, DEVICES)
 
 
 def test_a_policy_says_its_name_and_its_machine(name: str) -> None:
@@ -234,7 +213,7 @@ def test_better_places_come_to_an_end_and_own_no_cpu(name: str, seed: int) -> No
 
 
 def test_a_cold_start_ends_once_and_brings_only_memory_nodes(name: str) -> None:
-    policy, held = built(name), some_grants(built(name), 15)
+    policy, held = built(name), some_grants(built(name), 16)
     cold = [g for g in held.grants if g.is_cold]
     assert bool(cold) == (name == "topology-aware")
     for grant in cold:
