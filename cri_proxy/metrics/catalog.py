@@ -8,6 +8,7 @@ from typing import Final
 
 from cri_proxy.metrics.metric import OTHER, Label, Metric, Values, counter, gauge, histogram
 from policies.base import CpuKind
+from policies.devices.model import DEVICE_TYPES
 from policies.registry import REASON_CODES as _POLICY_CODES
 
 # Labels.
@@ -227,7 +228,7 @@ INVENTORY_DEVICES: Final = gauge(
     "cri_proxy_inventory_devices",
     "Devices of the inventory by type: free, held (in part or as a whole), unhealthy and not held, or missing: held, "
     "but not listed any more.",
-    Label("type", ("gpu", "rdma", "fpga")),
+    Label("type", DEVICE_TYPES),
     Label("state", INVENTORY_STATES),
 )
 INVENTORY_IS_GOOD: Final = gauge(

@@ -31,8 +31,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TYPE=NAME",
-        help="offer this type (gpu, rdma, fpga) under this name, and no type that is not named; several may be given "
-        "(default: each type that there is, as cri-proxy.io/TYPE)",
+        help="offer a type of the inventory (gpu, ...) under this name, and no type that is not named; several may be "
+        "given (default: each type that there is, as cri-proxy.io/TYPE)",
     )
     parser.add_argument(
         "--offer",

@@ -2,10 +2,11 @@ import re
 
 import pytest
 
-from cri_proxy.metrics.catalog import CPU_KINDS, DECISIONS, JOURNAL_ROWS, TABLE
+from cri_proxy.metrics.catalog import CPU_KINDS, DECISIONS, INVENTORY_DEVICES, JOURNAL_ROWS, TABLE
 from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.ledger.ledger import ACTIVE
 from policies.base import CpuKind
+from policies.devices.model import DEVICE_TYPES
 
 UNITS = (
     *("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks"),
@@ -66,3 +67,4 @@ def test_the_closed_sets_are_those_of_the_code() -> None:
     states = next(metric for metric in TABLE if metric.name == "cri_proxy_containers").labels
     assert set(states[0].values) == ACTIVE
     assert set(states[1].values) == {kind.value for kind in CpuKind}
+    assert INVENTORY_DEVICES.labels[0].values is DEVICE_TYPES
