@@ -94,6 +94,15 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert sorted(shown(p) for p in docs - seen) == []
 
 
+def test_the_reading_of_a_day_names_files_that_there_are() -> None:
+    """After a move only the path in the page changes; a file is read once."""
+    hours = (ROOT / "docs" / "reading.md").read_text().split("\n## ")[1:]
+    named = [re.findall(r"^\| `([^`]+)` \|", hour, re.MULTILINE) for hour in hours]
+    assert [len(files_of_hour) for files_of_hour in named] == [4] * 8
+    paths = [path for files_of_hour in named for path in files_of_hour]
+    assert [path for path in paths if not (ROOT / path).is_file() or paths.count(path) > 1] == []
+
+
 def test_every_target_of_the_makefile_says_what_it_does() -> None:
     text = (ROOT / "Makefile").read_text()
     assert [t for t in make_targets() if not re.search(rf"^{t}:.*## .", text, re.MULTILINE)] == []
