@@ -1,6 +1,7 @@
 import asyncio
 
 from cri_proxy.clock import Clock, SystemClock
+from cri_proxy.tasks import Tasks
 from tests.fakes.clock import ManualClock
 
 
@@ -14,7 +15,16 @@ def test_the_system_clock_counts_from_the_epoch() -> None:
 
 
 async def test_a_negative_wait_only_lets_others_run() -> None:
+    turns: list[str] = []
+
+    async def other() -> None:
+        turns.append("other")
+
+    waits = Tasks().start(other())
     await SystemClock().sleep(-1.0)
+    turns.append("goes on")
+    await waits
+    assert turns == ["other", "goes on"]
 
 
 async def test_hours_pass_in_no_time_on_the_manual_clock() -> None:

@@ -57,11 +57,24 @@ async def test_nobody_waits_for_a_call_without_end_and_it_is_ended_with_a_word(i
 
 
 async def test_a_call_that_could_have_gone_on_and_ended_by_itself_is_left_alone(in_flight: InFlight) -> None:
-    async def answer() -> None:
-        return
+    words: list[str] = []
 
-    await in_flight.endless(answer, wait_without_end)()
+    async def answer() -> None:
+        words.append("its own")
+
+    async def say() -> None:
+        words.append("the end")
+
+    async def caller() -> None:
+        await in_flight.endless(answer, say)()
+        await asyncio.sleep(0)  # where an end that came too late would be delivered
+        words.append("goes on")
+
+    call = Tasks().start(caller())
+    await asyncio.sleep(0)
     in_flight.end_endless()
+    await call
+    assert words == ["its own", "goes on"]
 
 
 async def test_what_timed_out_inside_a_call_is_not_our_word_to_end(in_flight: InFlight) -> None:
