@@ -35,9 +35,9 @@ def admit(text: str, most_bytes: int = WORDS_BYTES, *, goes_on: bool = False) ->
     return _fitting(text, most_bytes, visible, goes_on=goes_on)
 
 
-def shorten(text: str, most_bytes: int = SENTENCE_BYTES) -> str:
-    """Return text of at most this many bytes, as ``admit`` does, but with its characters as they are."""
-    return _fitting(text, most_bytes, str)
+def shorten(text: str) -> str:
+    """Return text of at most ``SENTENCE_BYTES``, as ``admit`` does, but with its characters as they are."""
+    return _fitting(text, SENTENCE_BYTES, str)
 
 
 def visible(text: str) -> str:

@@ -23,6 +23,15 @@ def numbered(noun: str, ids: IdSet) -> str:
     return f"{noun}{'' if len(ids) == 1 else 's'} {ids}"
 
 
+def are(noun: str, ids: IdSet) -> str:
+    """Return a set with the name of what is in it, and the verb.
+
+    >>> are("CPU", IdSet.parse("3")), are("CPU", IdSet.parse("0-2"))
+    ('CPU 3 is', 'CPUs 0-2 are')
+    """
+    return f"{numbered(noun, ids)} {'is' if len(ids) == 1 else 'are'}"
+
+
 def some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first of these names, and how many more there are.
 

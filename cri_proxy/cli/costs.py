@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from cri_proxy.cli.main import add_actions
+from cri_proxy.cli.main import add_actions, run_action
 
 HELP = "costs between CPUs, memory and devices: derive them from a machine"
 EXAMPLE = """\
@@ -19,7 +19,4 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_actions(parser, "cost_actions", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action. Raises what it does."""
-    status: int = args.run(args)
-    return status
+run = run_action

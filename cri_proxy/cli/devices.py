@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from cri_proxy.cli.main import add_actions
+from cri_proxy.cli.main import add_actions, run_action
 
 HELP = "devices of a node: list them, allocate GPUs, NICs and VFs that go together, offer their NUMA nodes"
 EXAMPLE = """\
@@ -20,7 +20,4 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_actions(parser, "device_actions", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action. Raises what it does."""
-    status: int = args.run(args)
-    return status
+run = run_action

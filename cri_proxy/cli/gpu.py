@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from cri_proxy.cli.main import add_actions
+from cri_proxy.cli.main import add_actions, run_action
 
 HELP = "links between GPUs: show a matrix, choose GPUs, score the node, publish it for the scheduler"
 EXAMPLE = """\
@@ -21,7 +21,4 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_actions(parser, "gpu_actions", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action. Raises what it does."""
-    status: int = args.run(args)
-    return status
+run = run_action

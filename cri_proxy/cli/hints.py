@@ -3,7 +3,7 @@
 import argparse
 from typing import Final
 
-from cri_proxy.cli.main import add_actions
+from cri_proxy.cli.main import add_actions, run_action
 
 HELP = "topology hints: merge them, generate them for a request, or compare the policies"
 EXAMPLE = """\
@@ -20,7 +20,4 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_actions(parser, "hint_actions", ACTIONS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the action. Raises what it does."""
-    status: int = args.run(args)
-    return status
+run = run_action

@@ -114,6 +114,12 @@ def add_actions(parser: argparse.ArgumentParser, folder: str, names: Sequence[st
         action.set_defaults(run=command.run)
 
 
+def run_action(args: argparse.Namespace) -> int:
+    """Run the action that ``add_actions`` has set. Raises its errors."""
+    status: int = args.run(args)
+    return status
+
+
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines())
 

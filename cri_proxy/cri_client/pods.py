@@ -284,10 +284,10 @@ def linux_resources(
     )
 
 
-def sandbox_config(pod: PodSpec, node: KubeletNode, *, attempt: int = 0) -> pb.PodSandboxConfig:
+def sandbox_config(pod: PodSpec, node: KubeletNode) -> pb.PodSandboxConfig:
     """Return the sandbox; in the host's network namespace by default, so that no CNI plugin is needed."""
     return pb.PodSandboxConfig(
-        metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.pod_uid, namespace=pod.namespace, attempt=attempt),
+        metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.pod_uid, namespace=pod.namespace),
         hostname="" if pod.host_network else pod.name,
         log_directory=node.log_directory and f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}",
         dns_config=_dns_config(pod),

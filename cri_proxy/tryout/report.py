@@ -8,7 +8,8 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.tryout.workloads import LABEL
 from policies.topology_aware.reason_codes import ReasonCode
-from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.cpuset import CpuSet
+from sysfs.text import numbered
 
 MIB = 1 << 20
 RESOURCES_FILE = "/.cri-proxy/resources.json"
@@ -73,13 +74,13 @@ def chosen(decision: Explanation | None) -> str:
         return "refused" if decision and decision.decision.outcome == "refused" else "nothing"
     parts = []
     if held.isolated:
-        parts.append(f"{_cpus(held.isolated)} (isolated by the kernel, its own)")
+        parts.append(f"{numbered('CPU', held.isolated)} (isolated by the kernel, its own)")
     if held.exclusive:
-        parts.append(f"{_cpus(held.exclusive)} (its own)")
+        parts.append(f"{numbered('CPU', held.exclusive)} (its own)")
     rest = (held.cpus or CpuSet()) - held.isolated - held.exclusive
     if rest:
-        parts.append(f"{_cpus(rest)} ({'reserved' if held.kind == 'reserved' else 'shared'})")
-    where = f", {_mems(held.mems)}" if held.mems else ""
+        parts.append(f"{numbered('CPU', rest)} ({'reserved' if held.kind == 'reserved' else 'shared'})")
+    where = f", {numbered('memory node', held.mems)}" if held.mems else ""
     return " and ".join(parts) + where + (f", in {held.pool}" if held.pool else "")
 
 
@@ -106,7 +107,7 @@ def describe_observation(observation: Observation, *, confirmed_by: str, paint: 
     said = f"Cpus_allowed_list {allowed.cpus}  Mems_allowed_list {allowed.mems}"
     lines.append(_row(confirmed_by, f"{said}  {mark}"))
     if observation.reads is not None:
-        lines.append(_row("inside", f"{RESOURCES_FILE} lists {_cpus(observation.reads)} of its own"))
+        lines.append(_row("inside", f"{RESOURCES_FILE} lists {numbered('CPU', observation.reads)} of its own"))
     return lines
 
 
@@ -139,11 +140,3 @@ def _cpu(mcpu: int) -> str:
 
 def _memory(count_bytes: int) -> str:
     return f"{count_bytes // MIB}Mi" if count_bytes else ""
-
-
-def _cpus(cpus: CpuSet) -> str:
-    return f"{'CPU' if len(cpus) == 1 else 'CPUs'} {cpus}"
-
-
-def _mems(mems: NodeSet) -> str:
-    return f"{'memory node' if len(mems) == 1 else 'memory nodes'} {mems}"

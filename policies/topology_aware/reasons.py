@@ -9,7 +9,7 @@ from policies.topology_aware.memory.reasons import amount_text
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.demand import Demand, Isolation
 from sysfs.cpuset import CpuSet
-from sysfs.text import numbered, plural
+from sysfs.text import are, numbered, plural
 
 ADDED = Reason(ReasonCode.ADDED, "had no grant yet")
 DEMOTED = Reason(
@@ -18,10 +18,6 @@ DEMOTED = Reason(
 NOTHING_SHARED = Reason(
     ReasonCode.NOTHING_SHARED, "wanted a CPU to share; every available CPU is granted exclusively, none is reserved"
 )
-
-
-def _cpus_are(cpus: CpuSet) -> str:
-    return f"{numbered('CPU', cpus)} {'is' if len(cpus) == 1 else 'are'}"
 
 
 def given_text(exclusive: int, isolated: int, shared_mcpu: int) -> str:
@@ -84,10 +80,10 @@ def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
             f"its earlier {numbered('CPU', kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
         )
     elif kept == previous.owned:
-        text = f"its {_cpus_are(kept)} kept"
+        text = f"its {are('CPU', kept)} kept"
     else:
         rule = ", those that it had first" if previous.added else ""
-        text = f"of its {numbered('CPU', previous.owned)}, {_cpus_are(kept)} kept{rule}"
+        text = f"of its {numbered('CPU', previous.owned)}, {are('CPU', kept)} kept{rule}"
     return Reason(ReasonCode.PREVIOUS_KEPT, text)
 
 
@@ -177,7 +173,7 @@ def pod_shared(grant: Grant, names: tuple[str, ...]) -> Reason:
     if share.memory_bytes is not None:
         figures.append(f"{amount_text(share.memory_bytes)} of memory")
     whose = (
-        f"{_cpus_are(grant.owned)} its pod's" if grant.owned and grant.shares_cpus else "it uses what its pod requests"
+        f"{are('CPU', grant.owned)} its pod's" if grant.owned and grant.shares_cpus else "it uses what its pod requests"
     )
     with_others = f", shared by its containers {', '.join(names)}" if len(names) > 1 else ""
     return Reason(ReasonCode.POD_SHARED, f"{whose}{with_others}: {' and '.join(figures)} booked once for all of them")
@@ -191,7 +187,7 @@ def emptied(pools: tuple[str, ...]) -> Reason:
 
 def displaced(cpus: CpuSet, count: int) -> Reason:
     """Others lose or gain CPUs by this decision."""
-    lost = f"{_cpus_are(cpus)} no longer shared: " if cpus else ""
+    lost = f"{are('CPU', cpus)} no longer shared: " if cpus else ""
     return Reason(ReasonCode.DISPLACED, f"{lost}{plural(count, 'other container')} changed")
 
 

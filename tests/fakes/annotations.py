@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from cri_proxy.cri.annotations.pod import parse_pod, select
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container
-from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.annotations.read import Parsed, read_container
+from cri_proxy.cri.annotations.rules import DOMAINS, AnnotationRules
 
 
 def parse_annotations(annotations: Mapping[str, str], container: str, domains: Sequence[str] = DOMAINS) -> Parsed:

@@ -3,7 +3,7 @@
 from random import Random
 
 from cri_proxy.cri.annotations.forms import Annotation
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import Labels

@@ -18,7 +18,7 @@ import h11
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import load_config, parse_config
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.extender.demand import QuestionError

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS

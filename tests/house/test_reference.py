@@ -8,8 +8,8 @@ import pytest
 from cri_proxy.config.model import known_options
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
-from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.resource_managers import OF_OTHERS, OF_PEERS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.doctor.catalog import CODES
 from cri_proxy.metrics.catalog import TABLE as METRICS
 from tests.house.tree import ROOT

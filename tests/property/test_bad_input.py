@@ -23,8 +23,9 @@ from cri_proxy.cri.annotations.device_filter import MAX_PATHS
 from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import Annotation, Finder
 from cri_proxy.cri.annotations.preferences import MAX_ARGUMENTS, MAX_COLD_START_SECONDS
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed
+from cri_proxy.cri.annotations.read import Parsed
 from cri_proxy.cri.annotations.resource_managers import OF_PEERS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_LEVELS_UP, ReadText, by_container, parse_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

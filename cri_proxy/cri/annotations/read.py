@@ -34,7 +34,6 @@ from policies.preferences import Preferences
 
 T = TypeVar("T")
 
-DOMAINS = AnnotationRules().domains
 # Before the key of an annotation in ``origins`` that is known and changes nothing.
 WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py

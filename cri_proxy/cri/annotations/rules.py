@@ -16,7 +16,7 @@ ITEM_FIELDS: Final = ("keys", "namespaces")
 MAX_NAMESPACES: Final = 256  # of one entry: each is matched when a container is created
 _SHOWN: Final = 8  # namespaces in a sentence
 
-_DOMAINS: Final = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
+DOMAINS: Final = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
 _FORM: Final = re.compile(r"keys=(\S*) namespaces=(\S*)")
 # A namespace is a DNS label (RFC 1123); beside its characters those of a glob.
 _NAMESPACE: Final = re.compile(r"[a-z0-9*?!^\[\]-]{1,128}")
@@ -76,7 +76,7 @@ def _known_key(key: str) -> str:
 class AnnotationRules:
     """The domains whose annotations are read, in order of precedence, and what is restricted."""
 
-    domains: tuple[str, ...] = _DOMAINS
+    domains: tuple[str, ...] = DOMAINS
     restricted: tuple[Restriction, ...] = ()
 
     def refused_in(self, namespace: str) -> Mapping[str, str]:

@@ -33,14 +33,11 @@ class LatePlacement:
         self._coordinator = coordinator
         self._adoption = adoption
 
-    async def adopt(self, containers: Sequence[LiveContainer], *, may_leave: bool = True) -> None:
-        """Place running containers without a grant: after an internal error, or restored from a checkpoint.
-
-        ``may_leave``: ``adopt: leave`` applies, which concerns containers that were there before the proxy.
-        """
+    async def adopt(self, containers: Sequence[LiveContainer]) -> None:
+        """Place running containers without a grant: after an internal error, or restored from a checkpoint."""
         order = self._ledger.next_order()
         try:
-            found = await self._adoption.read_all(containers, may_leave=may_leave)
+            found = await self._adoption.read_all(containers)
         except RuntimeUnavailable as error:
             self._context.journal.noted(events.CHECK_FAILED, reason=str(error))
             return

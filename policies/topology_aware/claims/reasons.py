@@ -8,31 +8,27 @@ from policies.claims import CpuClaim
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
-from sysfs.text import numbered, some
+from sysfs.text import are, numbered, some
 
 _SHOWN: Final = 4  # owners in a sentence
-
-
-def _are(cpus: CpuSet) -> str:
-    return f"{numbered('CPU', cpus)} {'is' if len(cpus) == 1 else 'are'}"
 
 
 def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
     """The container has the CPUs that the other allocator chose, or what can be had of them."""
     return Reason(
-        ReasonCode.CLAIMED, f"{_are(grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
+        ReasonCode.CLAIMED, f"{are('CPU', grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
     )
 
 
 def cut(claim: CpuClaim, left: CpuSet) -> Reason:
     """A container that exists keeps what can be had of its claim."""
-    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {_are(claim.cpus - left)} not available"
+    text = f"{claim.source} claims {numbered('CPU', claim.cpus)}, and {are('CPU', claim.cpus - left)} not available"
     return Reason(ReasonCode.CLAIM_CUT, f"{text}: it has {numbered('CPU', left)} until they are")
 
 
 def came_back(claim: CpuClaim, back: CpuSet) -> Reason:
     """CPUs of a claim that could not be had can be had again."""
-    return Reason(ReasonCode.CLAIM_CUT, f"{_are(back)} available again, of those that {claim.source} claims")
+    return Reason(ReasonCode.CLAIM_CUT, f"{are('CPU', back)} available again, of those that {claim.source} claims")
 
 
 def other_size(claim: CpuClaim, requested_mcpu: int) -> Reason:
@@ -105,12 +101,12 @@ def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
 
 
 def _claims(claim: CpuClaim, problem: CpuSet) -> str:
-    part = f", of which {_are(problem)}" if problem != claim.cpus else f", which {_is_or_are(problem)}"
+    part = (
+        f", of which {are('CPU', problem)}"
+        if problem != claim.cpus
+        else f", which {'is' if len(problem) == 1 else 'are'}"
+    )
     return f"{claim.source} claims {numbered('CPU', claim.cpus)}{part}"
-
-
-def _is_or_are(cpus: CpuSet) -> str:
-    return "is" if len(cpus) == 1 else "are"
 
 
 def _refused(claim: CpuClaim, problem: CpuSet, why: str) -> Reason:

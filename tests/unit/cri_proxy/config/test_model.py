@@ -6,8 +6,7 @@ import pytest
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, read_value
 from cri_proxy.config.values import show_value, value_of
-from cri_proxy.cri.annotations.read import DOMAINS
-from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.annotations.rules import DOMAINS, AnnotationRules
 from policies.options import PolicyOptions
 from policies.registry import POLICIES
 

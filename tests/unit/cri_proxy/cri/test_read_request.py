@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.cache import AnnotationReader
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of_cgroup

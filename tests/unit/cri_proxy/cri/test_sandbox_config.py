@@ -1,4 +1,4 @@
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.sandbox_config import stored_config
 

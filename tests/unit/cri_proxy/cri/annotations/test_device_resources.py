@@ -2,8 +2,8 @@ import pytest
 
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, device_quantity, requests_text
 from cri_proxy.cri.annotations.pod import parse_pod, select
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container, without_refused
-from cri_proxy.cri.annotations.rules import AnnotationRules, parse_restriction
+from cri_proxy.cri.annotations.read import Parsed, read_container, without_refused
+from cri_proxy.cri.annotations.rules import DOMAINS, AnnotationRules, parse_restriction
 from cri_proxy.cri.annotations.values import MAX_BYTES
 from policies.base import ContainerKey, Pod, QosClass, Request
 from policies.device_requests import DeviceAsk

@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.cri.annotations.forms import Annotation, Finder, cut, is_about, key_in
-from cri_proxy.cri.annotations.read import DOMAINS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import COLD_START, RESOURCE_FILES, TABLE
 from cri_proxy.cri.annotations.values import ReadText
 from tests.fakes.annotations import parse_annotations

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem
 from cri_proxy.cri.annotations.pod import MAX_ANNOTATIONS, MAX_CPU_SHARED, PodAnnotations, parse_pod, select
-from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES
 from tests.fakes.annotations import parse_annotations

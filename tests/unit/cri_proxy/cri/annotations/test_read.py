@@ -14,7 +14,7 @@ from cri_proxy.cri.annotations.read import (
     without_refused,
 )
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
+from cri_proxy.cri.annotations.rules import DOMAINS, AnnotationRules, Restriction
 from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Expression
 from policies.device_requests import DeviceAmount, DeviceAsk, summed

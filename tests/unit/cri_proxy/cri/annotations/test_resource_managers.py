@@ -1,5 +1,5 @@
-from cri_proxy.cri.annotations.read import DOMAINS
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from tests.fakes.annotations import parse_annotations
 

@@ -2,9 +2,9 @@ import pytest
 
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.pod import parse_pod, select
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed, read_container
+from cri_proxy.cri.annotations.read import Parsed, read_container
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
-from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction, parse_restriction
+from cri_proxy.cri.annotations.rules import DOMAINS, AnnotationRules, Restriction, parse_restriction
 from cri_proxy.cri.annotations.table import TABLE
 
 FORMS = ("{d}/{k}", "{k}.{d}", "{k}.{d}/pod", "{k}.{d}/container.c0")

@@ -4,8 +4,9 @@ import pytest
 
 from cri_proxy.cri.annotations.cpu_memory_rows import STRICT_MEMORY_TYPE
 from cri_proxy.cri.annotations.forms import Annotation, Finder
-from cri_proxy.cri.annotations.read import DOMAINS, Parsed
+from cri_proxy.cri.annotations.read import Parsed
 from cri_proxy.cri.annotations.resource_managers import OF_PEERS
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.cri.annotations.values import ReadText
 from policies.base import Request
