@@ -47,22 +47,15 @@ def parse_mcpu(text: str) -> int:
 def bytes_text(count: int) -> str:
     """Format a number of bytes in the largest unit that shows it exactly.
 
-    >>> bytes_text(100 * 1024**2), bytes_text(1500)
-    ('100Mi', '1500')
+    Kubernetes names the resources of huge pages so: ``hugepages-2Mi``.
+
+    >>> bytes_text(100 * 1024**2), bytes_text(1500), bytes_text(64 << 10)
+    ('100Mi', '1500', '64Ki')
     """
     for size, unit in _BINARY:
         if count and count % size == 0:
             return f"{count // size}{unit}"
     return str(count)
-
-
-def page_size_text(page_bytes: int) -> str:
-    """Return the size of a huge page as Kubernetes has it in the name of a resource, ``hugepages-2Mi``.
-
-    >>> page_size_text(2 << 20), page_size_text(1 << 30), page_size_text(64 << 10)
-    ('2Mi', '1Gi', '64Ki')
-    """
-    return bytes_text(page_bytes)
 
 
 def _parse(text: str, per_unit: int, expected: str) -> int:

@@ -9,9 +9,9 @@ from cri_proxy.node.status.model import Explanation
 from cri_proxy.tryout.workloads import LABEL
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
+from sysfs.quantity import bytes_text
 from sysfs.text import numbered
 
-MIB = 1 << 20
 RESOURCES_FILE = "/.cri-proxy/resources.json"
 BOLD, DIM, GREEN, RED, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -139,4 +139,4 @@ def _cpu(mcpu: int) -> str:
 
 
 def _memory(count_bytes: int) -> str:
-    return f"{count_bytes // MIB}Mi" if count_bytes else ""
+    return bytes_text(count_bytes) if count_bytes else ""

@@ -12,7 +12,7 @@ from policies.hints.model import Amount, Hint, Offers
 from policies.hints.node_sets import MAX_LISTED_NODES, enough, fewest_nodes, hints_of, listed_nodes
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text
 
 RESOURCE = "memory"
 HUGE_PAGES = "hugepages-"
@@ -117,7 +117,7 @@ def idle_memory(machine: Machine) -> dict[int, MemoryAmounts]:
     """
     found = {}
     for node in machine.nodes:
-        pages = {HUGE_PAGES + page_size_text(pool.page_bytes): pool.total_bytes for pool in node.huge_pages}
+        pages = {HUGE_PAGES + bytes_text(pool.page_bytes): pool.total_bytes for pool in node.huge_pages}
         amounts = {RESOURCE: node.ordinary_bytes} | pages
         found[node.id] = MemoryAmounts(allocatable=amounts, free=amounts)
     return found

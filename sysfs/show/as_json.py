@@ -5,7 +5,7 @@ Sets are CPU lists, sizes bytes, frequencies kHz, PCI codes hexadecimal text; ev
 
 from sysfs.cpuset import IdSet
 from sysfs.model import Device, Machine, NumaNode
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text
 from sysfs.show.outline import irregularities
 
 
@@ -41,7 +41,7 @@ def _node(node: NumaNode) -> dict[str, object]:
         **_fields(node, "id", "cpus", "memory_bytes"),
         "kind": node.kind.value,
         "normal": node.is_normal_memory,
-        "huge_pages": {page_size_text(pages.page_bytes): pages.count for pages in node.huge_pages},
+        "huge_pages": {bytes_text(pages.page_bytes): pages.count for pages in node.huge_pages},
         "near": str(node.near),
         "distances": {str(other): distance for other, distance in node.distances},
     }

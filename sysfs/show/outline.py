@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Core, CoreKind, Machine, NumaNode
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text
 from sysfs.text import plural
 
 WIDTH = 110
@@ -92,7 +92,7 @@ def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
     movable = "" if node.is_normal_memory else ", movable"
-    huge = "".join(f", {page_size_text(pages.page_bytes)} huge pages: {pages.count}" for pages in node.huge_pages)
+    huge = "".join(f", {bytes_text(pages.page_bytes)} huge pages: {pages.count}" for pages in node.huge_pages)
     return f"{shown_bytes(node.memory_bytes)} {node.kind.upper()}{movable}{huge}"
 
 

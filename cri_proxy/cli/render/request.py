@@ -9,7 +9,7 @@ from cri_proxy.cri.annotations.table import TABLE
 from policies.base import Affinity, Expression, Request
 from policies.device_grants import DeviceGrant, by_place, cost_names
 from policies.policy import Default
-from sysfs.quantity import bytes_text, page_size_text
+from sysfs.quantity import bytes_text
 
 _LABEL = 15
 _VALUE = 20
@@ -66,7 +66,7 @@ def _parts(request: Request) -> Iterator[RequestLine]:
     amount = _memory(request.memory_request_bytes)
     yield RequestLine("memory", f"{amount}, {most}", ("memory_request_bytes", "memory_limit_bytes"))
     if request.huge_pages:
-        pages = ", ".join(f"{_memory(p.limit_bytes)} of {page_size_text(p.page_bytes)}" for p in request.huge_pages)
+        pages = ", ".join(f"{_memory(p.limit_bytes)} of {bytes_text(p.page_bytes)}" for p in request.huge_pages)
         yield RequestLine("huge pages", pages, ("huge_pages",))
     yield RequestLine("QoS class", request.pod.qos.value, ("qos",))
     for row in TABLE:

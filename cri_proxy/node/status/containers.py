@@ -22,7 +22,7 @@ from policies.devices.sources import JoinedDevices
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text
 from sysfs.text import some
 
 # A name or two tell an operator where to look; hundreds would hide the rest of the page.
@@ -260,7 +260,7 @@ def memory_views(machine: Machine, grants: Sequence[Grant]) -> tuple[MemoryNodeV
 
 def _huge_page_view(pool: HugePages, promised: Mapping[tuple[int, int], int], node: int) -> HugePageView:
     of_size = ((mask, amount) for (size, mask), amount in promised.items() if size == pool.page_bytes)
-    return HugePageView(page_size_text(pool.page_bytes), pool.total_bytes, *_promised(of_size, node))
+    return HugePageView(bytes_text(pool.page_bytes), pool.total_bytes, *_promised(of_size, node))
 
 
 def _promised(zones: Iterable[tuple[int, int]], node: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from policies.base import Grant, HugePageLimit, Reason
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
 from sysfs.model import MemoryKind
-from sysfs.quantity import page_size_text
+from sysfs.quantity import bytes_text
 from sysfs.text import numbered
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -132,7 +132,7 @@ def rezoned(zone: int, *, gone: int) -> Reason:
 
 
 def _pages_text(pages: HugePageLimit) -> str:
-    return f"{amount_text(pages.limit_bytes)} of {page_size_text(pages.page_bytes)} huge pages"
+    return f"{amount_text(pages.limit_bytes)} of {bytes_text(pages.page_bytes)} huge pages"
 
 
 def huge_pages(wanted: Sequence[HugePageLimit], zone: int, added: int) -> Reason:
@@ -148,7 +148,7 @@ def huge_pages_short(missing: HugePageLimit, zone: int, *, exist: bool) -> Reaso
     """More huge pages are promised than there are, or none of that size ``exist``."""
     text = f"this machine does not have {_pages_text(missing)} left that are not promised to others"
     if not exist:
-        text = f"this machine has no {page_size_text(missing.page_bytes)} huge pages"
+        text = f"this machine has no {bytes_text(missing.page_bytes)} huge pages"
     return Reason(ReasonCode.HUGE_PAGES_SHORT, f"{text}: it gets {memory_nodes_text(zone)}")
 
 
