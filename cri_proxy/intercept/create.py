@@ -57,6 +57,7 @@ class CreateCalls:
                 return refused(injection)
             rewritten = await self._rewritten(message, request, reservation, injection)
         except BaseException as error:
+            # Nothing has been sent: the container does not exist, whatever went wrong.
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
@@ -101,7 +102,7 @@ class CreateCalls:
                 container_id = id_in(pb.CreateContainerResponse, message)
                 if container_id and not self._is_anothers(container_id, reservation):
                     self._coordinator.commit(reservation, container_id, _written(request, reservation.decision.pinning))
-                else:
+                else:  # it exists, and no call about it could be told apart: the runtime's list has its id
                     reason = "with the id of another container" if container_id else "without a usable id"
                     self._context.journal.noted_of(
                         reservation.row, events.UNREADABLE_REPLY, method=CREATE, reason=f"created, {reason}"
@@ -111,7 +112,7 @@ class CreateCalls:
                 self._coordinator.roll_back(reservation, f"the runtime refused: {words}", code="runtime-refused")
             case Aborted(sent=False):
                 self._coordinator.roll_back(reservation, CALLER_LEFT, code="caller-left")
-            case Aborted():
+            case Aborted():  # the runtime has the request, and may carry it out after the caller has left
                 self._ask_for(reservation)
             case _:
                 assert_never(outcome)
@@ -122,9 +123,10 @@ class CreateCalls:
         self._context.tasks.start(self._node.resync.check_all("unknown create"), name="ask")
 
     def _is_anothers(self, container_id: str, reservation: Reservation) -> bool:
-        """Return whether a container has this id already: an earlier attempt of the same name is another one too."""
+        """Return whether a container has this id already."""
         if self._context.ledger.holder(container_id) is not None or self._node.adoption.is_left(container_id):
             return True
+        # An earlier attempt of the same name is another container too, and no longer in the ledger.
         return any(row.container_id == container_id for row in reservation.before)
 
     def unplaced(self, message: bytes) -> bytes:

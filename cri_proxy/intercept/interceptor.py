@@ -264,7 +264,7 @@ class CriInterceptor:
         try:
             cpu_time = self._cpu_time(self._context.ledger.get(planned.ticket.key))
             message = write_update(call.message, planned.pinning, cpu_time)
-        except BaseException:
+        except BaseException:  # the plan holds the container's lock
             self._updates.finish(planned, Aborted(sent=False))
             raise
         return Answer(Rewrite(message), partial(self._updates.finish, planned))
@@ -309,10 +309,10 @@ class CriInterceptor:
         return Answer(Forward(), finish)
 
     def _once_done(self, why: str, apply: Callable[[], None]) -> OnOutcome:
-        """Call ``apply`` once the call took effect: after the reply, since a stop takes up to its grace period."""
+        """Call ``apply`` once the call took effect."""
 
         def finish(outcome: Outcome) -> None:
-            if took_effect(outcome):
+            if took_effect(outcome):  # not before the reply: until the grace period is over the container runs
                 apply()
             elif isinstance(outcome, Aborted) and outcome.sent:
                 self._context.tasks.start(self._node.resync.check_all(f"unknown outcome: {why}"), name="ask")

@@ -109,6 +109,7 @@ class UpdateCalls:
         is_new, saved = planned.reservation is not None, True
         try:
             pinning = self._present(planned.ticket)
+            # What may be written can change while it is saved, as others leave or take CPUs.
             while (row := self._ledger.get(planned.ticket.key)) is not None:
                 if not is_new and is_announced(row, pinning):
                     break
@@ -153,7 +154,7 @@ class UpdateCalls:
                 self._undo(planned, f"the runtime refused: {words}")
             case Aborted(sent=False):
                 self._undo(planned, CALLER_LEFT)
-            case Aborted():
+            case Aborted():  # it may be carried out: the new size stays, and the update is sent again
                 self._ledger.mark_unconfirmed(key, planned.pinning)
                 self._report(planned)
 

@@ -74,6 +74,7 @@ class Barrier:
                 row = self._ledger.holder(container_id)
                 if not may_move or row is None or not self._place_elsewhere(row):
                     break
+            # Once only: a container that is moved on and on would keep its caller waiting without a bound.
             limit, may_move = _from_now(CLEAR_SECONDS), False
         return await self._give_up(container_id)
 
@@ -136,8 +137,7 @@ class Barrier:
     async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
         """Wait until no other container is on CPUs that this one owns; False when one could not be moved.
 
-        The caller holds no container's lock. ``waiting`` are the containers that wait for this one: a container on
-        its CPUs may itself have to wait until others have left the CPUs that it moves to.
+        The caller holds no container's lock. ``waiting`` are the containers that wait for this one.
         """
         for _ in range(ROUNDS):
             row = self._ledger.get(key)
@@ -145,6 +145,7 @@ class Barrier:
             if not occupants:
                 return True
             self._effects.break_deadlocks()
+            # A container on its CPUs may itself have to wait until others have left the CPUs that it moves to.
             behind = waiting | {key}
             await asyncio.gather(*(self.clear_for(o.key, behind) for o in occupants if o.key not in behind))
             if not all(await asyncio.gather(*(self._moved_off(key, other) for other in occupants))):
@@ -152,11 +153,9 @@ class Barrier:
         return False
 
     async def _moved_off(self, key: ContainerKey, other: Row) -> bool:
-        """Update a container that is on CPUs of this one; False when the runtime refused that for good.
-
-        Where it may be starting since before a restart, wait for as long as it may come alive on those CPUs.
-        """
+        """Update a container that is on CPUs of this one; False when the runtime refused that for good."""
         is_settled = await self._effects.settle(other.key)
+        # It may be starting since before a restart of the proxy, and come alive with the CPUs that it had then.
         while is_settled and self._may_come_alive_on(key, other):
             await self._effects.starts_changed()
         return is_settled
@@ -211,14 +210,12 @@ class Barrier:
         return not isinstance(self._coordinator.place_elsewhere(row, stuck, is_last_try=is_last_try), Rejected)
 
     async def _give_up(self, container_id: str) -> Ticket | Refusal | None:
-        """Refuse the start, or let it through and report what is wrong.
-
-        It is refused in any case while the runtime has yet to answer: another container may come alive on its CPUs.
-        """
+        """Refuse the start, or let it through and report what is wrong."""
         row = self._ledger.holder(container_id)
         if row is None:
             return None
         text, waits = self._problem_of(row), self._calls_text(self._ledger.occupants(row))
+        # In any case while the runtime has yet to answer: another container may come alive on its CPUs.
         if waits or self._coordinator.config.on_policy_error == "reject":
             return Refusal("update", f"{text}; {waits}" if waits else text)
         self._context.journal.noted_of(row, events.VIOLATION, reason=text)

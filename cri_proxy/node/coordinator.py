@@ -174,7 +174,7 @@ class Coordinator:
         """Record that the runtime created the container under this id, with ``written`` as its pinning."""
         current = self._current(reservation)
         if current is None:
-            return
+            return  # a newer attempt of the same name has the place
         created = replace(current, container_id=container_id, state="created", acknowledged=written, displaced=())
         self._ledger.put(created)
         self._ledger.confirm(created.key, written)
@@ -231,6 +231,7 @@ class Coordinator:
             return
         if current.state in ACTIVE:
             changed = replace(current, state=state)
+            # A cold start is as long as asked for from when the container runs, and a restart does not prolong it.
             if state == "running" and changed.grant.is_cold and changed.warm_at_seconds is None:
                 lasts_seconds = changed.grant.request.preferences.cold_start_seconds
                 changed = replace(changed, warm_at_seconds=self._context.clock.now_seconds() + lasts_seconds)
@@ -239,15 +240,12 @@ class Coordinator:
             self._context.persistence.save_later([changed])
 
     def release(self, row: Row, why: str) -> None:
-        """Free what the container holds; where it was is kept until its sandbox is removed. Idempotent.
-
-        A container whose creation is under way has nothing to release: the reply to that call decides.
-        """
+        """Free what the container holds; where it was is kept until its sandbox is removed. Idempotent."""
         current = self._ledger.get(row.key)
         if current is None or current.container_id != row.container_id or current.state not in ACTIVE:
             return
         if current.state == "reserved":
-            return
+            return  # its creation is under way: the reply to that call decides
         remembered = replace(current, state="exited", acknowledged=None, unconfirmed=None, displaced=())
         self._ledger.put(remembered)
         self._context.persistence.save_later([remembered])
@@ -294,8 +292,9 @@ class Coordinator:
     def place_elsewhere(self, row: Row, without: CpuSet, *, is_last_try: bool = True) -> Reservation | Rejected:
         """Place a created container again, without CPUs that others could not be moved from.
 
-        Its devices stay: its environment names them since it was created. The last try reports a refusal.
+        The last try reports a refusal.
         """
+        # Its devices stay: its environment names them since it was created.
         wanted = replace(row.grant.request, previous=row.grant.as_elsewhere)
         replaced = self._replan(row, wanted, withheld=without, is_last_try=is_last_try)
         if isinstance(replaced, Reservation):
@@ -352,6 +351,7 @@ class Coordinator:
         moved = self._ledger.grants_with(decision.moved) if isinstance(decision, Placed) else ()
         before = (row, *(r for m in moved if (r := self._ledger.get(m.key)) is not None))
         circumstances = self._circumstances(row)
+        # A refusal that is followed by another try would be counted twice.
         if is_last_try or not isinstance(decision, Rejected):
             self.report(request, decision, circumstances=circumstances, seconds=seconds)
         if isinstance(decision, Rejected):
@@ -371,7 +371,7 @@ class Coordinator:
         rows = tuple(restored for row in before if (restored := self._as_before(row, own)) is not None)
         held = self._ledger.allocations.with_grants(*(row.grant for row in rows if row.state in ACTIVE))
         if self._ledger.policy.reinstate(held).kept != tuple(grant.container for grant in held.grants):
-            return ()
+            return ()  # others have been placed there meanwhile
         self._ledger.put(*rows)
         return rows
 

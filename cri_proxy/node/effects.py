@@ -141,6 +141,7 @@ class Effects:
 
     def schedule(self) -> None:
         """Start the updates that are due and may be sent, some at the same time; return at once."""
+        # Nothing can be sent, and something should be: perhaps containers wait for each other's CPUs in a circle.
         if not self._start_updates() and self._is_held_back:
             self.break_deadlocks()
             self._start_updates()
@@ -169,8 +170,9 @@ class Effects:
         """Wait for calls about the container and bring it where it may be now; False when the runtime refused for good.
 
         A start that is only presumed is not waited for. Memory of a running container is not moved: that takes long,
-        and no start waits for it. A caller that stops waiting cancels nothing.
+        and no start waits for it.
         """
+        # The kernel would never see an update during a start.
         while (row := self._ledger.get(key)) is not None and self._ledger.starts.loses_updates(row):
             await self.starts_changed()
         task = self._awaited.get(key)
@@ -179,6 +181,7 @@ class Effects:
             task.add_done_callback(
                 lambda done: self._awaited.pop(key, None) if self._awaited.get(key) is done else None
             )
+        # A caller that stops waiting cancels nothing: others may wait for the same update.
         await asyncio.shield(task)
         return key not in self.failures
 
@@ -252,8 +255,9 @@ class Effects:
 
     @asynccontextmanager
     async def _slot(self, lock: asyncio.Lock) -> AsyncIterator[None]:
-        """Hold a slot, taken while the lock is free: its holder may wait for a slow runtime."""
+        """Hold a slot, taken while the lock is free."""
         await self._slots.acquire()
+        # The lock's holder may wait for a slow runtime: a slot that waits with it is missing for other containers.
         while lock.locked():
             self._slots.release()
             async with lock:
@@ -277,13 +281,10 @@ class Effects:
             await self._send(current, pinning, MOVE_TIMEOUT_SECONDS if is_move else UPDATE_TIMEOUT_SECONDS)
 
     def _next_step(self, row: Row) -> tuple[Row, Pinning] | None:
-        """Return the container as it is now and what the next call carries; None when none is needed.
-
-        A newer attempt of the same name is another container, with an update of its own.
-        """
+        """Return the container as it is now and what the next call carries; None when none is needed."""
         current = self._present(row)
         if current is None or current.state not in ACTIVE:
-            return None
+            return None  # a newer attempt of the same name is another container, with an update of its own
         target = self._ledger.sendable(row.key)
         if target is None or not self._ledger.differs(current):
             return None
@@ -296,22 +297,18 @@ class Effects:
         return current, missing
 
     def _nodes_left(self, row: Row) -> NodeSet | None:
-        """Return the recorded memory nodes without those that are gone; None when none is gone.
-
-        The runtime writes its whole record with every update, and the kernel refuses a node without memory.
-        """
+        """Return the recorded memory nodes without those that are gone; None when none is gone."""
+        # The runtime writes its whole record with every update, and the kernel refuses a node without memory.
         held, there = row.known.mems, self._ledger.policy.machine.memory_nodes
         return None if held is None or held <= there else (held & there) or there
 
     def _moves_pages(self, row: Row, pinning: Pinning) -> bool:
-        """Return whether this takes memory nodes away from a running container: the kernel then moves its pages (v2).
-
-        Without recorded memory nodes a container can use all of them, so naming some narrows it. A node that is gone
-        has no pages to move, and the kernel refuses every update until the runtime's record has lost it.
-        """
+        """Return whether this takes memory nodes from a running container: the kernel then moves its pages (v2)."""
         if pinning.mems is None or row.state != "running":
             return False
         held = row.known.mems
+        # Without recorded memory nodes a container can use all of them, so naming some narrows it. A node that is gone
+        # has no pages to move, and the kernel refuses every update until the runtime's record has lost it.
         return held is None or not held & self._ledger.policy.machine.memory_nodes <= pinning.mems
 
     def without_move(self, row: Row, pinning: Pinning) -> Pinning:
@@ -324,9 +321,9 @@ class Effects:
     async def announce(self, row: Row, pinning: Pinning) -> bool:
         """Save that the container may be on these CPUs and memory nodes, before the call that puts it there.
 
-        If this process dies before the answer, the next one sends it again and assumes both sets until then.
         Return False when it could not be saved.
         """
+        # If this process dies before the answer, the next one sends it again and assumes both sets until then.
         self._ledger.mark_unconfirmed(row.key, pinning)
         unconfirmed = self._ledger.get(row.key)
         return unconfirmed is None or await self._context.persistence.save([unconfirmed])

@@ -163,6 +163,7 @@ class _Pair:
             self._act()
         if splice.to_client:
             self.client.write(splice.to_client)
+            # What it does not read is kept here, and our own answers are bounded by no window of the client's.
             if self.client.unsent_bytes > _MAX_UNREAD_BYTES and not self.closed:
                 self._relay.on_error(ProtocolError(f"a client has not read {self.client.unsent_bytes} bytes"))
                 self.abort()
@@ -250,7 +251,7 @@ class SpliceRelay:
         if self._published is not None:
             self._published.withdraw()
         if self._listener is not None:
-            self._listener.accept_all()
+            self._listener.accept_all()  # clients in the backlog would see a reset
             self._listener.close()
         self._ask_to_leave()
 

@@ -308,7 +308,7 @@ class Splice:
         self._settings_seen = True
         if pairs.get(frames.SETTINGS_HEADER_TABLE_SIZE, DEFAULT_TABLE_BYTES) < DEFAULT_TABLE_BYTES:
             self._answers.table_is_smaller()
-        pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0
+        pairs[frames.SETTINGS_HEADER_TABLE_SIZE] = 0  # blocks without state can be dropped, and ours put between
         self.to_runtime.append(frames.settings(list(pairs.items())))
         return False
 
@@ -331,7 +331,7 @@ class Splice:
             if flags & frames.END_STREAM:
                 self._end_by_runtime(call, call.broken())
         elif stream in self._answers.runtime_ignored:
-            if end - start > frames.HEADER_BYTES:
+            if end - start > frames.HEADER_BYTES:  # the client never sees it, and will not credit it
                 self._own_to_runtime.send(frames.window_update(0, end - start - frames.HEADER_BYTES))
             return False
         elif flags & frames.END_STREAM:

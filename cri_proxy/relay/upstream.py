@@ -104,7 +104,7 @@ class Upstream:
     # From the runtime
 
     def settings(self, initial_window_bytes: int | None) -> None:
-        """Note SETTINGS of the runtime: a smaller window counts at once, a larger one when acknowledged."""
+        """Note SETTINGS of the runtime."""
         self._unacknowledged.append(initial_window_bytes)
         self._set_initial_window()
 
@@ -173,6 +173,8 @@ class Upstream:
         return part
 
     def _set_initial_window(self) -> None:
+        # A smaller window counts at once: the runtime may enforce it. A larger one counts when the client, whose
+        # acknowledgement it is, has it too.
         announced = [value for value in self._unacknowledged if value is not None]
         value = min(self._agreed_window_bytes, *announced) if announced else self._agreed_window_bytes
         for outgoing in self._outgoing.values():

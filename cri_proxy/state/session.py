@@ -72,6 +72,7 @@ class LocalSession:
 
     def write(self, statements: Sequence[Statement]) -> Written:
         """See ``Session``."""
+        # A file that was removed still takes writes, and they are lost when it is closed.
         if self._connection is None or _identity(self._path) != self._identity:
             problem = self._reopen()
             if problem or self._connection is None:
@@ -80,12 +81,13 @@ class LocalSession:
             tables.apply(self._connection, statements)
         except sqlite3.OperationalError as error:
             return Written(f"cannot save: {error}; check the disk that holds it")
+        # Not the disk: half of a surrogate pair in a text, or a number beyond 64 bits.
         except (sqlite3.Error, ValueError, OverflowError) as error:
             return Written(f"cannot save this value: {error}", is_value=True)
         return Written()
 
     def _reopen(self) -> str:
-        """Open a file that could not be opened before, or was removed: writes to a removed file would be lost.
+        """Open a file that could not be opened before, or was removed.
 
         Return the problem with what was done about it; '' when all is well.
         """

@@ -115,8 +115,9 @@ class Store:
             self._settle([save for save in group if not save.done.done()], f"an internal error: {error!r}")
 
     def _commit(self, group: Sequence[_Save]) -> None:
-        """Save the whole group in one transaction. A bad value fails alone, a failing disk fails all of them."""
+        """Save the whole group in one transaction."""
         written = self._session.write([statement for save in group for statement in save.statements])
+        # A bad value fails alone; a failing disk fails all of them.
         if written.is_value and len(group) > 1:
             for save in group:
                 self._commit([save])
@@ -124,9 +125,9 @@ class Store:
         self._settle(group, written.problem)
 
     def _settle(self, group: Sequence[_Save], problem: str) -> None:
-        """Complete every save of the group; each gets its own error object, because raising one changes it."""
+        """Complete every save of the group."""
         for save in group:
-            if problem:
+            if problem:  # each gets its own error object, because raising one changes it
                 save.done.set_exception(StoreError(str(self._path), problem))
             else:
                 save.done.set_result(None)

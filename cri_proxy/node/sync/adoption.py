@@ -162,6 +162,8 @@ class Adoption:
         for adopted in read_ones:
             if adopted is None or isinstance(adopted, BaseException):
                 continue
+            # The option is about containers that were there before the proxy: one that has our grant, or is about to
+            # start through us, is placed.
             if may_leave and adopted.grant is None and self._config().adopt == "leave":
                 self._leave(adopted)
             else:
@@ -178,6 +180,7 @@ class Adoption:
         self._withhold()
 
     def _leave(self, adopted: Adopted, reason: str = "") -> None:
+        # One that may run everywhere has chosen nothing: to withhold all CPUs for it would leave none to own.
         everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
         own = None if everywhere else adopted.pinning.cpus
         joined = self._context.ledger.policy.known

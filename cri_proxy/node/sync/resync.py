@@ -147,11 +147,8 @@ class Resync:
                 self._coordinator.release(row, "exited")
 
     async def _check(self, rows: Iterable[Row], sandbox_id: str) -> tuple[LiveContainer, ...]:
-        """Release and settle ``rows`` by a list of their sandbox or of the node; return the unknown containers.
-
-        Only rows from *before* the list was requested are compared: a container that was created meanwhile is not in
-        the list.
-        """
+        """Release and settle ``rows`` by a list of their sandbox or of the node; return the unknown containers."""
+        # Only rows from before the list was requested: a container that was created meanwhile is not in the list.
         before = [row for row in rows if row.state != "reserved"]
         sandboxes_before = tuple(self._ledger.sandboxes)
         starts_before = tuple(self._ledger.starts)
@@ -211,14 +208,12 @@ class Resync:
         self._adoption.keep_left({c.id for c in node.containers if c.is_live})
 
     def _is_unknown(self, container: LiveContainer) -> bool:
-        """Return whether it is live without a grant.
-
-        A created one holds nothing where its own lost place, or another attempt's, is remembered; a start places it.
-        """
+        """Return whether it is live without a grant."""
         row = self._ledger.holder(container.id)
         if row is not None and row.state in ACTIVE:
             return False
         remembered = self._ledger.get(container.key) if row is None else row
+        # A created one holds nothing where its own lost place, or another attempt's, is remembered; a start places it.
         is_lost = container.state == "created" and remembered is not None and bool(remembered.container_id)
         return not is_lost and not self._adoption.is_left(container.id)
 
@@ -242,6 +237,7 @@ class Resync:
 
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """Settle a create of unknown outcome: the runtime has the container, or it was never created."""
+        # One of another sandbox, or that has a row of its own, is another attempt, and not what this call created.
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
             self._context.journal.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
