@@ -61,8 +61,8 @@ class UnreadableRequest(CriProxyError):
 
 
 @dataclass(eq=False)
-class StoreError(CriProxyError):
-    """The state store cannot be read or written; ``problem`` includes the remedy."""
+class FileError(CriProxyError):
+    """A file or directory cannot be used; ``problem`` includes the remedy."""
 
     path: str
     problem: str
@@ -71,7 +71,10 @@ class StoreError(CriProxyError):
         return f"{self.path}: {self.problem}"
 
 
-@dataclass(eq=False)
+class StoreError(FileError):
+    """The state store cannot be read or written."""
+
+
 class StoreUnavailable(StoreError):
     """The disk is at fault, not its content: full, read-only, broken. A later attempt may succeed."""
 

@@ -1,11 +1,10 @@
 """Write the feature file of a node for node-feature-discovery's ``local`` source, by which labels come to the node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.errors import CriProxyError
+from cri_proxy.errors import FileError
 from cri_proxy.private_files import open_directory, read_file, replace_file
 
 FEATURE_DIRECTORY: Final = Path("/etc/kubernetes/node-feature-discovery/features.d")
@@ -15,15 +14,8 @@ _MODE: Final = 0o644
 _MAX_BYTES: Final = 1 << 16
 
 
-@dataclass(eq=False)
-class FeatureFileError(CriProxyError):
-    """A feature file that cannot be written: its path, why, and the remedy."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+class FeatureFileError(FileError):
+    """A feature file cannot be written."""
 
 
 def feature_text(labels: Mapping[str, str], comment: str) -> str:

@@ -5,24 +5,16 @@ import http.client
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
-from cri_proxy.errors import CriProxyError
+from cri_proxy.errors import FileError
 
 _SECONDS = 10.0
 
 
-@dataclass(eq=False)
-class DaemonUnreachable(CriProxyError):
-    """No daemon answers on this socket, or not as expected: the path, why, and the remedy."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+class DaemonUnreachable(FileError):
+    """No daemon answers on this socket, or not as expected."""
 
 
 def ask(

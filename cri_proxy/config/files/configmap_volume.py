@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.errors import CriProxyError
@@ -24,15 +23,8 @@ _DIRECTORY_MODE = 0o755
 _FILE_MODE = 0o644
 
 
-@dataclass(eq=False)
-class VolumeError(CriProxyError):
-    """The directory cannot be written: the path, the problem and the remedy."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+class VolumeError(FileError):
+    """The directory cannot be written."""
 
 
 def publish(directory: Path, files: Mapping[str, bytes]) -> bool:

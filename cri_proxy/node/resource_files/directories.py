@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.errors import CriProxyError
+from cri_proxy.errors import FileError
 from cri_proxy.node.resource_files.contents import ContainerResources, as_json, as_shell, generation_in
 from cri_proxy.private_files import open_directory, read_file, replace_file, shared_problem
 from policies.base import ContainerKey
@@ -28,15 +28,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ATTEMPTS = 3
 
 
-@dataclass(eq=False)
-class ResourceFilesError(CriProxyError):
+class ResourceFilesError(FileError):
     """A container's directory cannot be made, written or removed."""
-
-    path: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
