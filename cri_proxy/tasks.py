@@ -1,7 +1,16 @@
-"""Keep background asyncio tasks referenced until they end, report their errors, and join or cancel them all."""
+"""Keep background asyncio tasks until they end, report their errors, join or cancel them all; hear signals to stop."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Coroutine
+
+
+def stop_event() -> asyncio.Event:
+    """Return an event of the running loop that SIGTERM and SIGINT set from now on."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    return stopping
 
 
 class Tasks:

@@ -1,7 +1,5 @@
 """The process of ``cri-proxy extender``: listen, answer the scheduler, health and metrics, end on a signal."""
 
-import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -77,11 +75,3 @@ async def serve(server: ExtenderServer, address: str, stopped: Callable[[], Awai
         await stopped()
     finally:
         await server.close()
-
-
-async def until_signal() -> None:
-    """Wait for SIGTERM or SIGINT."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await stopping.wait()

@@ -60,10 +60,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(agent: "Agent") -> None:
-    import asyncio
-    import signal
+    from cri_proxy.tasks import stop_event
 
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await agent.serve(stopping.wait())
+    await agent.serve(stop_event().wait())

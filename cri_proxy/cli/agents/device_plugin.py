@@ -99,9 +99,8 @@ async def _serve(plugin: "DevicePlugin") -> None:
     import asyncio
     import signal
 
-    stopping, reload = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    from cri_proxy.tasks import stop_event
+
+    stopping, reload = stop_event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload.set)
     await plugin.serve(stopping, reload)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from cri_proxy.errors import CommandFailed
-from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer, serve, until_signal
+from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer, serve
 
 HELP = "rank nodes for kube-scheduler by the links of their GPUs, as its extender over HTTP"
 EXAMPLE = """\
@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     from cri_proxy.config.addresses import http_address
     from cri_proxy.logs import configure_logging
+    from cri_proxy.tasks import stop_event
 
     try:
         address = http_address(args.http)
@@ -49,5 +50,5 @@ def run(args: argparse.Namespace) -> int:
     if args.links is not None and not args.links.is_dir():
         raise CommandFailed(f"--links: {args.links}: no such directory; make it, or leave the option out", 2)
     log = configure_logging(args.log_level, "auto")
-    asyncio.run(serve(ExtenderServer(log=log, directory=args.links), address, until_signal))
+    asyncio.run(serve(ExtenderServer(log=log, directory=args.links), address, lambda: stop_event().wait()))
     return 0

@@ -1,10 +1,12 @@
 import asyncio
 import gc
+import os
+import signal
 import weakref
 
 import pytest
 
-from cri_proxy.tasks import Tasks
+from cri_proxy.tasks import Tasks, stop_event
 
 
 async def wait_for(event: asyncio.Event, seen: list[str]) -> None:
@@ -78,3 +80,13 @@ async def test_the_length_is_the_number_of_running_tasks(started: int) -> None:
     count = len(tasks)
     await tasks.cancel()
     assert count == started
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_to_stop_sets_the_event(number: signal.Signals) -> None:
+    stopping = stop_event()
+    os.kill(os.getpid(), number)
+    async with asyncio.timeout(20):
+        await stopping.wait()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        assert asyncio.get_running_loop().remove_signal_handler(each)
