@@ -28,7 +28,7 @@ class NonePolicy(Policy):
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Replace every grant of another policy with one of nothing but the devices that the container has."""
-        managed = (_grant(g.request, g.devices) for g in held.grants if _is_managed(g))
+        managed = (_grant(g.request, g.devices) for g in held.grants if g.kind is not CpuKind.PRESERVE)
         added = (_grant(r, _devices(held, r)) for r in requests)
         new = {grant.container: grant for grant in (*managed, *added)}
         return Reinstated.of(held.with_grants(*new.values()), dict.fromkeys(new, _NOT_MANAGED))
@@ -36,10 +36,6 @@ class NonePolicy(Policy):
     def fallback(self, held: Allocations) -> Pinning:
         """Return nothing to write."""
         return _UNTOUCHED
-
-
-def _is_managed(grant: Grant) -> bool:
-    return grant.kind is not CpuKind.PRESERVE
 
 
 def _grant(request: Request, devices: tuple[DeviceGrant, ...]) -> Grant:

@@ -92,7 +92,7 @@ def help_of(command: Command) -> CommandHelp:
     """Return a parser's arguments for a command: what it does, and its example."""
     return CommandHelp(
         description=textwrap.fill(f"{command.HELP[0].upper()}{command.HELP[1:]}.", 79),
-        epilog=f"example:\n{_indented(command.EXAMPLE)}",
+        epilog=f"example:\n{textwrap.indent(command.EXAMPLE, '  ')}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -118,10 +118,6 @@ def run_action(args: argparse.Namespace) -> int:
     """Run the action that ``add_actions`` has set. Raises its errors."""
     status: int = args.run(args)
     return status
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
 def overview() -> str:

@@ -42,7 +42,7 @@ def rendered(value: V, output: str, text: Callable[[V], str], *, plain: Callable
         return text(with_visible_text(value))
     data = encode(plain(value))
     if output == "json":
-        return visible_json(json.dumps(data, ensure_ascii=False, indent=None if _is_short(data) else 2))
+        return visible_json(json.dumps(data, ensure_ascii=False, indent=None if len(repr(data)) < 80 else 2))
     import yaml
 
     # With Unicode allowed, YAML escapes control characters, and not those that change the direction of text.
@@ -127,10 +127,6 @@ def _printable(text: str) -> str:
     """Return the text without control characters other than line ends and our own styles."""
     parts = _STYLE.split(text)  # every second one is a style
     return "".join(part if i % 2 else visible_lines(part) for i, part in enumerate(parts))
-
-
-def _is_short(plain: object) -> bool:
-    return len(repr(plain)) < 80
 
 
 def is_colourful() -> bool:

@@ -1,6 +1,5 @@
 """Add the devices that others chose for a new container to its request, and name those allocated to it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cri_proxy.cri.devices.names import names_of
@@ -13,7 +12,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Reservation
-from policies.device_grants import DeviceGrant, by_place
+from policies.device_grants import by_place
 
 
 class ContainerDevices:
@@ -37,7 +36,7 @@ class ContainerDevices:
         Those that others chose for it are named already. Where the specifications do not answer, it knows what it has
         from its variables alone.
         """
-        allocated = self._allocated(reservation)
+        allocated = [grant for grant in by_place(reservation.decision.grant.devices) if not grant.is_given]
         if not allocated:
             return ()
         candidates = [names_of(grant, reservation.devices) for grant in allocated]
@@ -60,6 +59,3 @@ class ContainerDevices:
     def texts(self, reservation: Reservation) -> DeviceTexts:
         """Return the variables, annotations and files that list its devices in the container."""
         return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
-
-    def _allocated(self, reservation: Reservation) -> Sequence[DeviceGrant]:
-        return [grant for grant in by_place(reservation.decision.grant.devices) if not grant.is_given]

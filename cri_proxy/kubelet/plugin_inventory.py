@@ -85,7 +85,8 @@ def inventory_of_plugins(
     minors = _minors(nodes)
     found = {minors[key]: _device(minors[key], key[1], node) for key, node in nodes.items()}
     inventory = DeviceInventory(tuple(found[key] for key in sorted(found, key=_order)))
-    return PluginInventory(inventory, tuple(sorted(_held(listed, minors), key=_grant_order)), tuple(sorted(others)))
+    held = sorted(_held(listed, minors), key=lambda grant: _order((grant.kind, grant.number)))
+    return PluginInventory(inventory, tuple(held), tuple(sorted(others)))
 
 
 def _kind_of(resource: str) -> str:
@@ -147,7 +148,3 @@ def _held(
 
 def _order(place: tuple[str, int]) -> tuple[int, int]:
     return DEVICE_TYPES.index(place[0]), place[1]
-
-
-def _grant_order(grant: DeviceGrant) -> tuple[int, int]:
-    return _order((grant.kind, grant.number))

@@ -70,12 +70,8 @@ class Coordinator:
         self._fallback = Pinning()
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
-        self.config = config  # in force
+        self.config = config  # in force, replaced by a reload
         context.signals.container_vanished.connect(lambda row: self.release(row, "gone"))
-
-    def use(self, config: Config) -> None:
-        """Follow these options from now on."""
-        self.config = config
 
     def open(self) -> None:
         """Start to decide."""

@@ -76,7 +76,7 @@ async def _place_again(node: Node, policy: Policy, config: Config, *, must_fit: 
         return problem
     before = ledger.allocations
     changed = ledger.use_policy(policy, result.allocations)
-    node.coordinator.use(config)
+    node.coordinator.config = config
     node.coordinator.update_fallback()
     await node.context.persistence.save(changed)
     await _report(node, before, result, refused)

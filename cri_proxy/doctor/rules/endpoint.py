@@ -7,7 +7,7 @@ from cri_proxy.doctor.catalog import Finding, finding
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.doctor.facts.processes import is_embedded
 from cri_proxy.doctor.rules.managers import where_to_set
-from cri_proxy.kubelet.settings import ENDPOINT, HOSTNAME, Setting, Word, flag_settings
+from cri_proxy.kubelet.settings import ENDPOINT, HOSTNAME, Word, flag_settings
 from cri_proxy.kubelet.unit import KUBEADM_INSTANCE
 
 FLAG = "--container-runtime-endpoint"
@@ -128,14 +128,9 @@ def overrides(facts: HostFacts) -> Iterator[Finding]:
     """A value of the configuration file that another place beats is easily misread."""
     for setting in facts.kubelet.next.settings:
         if setting.beaten:
-            yield finding(
-                catalog.OVERRIDE,
-                f"{setting.where} sets {setting.key}: {setting.value}, and beats {_beaten(setting)}",
-            )
-
-
-def _beaten(setting: Setting) -> str:
-    return " and ".join(f"{each.value} of {each.where}" for each in setting.beaten)
+            beaten = " and ".join(f"{each.value} of {each.where}" for each in setting.beaten)
+            text = f"{setting.where} sets {setting.key}: {setting.value}, and beats {beaten}"
+            yield finding(catalog.OVERRIDE, text)
 
 
 def kubeadm(facts: HostFacts) -> Iterator[Finding]:

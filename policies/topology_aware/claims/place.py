@@ -64,15 +64,11 @@ def _in_the_way(context: PlacementContext, claim: CpuClaim, cpus: CpuSet) -> Rea
     """Return what makes it impossible to own these CPUs; None = nothing."""
     if not cpus <= available_part(context.tree, claim):
         return reasons.unavailable(claim, cpus, context.tree)
-    others = tuple(_owners(context, cpus))
+    others = tuple(grant for grant in context.others if not grant.owned.isdisjoint(cpus))
     if others:
         return reasons.owned(claim, cpus, others)
     contested = CpuSet(cpus.mask & context.supply.withheld)
     return reasons.contested_by_stuck(claim, contested) if contested and _is_to_leave(context) else None
-
-
-def _owners(context: PlacementContext, cpus: CpuSet) -> Iterator[Grant]:
-    return (grant for grant in context.others if not grant.owned.isdisjoint(cpus))
 
 
 def _is_to_leave(context: PlacementContext) -> bool:

@@ -68,7 +68,7 @@ def _pick_distributed(
             candidates = replace(candidates, free=on_other_cores(context.tree, candidates.free, held))
         case CpuDistribution.ACROSS_NUMA if not places:
             return pick_evenly(candidates, pool, count, held)
-    return _pick(candidates, pool, count, places, held)
+    return pick_near(candidates, pool, count, places, held) or _pick_beside(candidates, pool, count, held)
 
 
 def cost_in(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Cost | None:
@@ -108,10 +108,6 @@ def _places(context: PlacementContext, pool: Pool, reach: int) -> tuple[Locality
     if declined or not context.request.hints:
         return ()
     return localities(context.tree.machine, context.request.hints, pool.sharable | pool.isolated)
-
-
-def _pick(candidates: CandidateCpus, pool: Pool, count: int, places: tuple[Locality, ...], held: int) -> int:
-    return pick_near(candidates, pool, count, places, held) or _pick_beside(candidates, pool, count, held)
 
 
 def _pick_beside(candidates: CandidateCpus, pool: Pool, count: int, held: int) -> int:

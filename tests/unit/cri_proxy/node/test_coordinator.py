@@ -302,7 +302,7 @@ async def test_only_the_last_try_lets_in_what_has_no_room(site: Site) -> None:
 
 async def test_a_shortage_refuses_where_the_operator_says_so(site: Site) -> None:
     coordinator = site.node.coordinator
-    coordinator.use(replace(coordinator.config, on_shortage="refuse"))
+    coordinator.config = replace(coordinator.config, on_shortage="refuse")
     refused = coordinator.decide_and_reserve(request("b", 20_000, qos=QosClass.BURSTABLE), "s")
     assert isinstance(refused, Rejected)
     assert refused.reason.code == "cpu-full"

@@ -111,7 +111,7 @@ async def test_the_files_are_there_before_the_runtime_is_asked(tmp_path: Path, s
 async def test_who_only_shares_is_not_told_unless_everybody_is(tmp_path: Path, site: Site) -> None:
     assert mounted(site, await site.run("a", SHARES)) == []
     assert list_directories(tmp_path) == ()
-    site.node.coordinator.use(ALWAYS)
+    site.node.coordinator.config = ALWAYS
     assert variables(site, await site.run("b", SHARES))["SHARED_CPUS"] == "1-3"
 
 
