@@ -66,6 +66,7 @@ def some_grants(policy: Policy, seed: int) -> Allocations:
     held = Allocations()
     for request in requests(seed):
         held = after(held, policy.decide(held, request))
+    assert held.grants  # else rules over them hold of nothing
     return held
 
 

@@ -239,7 +239,7 @@ def test_who_is_not_cold_is_not_warmed(name: str) -> None:
 def test_what_a_shortage_lets_in_owns_nothing_and_takes_nothing(name: str) -> None:
     """Whatever it is refused for: the answer is that refusal, another one, or a place that no other pays for."""
     policy = built(name)
-    held = some_grants(policy, 5)
+    held, count = some_grants(policy, 5), 0
     for request in requests(6, 80):
         refused = policy.decide(held, request)
         if not isinstance(refused, Rejected):
@@ -247,6 +247,7 @@ def test_what_a_shortage_lets_in_owns_nothing_and_takes_nothing(name: str) -> No
             continue
         decision = policy.overcommitted(held, request, refused)
         if isinstance(decision, Placed):
+            count += 1
             assert (decision.grant.owned, decision.grant.shared_mcpu, decision.grant.is_overcommitted) == (
                 CpuSet(),
                 0,
@@ -256,3 +257,4 @@ def test_what_a_shortage_lets_in_owns_nothing_and_takes_nothing(name: str) -> No
             let_in = after(held, decision)
             assert policy.pinnings(let_in)[request.container] == decision.pinning
             assert policy.reinstate(let_in).kept == tuple(grant.container for grant in let_in.grants)
+    assert bool(count) == (name == "topology-aware")
