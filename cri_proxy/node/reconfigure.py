@@ -63,7 +63,7 @@ async def reconfigure(node: Node, policy: Policy, config: Config, *, must_fit: b
         problem = await _place_again(node, policy, config, must_fit=must_fit)
         if problem:
             return f"{problem}; nothing was changed"
-    node.coordinator.use(config)
+    node.coordinator.config = config
     if config.adopt == "pin" and node.adoption.forget_left():
         node.context.tasks.start(node.resync.check_all("they are not to be left alone any more"), name="adopt")
     return ""

@@ -8,7 +8,7 @@ from sysfs.documents.table import KeyRow, Table
 from sysfs.documents.value import DocumentValue
 from sysfs.memory_kind import MemoryFacts
 from sysfs.model import HugePages, MemoryKind
-from sysfs.quantity import page_size_text, parse_bytes
+from sysfs.quantity import bytes_text, parse_bytes
 
 MAX_MEMORY_BYTES = 1 << 60  # far above any machine: larger values are typing errors
 MAX_PAGE_BYTES = 16 << 30  # the largest that a kernel has (powerpc)
@@ -57,7 +57,7 @@ def page_counts(value: DocumentValue, what: str) -> dict[int, int | tuple[int, .
     for size, given in by_key(value, what, parse_bytes).items():
         if size & (size - 1) or not 1 << 12 < size <= MAX_PAGE_BYTES:
             raise given.refuse(f"{what}: give page sizes like 2Mi or 1Gi: a power of two, at most 16Gi")
-        found[size] = (each(_PAGES) if given.is_list else _PAGES).read(given, f"{what}.{page_size_text(size)}", None)
+        found[size] = (each(_PAGES) if given.is_list else _PAGES).read(given, f"{what}.{bytes_text(size)}", None)
     return found
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from policies.alignment import DeviceAmount
 from policies.base import Allocations, Decision, Grant, Placed, Previous, Request
 from policies.builder import build_policy
-from policies.device_grants import DeviceAsk, DeviceGrant
+from policies.device_grants import DeviceGrant
+from policies.device_requests import NOTHING_ASKED, DeviceAmount, DeviceAsk
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -36,18 +36,20 @@ def with_devices(request: Request, rng: random.Random) -> Request:
     if kind == "given":
         return replace(request, given=(DeviceGrant("gpu", rng.randrange(4), 100, is_given=True),))
     if kind == "dsp":
-        amounts = (DeviceAmount("example.com/dsp", count),)
-        return replace(request, preferences=replace(request.preferences, devices=amounts))
-    ask = DeviceAsk(((kind, count if kind.endswith("gpu") else 50 * count),)) if kind else None
-    return replace(request, preferences=replace(request.preferences, allocation=ask))
+        ask = DeviceAsk((DeviceAmount("example.com/dsp", count),))
+    elif kind:
+        ask = DeviceAsk(requests=((kind, count if kind.endswith("gpu") else 50 * count),))
+    else:
+        ask = NOTHING_ASKED
+    return replace(request, preferences=replace(request.preferences, devices=ask))
 
 
 def asked_of(request: Request) -> dict[str, int]:
     """Return how many devices of each type the request asks for."""
     types = {"nvidia.com/gpu": "gpu", "koordinator.sh/rdma": "rdma"}  # up to 100 units of rdma are one NIC
-    asked = request.preferences.allocation
-    found = {types[name]: amount if types[name] == "gpu" else 1 for name, amount in (asked.requests if asked else ())}
-    return found | {amount.kind: amount.count for amount in request.preferences.devices}
+    asked = request.preferences.devices
+    found = {types[name]: amount if types[name] == "gpu" else 1 for name, amount in asked.requests}
+    return found | {amount.kind: amount.count for amount in asked.counts}
 
 
 def requests(seed: int, count: int = 40, machine: Machine = MACHINE) -> Iterator[Request]:
@@ -80,8 +82,7 @@ def has_what_it_asks_for(policy: Policy) -> None:
     held, asked = Allocations(), 0
     for request in requests(21, 80):
         decision = policy.decide(held, request)
-        wants = request.preferences.devices or request.preferences.allocation is not None
-        if wants and isinstance(decision, Placed) and policy.name in ALLOCATING:
+        if request.preferences.devices and isinstance(decision, Placed) and policy.name in ALLOCATING:
             asked += 1
             chosen = [each for each in decision.grant.devices if not each.is_given]
             assert Counter(each.kind for each in chosen) == asked_of(request), request

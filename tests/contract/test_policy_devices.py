@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Allocations, Decision, Placed, Reinstated, Request
+from policies.device_requests import NOTHING_ASKED
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
 from policies.topology_aware.pods import PodSharing
@@ -24,7 +25,7 @@ class LosesWhatIsAsked(PodSharing):
     """Places containers without the devices that they ask for."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
-        asked = replace(request.preferences, devices=(), allocation=None)
+        asked = replace(request.preferences, devices=NOTHING_ASKED)
         return super().decide(held, replace(request, preferences=asked))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cri_proxy.errors import CriProxyError
+from cri_proxy.errors import FileError
 from cri_proxy.in_force.symlinks import DATA_LINK
 from cri_proxy.private_files import open_directory, read_file, shared_problem, write_file
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from cri_proxy.config.addresses import optional_name
-from cri_proxy.config.files.sections import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
+from cri_proxy.config.files.section_files import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
 from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
 from cri_proxy.errors import ConfigError
 from cri_proxy.in_force.symlinks import (

@@ -8,7 +8,6 @@ from cri_proxy.cri.annotations.device_filter import HintFilter, PathPattern
 from cri_proxy.cri.annotations.pod import parse_pod
 from cri_proxy.cri.annotations.read import (
     _MAX_NAMED,
-    DOMAINS,
     pod_devices,
     without_effect,
     without_refused,
