@@ -237,7 +237,7 @@ def _device_groups(
     for kind, wanted in candidates.items():
         must, count = frozenset(wanted.must), 0
         ours = [(g, members) for g, members in found if catalog.groups[g].kind == kind]
-        near = {g: min((catalog.row(first + g)[part] for part in parts), default=0) for g, _ in ours}
+        near = {g: min(map(catalog.row(first + g).__getitem__, parts), default=0) for g, _ in ours}
         order = sorted((must.isdisjoint(members), near[g], g, members) for g, members in ours)
         for i, (is_free, _, g, members) in enumerate(order):
             if i < MOST_GROUPS // len(candidates) or count < wanted.count or not is_free:
