@@ -56,8 +56,8 @@ STAGES = (
     Stage("check", "types", ("mypy",), 600),
     Stage("check", "imports", ("lint-imports", "--no-logo")),
     Stage("check", "examples", ("pytest", "-q", "--doctest-modules", "sysfs", "policies", "cri_proxy")),
-    # Two processes: half of it is waiting for processes that tests start. One that is done takes tests from the other.
-    Stage("check", "tests", ("pytest", "-q", "-n", "2", "--dist", "worksteal"), 1800),
+    # Three processes for two processors: they often wait for others that tests start. One that is done helps the rest.
+    Stage("check", "tests", ("pytest", "-q", "-n", "3", "--dist", "worksteal"), 1800),
     # In a whole run 4 % survive, listed ones among them. What a sample has more by chance is not counted.
     Stage("mutants", "mutants", ("python", "-m", "tests.mutation", *MUTANTS), 900),
     # One after the other in one pytest: histories are killed while both wait for their daemons.
