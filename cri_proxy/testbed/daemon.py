@@ -10,7 +10,7 @@ from typing import Self
 from cri_proxy.codec import decode
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.http.client import DaemonUnreachable, ask
-from cri_proxy.node.status.model import ExplainView, StatusView
+from cri_proxy.node.status.model import ExplainView, Health, StatusView
 from cri_proxy.testbed.child import Child
 from cri_proxy.testbed.wait import finish, until
 
@@ -48,10 +48,14 @@ class AdminSocket:
         """Return why the containers of this pod (name or uid) are where they are. Raises DaemonUnreachable."""
         return decode(ExplainView, await asyncio.to_thread(ask, self.path, "/api/v1/explain", {"pod": pod}))
 
-    async def is_ready(self) -> bool:
-        """Return True when the daemon makes decisions; False also when it does not answer."""
+    async def health(self) -> Health:
+        """Return the parts of readiness. Raises DaemonUnreachable."""
+        return decode(Health, await asyncio.to_thread(ask, self.path, "/readyz", {"format": "json"}))
+
+    async def decides(self) -> bool:
+        """Return True when the daemon makes decisions, degraded or not; False also when it does not answer."""
         try:
-            return (await self.status()).is_ready
+            return not any(part.problem for part in (await self.health()).parts if part.name == "recovery")
         except DaemonUnreachable:
             return False
 
@@ -138,4 +142,4 @@ class DaemonProcess:
     async def _is_ready(self) -> bool:
         if self._child is not None:
             self._child.require_running()
-        return await self.admin.is_ready()
+        return await self.admin.decides()

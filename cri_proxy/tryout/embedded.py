@@ -51,7 +51,7 @@ class EmbeddedDaemon:
         self._closing.push_async_callback(daemon.stop)
         try:
             await daemon.start()
-            await until("the daemon is ready", self.admin.is_ready, seconds=READY_SECONDS)
+            await until("the daemon is ready", self.admin.decides, seconds=READY_SECONDS)
         except BaseException:
             await finish(self._closing.aclose())
             raise

@@ -42,4 +42,4 @@ async def test_a_pod_that_never_can_be_is_told_and_is_gone_all_the_same(stage: S
 async def test_a_daemon_that_a_test_left_stopped_runs_again(stage: Stage) -> None:
     await stage.daemon.stop()
     await stage.tidy()
-    assert await stage.daemon.admin.is_ready()
+    assert await stage.daemon.admin.decides()

@@ -148,14 +148,18 @@ class FixedDaemon:
     """Implements ``cri_proxy.node.status.model.DaemonView`` with the values above; what is public may be changed."""
 
     def __init__(self, config: Config | None = None) -> None:
-        self.is_ready = True
+        self.is_ready = self.is_recovered = True
         self.configuration: ConfigurationView | None = None
         self.costs: CostFilesView | None = None
         self.cdi: CdiView | None = None
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
-        return Health.of(HealthPart("recovery"), HealthPart("runtime", "" if self.is_ready else "the runtime is away"))
+        recovery, runtime = (
+            "" if is_good else problem
+            for is_good, problem in ((self.is_recovered, "not recovered"), (self.is_ready, "the runtime is away"))
+        )
+        return Health.of(HealthPart("recovery", recovery), HealthPart("runtime", runtime))
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample(catalog.READY, self.is_ready), Sample(catalog.POOL_MEMORY, 16 << 30, ("socket #0",)))

@@ -40,7 +40,7 @@ async def test_a_launcher_that_is_killed_with_all_helpers(place: Place, tmp_path
             (tmp_path / "costs.d" / "a.yaml").write_text("example.com/gpu/gpu0:\n")
             await until("files are read", lambda: reads_costs(node), seconds=SEEN_SECONDS)
             await node.kubelet.run_pod(PodSpec("owner", (guaranteed("c", 1000),)))
-            assert await node.daemon.admin.is_ready()
+            assert (await node.daemon.admin.status()).is_ready
             assert not Path(f"/proc/{old}").exists()
         before = await pinned(node)
         await node.daemon.restart()

@@ -184,7 +184,7 @@ class Place:
             try:
                 DeciderLock.acquire(self.directory / "state").release()
             except LockHeld as held:
-                return held.pid == pid and await self.daemon.admin.is_ready()
+                return held.pid == pid and await self.daemon.admin.decides()
             return False
 
         await until(f"process {pid} decides", it_does, seconds=SECONDS)

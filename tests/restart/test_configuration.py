@@ -78,7 +78,7 @@ async def test_a_restart_after_a_rejected_edit_moves_nobody_and_waits_for_the_ne
         await scene.edit(BAD, "rejected")
         await place.daemon.stop(ending)
         await scene.start()
-        assert await place.daemon.admin.is_ready()
+        assert await place.daemon.admin.decides()
         assert (await scene.view()).is_kept
         (line,) = scene.logged("config_kept")
         assert (line["level"], line["line"], line["key"]) == ("error", 2, "reservedResource")

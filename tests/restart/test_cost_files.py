@@ -120,7 +120,7 @@ async def test_hostile_files_cost_nobody_anything(scene: Announcing) -> None:
     costs = await scene.costs()
     assert {f.name for f in costs.report.files if f.state == "rejected"} == {f"{name}.yaml" for name in "abcdef"}
     assert {f.name for f in costs.report.files if f.state == "in_force"} == {"g.yaml", "gpu.yaml"}
-    assert await scene.place.daemon.admin.is_ready()
+    assert await scene.place.daemon.admin.decides()
     await scene.place.run_pods(4)
 
 

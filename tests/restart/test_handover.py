@@ -125,7 +125,7 @@ async def test_an_old_process_that_drains_can_be_stopped(place: Place) -> None:
     events = await followed(place, client)
     old = await take_over(place)
     assert await old.stop(signal.SIGTERM) == 0
-    assert await place.daemon.admin.is_ready()
+    assert await place.daemon.admin.decides()
     events.cancel()
     await client.close()
 
@@ -213,7 +213,7 @@ async def passes(place: Place) -> bool:
 async def test_without_the_wish_a_second_process_does_not_start(place: Place) -> None:
     assert await place.end_of_a_second() == 1
     assert f"process {place.daemon.pid} already uses this state directory: stop it" in place.daemon.log.read_text()
-    assert await place.daemon.admin.is_ready()
+    assert await place.daemon.admin.decides()
 
 
 @contextmanager
@@ -243,7 +243,7 @@ async def test_the_relay_on_grpcio_does_not_take_the_name_of_a_socket_that_syste
         await holds("it has ended", lambda: process.poll() is not None, seconds=SECONDS)
     assert process.returncode != 0
     assert "systemd opened it (cri-proxy.socket)" in place.daemon.log.read_text()
-    assert await place.daemon.admin.is_ready()
+    assert await place.daemon.admin.decides()
 
 
 async def test_a_signal_by_mistake_changes_nothing(place: Place) -> None:

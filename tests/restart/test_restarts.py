@@ -195,14 +195,3 @@ def write_as(path: Path, version: int) -> None:
             old.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}")
         old.commit()
     new.unlink()
-
-
-async def test_a_downgrade_is_refused_with_a_remedy_and_nothing_is_touched(place: Place) -> None:
-    await place.run_pods(4)
-    await place.daemon.stop()
-    path = place.directory / "state" / "state.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {len(migrate.STEPS) + 1}")
-    with pytest.raises(Exception, match="start the newer version, or move the file away"):
-        await place.daemon.start()
-    assert await rows(place, 4)

@@ -120,7 +120,8 @@ async def the_trouble_is_said_and_over_when_there_is_room(place: Place, end: Cal
     await run_pod(place, 1000)
     await run_pod(place, 1001)
     await until("the trouble is said", lambda: is_said(place), seconds=SECONDS)
-    assert (await place.status()).is_ready
+    assert not (await place.status()).is_ready
+    assert await place.daemon.admin.decides()
     end()
     await run_pod(place, 1002)
     await until("all is saved", lambda: rows(place, PODS + 3), seconds=CAUGHT_UP_SECONDS)

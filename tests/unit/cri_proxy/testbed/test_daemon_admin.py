@@ -15,13 +15,15 @@ async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> No
     await server.close()
 
 
-async def test_a_daemon_is_ready_when_it_says_so_and_not_when_nobody_answers(tmp_path: Path) -> None:
+async def test_a_daemon_decides_once_it_has_recovered_and_not_where_nobody_answers(tmp_path: Path) -> None:
     daemon, admin = FixedDaemon(), AdminSocket(tmp_path / "admin.sock")
-    answers = [await admin.is_ready()]
+    answers = [await admin.decides()]
     server = AdminServer(build_routes(daemon))
     await server.listen_unix(admin.path)
-    answers.append(await admin.is_ready())
-    daemon.is_ready = False
-    answers.append(await admin.is_ready())
+    answers.append(await admin.decides())
+    daemon.is_ready = False  # its runtime is away
+    answers.append(await admin.decides())
+    daemon.is_recovered = False
+    answers.append(await admin.decides())
     await server.close()
-    assert answers == [False, True, False]
+    assert answers == [False, True, True, False]

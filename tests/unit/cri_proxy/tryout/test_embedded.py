@@ -15,4 +15,4 @@ async def test_it_is_ready_when_entered_and_gone_when_left(tmp_path: Path) -> No
     options = ("--available-resources", "cpu=cpuset:0-15")
     async with EmbeddedDaemon(tmp_path, machine=described_machine(), options=options) as daemon:
         assert {pool.name for pool in (await daemon.admin.status()).pools} >= {"root", "socket #0", "socket #1"}
-    assert not await daemon.admin.is_ready()
+    assert not await daemon.admin.decides()
