@@ -69,13 +69,13 @@ class Policy(ABC):
         self._bound_options: Final = options
         self.machine: Final = machine
         self.devices: Final = devices
-        self.known: Final = JoinedDevices(devices)
+        self.known: Final = JoinedDevices(devices, {node.id: node.cpus for node in machine.nodes if node.cpus})
         self.available: Final = options.available & machine.online
         self.reserved: Final = options.reserved & self.available
 
     def with_devices(self, devices: DeviceInventory) -> Self:
         """Return the same policy for other devices. What it makes of the grants that there are stays the same."""
-        if devices == self.devices:
+        if devices == self.devices and devices.statements == self.devices.statements:
             return self
         return type(self)(self.machine, self._bound_options, devices)
 

@@ -14,7 +14,7 @@ from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.file_workers import FileCalls, FilesFailed
-from policies.devices.model import GPU, DeviceInventory, InventoryDevice
+from policies.devices.model import GPU, DeviceInventory, InventoryDevice, Statement
 
 DRIVER_FILES: Final = "the NVIDIA driver"
 READ_SECONDS: Final = 2.0
@@ -34,7 +34,7 @@ class DriverIdentifiers:
 
     async def filled(self, inventory: DeviceInventory) -> DeviceInventory:
         """Return it filled in with what the driver said last where that does not answer now."""
-        if not any(map(_lacks_one, inventory.devices)):
+        if not any(map(_is_known, inventory.devices)):
             return inventory
         with suppress(FilesFailed):
             self._gpus = await self._files.run(DRIVER_FILES, _gpus_of, self._root, within_seconds=READ_SECONDS)
@@ -43,11 +43,11 @@ class DriverIdentifiers:
 
 def identified(inventory: DeviceInventory, root: Path) -> DeviceInventory:
     """Return the inventory as ``DriverIdentifiers`` fills it. Blocks, for a driver that hangs without an end."""
-    return with_identifiers(inventory, _gpus_of(root)) if any(map(_lacks_one, inventory.devices)) else inventory
+    return with_identifiers(inventory, _gpus_of(root)) if any(map(_is_known, inventory.devices)) else inventory
 
 
 def with_identifiers(inventory: DeviceInventory, gpus: Iterable[Gpu]) -> DeviceInventory:
-    """Return the inventory with the identifier of each of these GPUs at whose address it has one without.
+    """Return the inventory with what the driver states of each GPU at a known address; it fills in what is lacking.
 
     >>> from policies.devices.model import PciePath
     >>> listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:3b:00.0")),))
@@ -56,14 +56,22 @@ def with_identifiers(inventory: DeviceInventory, gpus: Iterable[Gpu]) -> DeviceI
     """
     uuids = {gpu.address: _PREFIX + gpu.uuid.removeprefix(_PREFIX.lower()) for gpu in gpus if gpu.uuid}
     devices = tuple(
-        replace(device, uuid=uuids.get(pci_address(device.path.bus) or "", "")) if _lacks_one(device) else device
+        _identified(device, uuids.get(pci_address(device.path.bus) or "", "")) if _is_known(device) else device
         for device in inventory.devices
     )
     return replace(inventory, devices=devices)
 
 
-def _lacks_one(device: InventoryDevice) -> bool:
-    return device.kind == GPU and not device.uuid and bool(device.path.bus)
+def _identified(device: InventoryDevice, uuid: str) -> InventoryDevice:
+    if not uuid:
+        return device
+    statements = (*device.stated, Statement(DRIVER_FILES, uuid=uuid))
+    return replace(device, uuid=device.uuid or uuid, statements=statements)
+
+
+def _is_known(device: InventoryDevice) -> bool:
+    """Return whether the driver can be asked for it by its address."""
+    return device.kind == GPU and bool(device.path.bus)
 
 
 def _gpus_of(root: Path) -> tuple[Gpu, ...]:

@@ -230,7 +230,7 @@ def _device(field: YamlField, kind: str, lines: Lines, place: Mapping[str, YamlF
     fields = DEVICE.fields(field, kind, place)
     minor = fields["minor"].parsed(f"{kind}.minor", _number)
     _note(lines, kind, str(minor), fields["minor"])
-    return DEVICE.made(fields, f"{kind} {minor}", lines, kind=kind)
+    return DEVICE.made(fields, f"{kind} {minor}", lines, kind=kind).stated_by(f"{field.source} line {field.line}")
 
 
 def _device_object(root: YamlField, entries: Mapping[str, YamlField]) -> DeviceInventory:

@@ -76,4 +76,5 @@ def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> Invento
         pcie=device.pcie or scanned.pcie,
         path=path,
         vf_groups=device.vf_groups or scanned.vf_groups,
+        statements=(*device.stated, *scanned.statements),
     )

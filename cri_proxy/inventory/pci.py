@@ -57,7 +57,7 @@ def inventory_of(machine: Machine) -> DeviceInventory:
                 _pcie_of(device),
                 PciePath(device.bridges[0] if device.bridges else "", device.bridges[1:], device.address),
                 vf_groups=_vf_groups(vfs.get(device.address, ())),
-            )
+            ).stated_by("the scan")
         )
     return DeviceInventory(tuple(found))
 

@@ -88,8 +88,9 @@ async def _place_again(node: Node, policy: Policy, config: Config, *, must_fit: 
 def use_devices(node: Node, devices: DeviceInventory) -> None:
     """Let new containers choose among these devices. No grant changes: what containers hold stays theirs."""
     ledger = node.context.ledger
-    if devices != ledger.policy.devices:
-        ledger.use_policy(ledger.policy.with_devices(devices), ledger.allocations)
+    policy = ledger.policy.with_devices(devices)
+    if policy is not ledger.policy:
+        ledger.use_policy(policy, ledger.allocations)
 
 
 async def _report(node: Node, before: Allocations, result: Reinstated, refused: Mapping[ContainerKey, str]) -> None:

@@ -40,7 +40,7 @@ def _told(device: InventoryDevice) -> Iterator[str]:
     if address:
         yield address
     if device.uuid:
-        yield address_in(device.uuid) or _uuid_in(device.uuid) or _id_of(device.kind, device.uuid)
+        yield address_in(device.uuid) or uuid_in(device.uuid) or _id_of(device.kind, device.uuid)
     yield f"{device.kind} {device.minor}"
 
 
@@ -57,7 +57,7 @@ def identities_named(name: str) -> tuple[str, ...]:
 
 
 def _named(kind: str, instance: str) -> Iterator[str]:
-    found = address_in(instance) or _uuid_in(instance)
+    found = address_in(instance) or uuid_in(instance)
     if found:
         yield found
     of = _KINDS.get(kind)
@@ -105,7 +105,12 @@ def address_in(text: str) -> str:
     return f"{domain:0>4}:{found[2]}".lower()
 
 
-def _uuid_in(text: str) -> str:
+def uuid_in(text: str) -> str:
+    """Return the identifier of NVIDIA's driver that this text is, without dashes; '' for another text.
+
+    >>> uuid_in("GPU-5A-1"), uuid_in("gpu0")
+    ('gpu5a1', '')
+    """
     is_uuid = _UUID.fullmatch(text) or _SHORT_UUID.fullmatch(text)
     return text.lower().replace("-", "") if is_uuid else ""
 

@@ -6,12 +6,13 @@ The words and units are those of Koordinator's Device object: a whole device has
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.device_grants import DeviceKey
 from policies.links.matrix import LinkMatrix
+from sysfs.cpuset import NodeSet
 
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
@@ -60,12 +61,24 @@ class PciePath:
 
 
 @dataclass(frozen=True, slots=True)
+class Statement:
+    """The facts that one source states of a device; an empty one is not stated. ``nodes``: it is at one of these."""
+
+    source: str
+    nodes: NodeSet = NodeSet()
+    pcie: str = ""
+    path: PciePath = PciePath()
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class InventoryDevice:
     """A device. ``minor`` tells it from others of its ``kind``.
 
     ``numa`` is its NUMA node, None where it is unknown. Devices with the same ``pcie`` are on the same PCIe; one
     without is on a PCIe of its own. ``resources`` is what it has beside its 100 units, in bytes or pieces. ``uuid`` is
-    the identifier that its driver gives it, '' where it has none.
+    the identifier that its driver gives it, '' where it has none. ``statements`` are those of its sources, in the order
+    in which they count; the same device is the same whichever source lists it.
     """
 
     kind: str
@@ -78,6 +91,17 @@ class InventoryDevice:
     resources: Mapping[str, int] = field(default_factory=lambda: _NO_RESOURCES)
     vf_groups: tuple[VfGroup, ...] = ()
     uuid: str = ""
+    statements: tuple[Statement, ...] = field(default=(), compare=False)
+
+    @property
+    def stated(self) -> tuple[Statement, ...]:
+        """The statements of its sources; of a device without any that of the inventory."""
+        return self.statements or self.stated_by("the inventory").statements
+
+    def stated_by(self, source: str) -> "InventoryDevice":
+        """Return the device with all that it is as the statement of this source alone."""
+        nodes = NodeSet() if self.numa is None else NodeSet.of((self.numa,))
+        return replace(self, statements=(Statement(source, nodes, self.pcie or "", self.path, self.uuid),))
 
     @property
     def key(self) -> DeviceKey:
@@ -122,6 +146,11 @@ class DeviceInventory:
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     links: LinkMatrix | None = None
     costs: Inventory = NO_DEVICES
+
+    @property
+    def statements(self) -> tuple[tuple[Statement, ...], ...]:
+        """What sources state of each device, which equal inventories may have from other lines."""
+        return tuple(device.statements for device in self.devices)
 
     def of(self, kind: str) -> tuple[InventoryDevice, ...]:
         """Return the devices of a type by minor."""

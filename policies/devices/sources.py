@@ -1,18 +1,31 @@
 """Join what the sources of a node list: which names of cost files are devices, or virtual functions, of the inventory.
 
 Sources are joined by the identities that they tell (``policies.devices.identity``), the strongest first. One piece of
-hardware is one piece here, under however many names it is listed. Pure.
+hardware is one piece here, under however many names it is listed. What two sources state differently is found. Pure.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from policies.device_grants import DeviceGrant, listed_only
-from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength
-from policies.devices.model import EMPTY_INVENTORY, GPU, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.identity import (
+    address_in,
+    identities_held,
+    identities_named,
+    identities_of,
+    strength,
+    uuid_in,
+)
+from policies.devices.model import EMPTY_INVENTORY, GPU, WHOLE, DeviceInventory, InventoryDevice, Statement
 from policies.devices.plugin_variables import VF_UNITS
+from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.text import numbered
+
+_ROOT_COMPLEX: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,9 +55,12 @@ class Piece:
 class JoinedDevices:
     """The pieces of hardware behind an inventory and its cost files; worked out when they are first asked for."""
 
-    def __init__(self, inventory: DeviceInventory = EMPTY_INVENTORY) -> None:
-        """Join what this inventory lists, with its cost files."""
+    def __init__(
+        self, inventory: DeviceInventory = EMPTY_INVENTORY, cpus: Mapping[int, CpuSet] = MappingProxyType({})
+    ) -> None:
+        """Join what this inventory lists, with its cost files. ``cpus`` are those of each NUMA node that has any."""
         self.inventory: Final = inventory
+        self._cpus: Final = cpus
 
     def named(self, name: str) -> Piece:
         """Return the piece with this name of a cost file."""
@@ -162,8 +178,27 @@ class JoinedDevices:
 
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
-        """What names and numbers of one device are also those of another one, a sentence each."""
-        return tuple(self._joined.problems)
+        """What is listed as two devices, and what sources state differently of one: a sentence each."""
+        return (*self._joined.problems, *(text for piece in self.pieces for text in self._disagreements(piece)))
+
+    def _disagreements(self, piece: Piece) -> Iterator[str]:
+        listed = piece.device.stated if piece.device is not None else ()
+        if not piece.vf:
+            yield from stated_apart(str(piece), listed)
+        costs = [Statement(f"{name} of the cost files", self._near[name]) for name in piece.names if name in self._near]
+        placed = next((each for each in listed if each.nodes), Statement(""))
+        nodes = placed.nodes & NodeSet.of(self._cpus)  # costs say nothing about a node without CPUs
+        if nodes:
+            for each in costs:
+                yield from stated_apart(str(piece), (Statement(placed.source, nodes), each))
+        else:
+            yield from stated_apart(str(piece), costs, "each counts under its name")
+
+    @cached_property
+    def _near(self) -> Mapping[str, NodeSet]:
+        """Where cost files put the devices that another source, or another name, may put elsewhere."""
+        shared = (piece for piece in self.pieces if piece.device is not None or len(piece.names) > 1)
+        return self.inventory.costs.nearest_nodes([name for piece in shared for name in piece.names], self._cpus)
 
     @cached_property
     def _by_identity(self) -> Mapping[str, Piece]:
@@ -221,3 +256,55 @@ class _Joining:
     def _text(self, number: int) -> str:
         device, vf, names, _ = self.pieces[number]
         return str(Piece(device, vf, tuple(names)))
+
+
+def stated_apart(named: str, statements: Sequence[Statement], counts: str = "the former counts") -> Iterator[str]:
+    """Yield a sentence for each fact of a device in which a statement contradicts the first one with that fact.
+
+    A statement with less facts than another one contradicts none. ``counts`` ends it: which of the two counts.
+    """
+    for text in (*_of_nodes(statements), *_of_paths(statements), *_of_uuids(statements)):
+        yield f"{named}: {text}; {counts}"
+
+
+def _of_nodes(statements: Sequence[Statement]) -> Iterator[str]:
+    first, *others = [each for each in statements if each.nodes] or [Statement("")]
+    for other in others:
+        if not first.nodes & other.nodes:
+            here, there = (numbered("NUMA node", each.nodes) for each in (first, other))
+            yield f"{first.source} puts it at {here}, {other.source} at {there}"
+
+
+def _of_paths(statements: Sequence[Statement]) -> Iterator[str]:
+    """Whole paths are those with a root complex. One that names bridges of a whole path may leave out others."""
+    first, *others = [each for each in statements if _bridges(each)] or [Statement("")]
+    for other in others:
+        known = _bridges(other)
+        if other.path.root and not {*_bridges(first)} <= {*known, address_in(other.path.bus)}:
+            yield f"{first.source} puts it below {_path(first)}, {other.source} below {' '.join(known)}"
+
+
+def _path(statement: Statement) -> str:
+    return " ".join(_bridges(statement))
+
+
+def _bridges(statement: Statement) -> tuple[str, ...]:
+    """Return the root complex, bridges and switches above a device that have names of the kernel's."""
+    path = statement.path
+    names = (path.root, *path.switches, statement.pcie)
+    found = (address_in(name) or (name.lower() if _ROOT_COMPLEX.fullmatch(name.lower()) else "") for name in names)
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def _of_uuids(statements: Sequence[Statement]) -> Iterator[str]:
+    """The beginning of an identifier is short for it; that of a MIG device is not its GPU's."""
+    first, *others = [each for each in statements if _gpu_uuid(each)] or [Statement("")]
+    for other in others:
+        one, two = _gpu_uuid(first), _gpu_uuid(other)
+        if not one.startswith(two) and not two.startswith(one):
+            yield f"{first.source} lists it as {first.uuid}, {other.source} as {other.uuid}"
+
+
+def _gpu_uuid(statement: Statement) -> str:
+    found = uuid_in(statement.uuid)
+    return "" if found.startswith("mig") else found.removeprefix("gpu")

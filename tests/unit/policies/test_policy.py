@@ -2,7 +2,7 @@ from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.costs.model import CostListing
 from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory
+from policies.devices.model import DeviceInventory, InventoryDevice
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere
@@ -53,3 +53,10 @@ def test_with_other_devices_a_policy_is_otherwise_the_same() -> None:
     assert (type(other), other.machine, other.available) == (Crowding, MACHINE, policy.available)
     assert (policy.devices.costs, other.devices.costs) == (NO_DEVICES, devices)
     assert other.with_devices(other.devices) is other
+
+
+def test_devices_that_stand_on_other_lines_now_are_named_by_these() -> None:
+    first, moved = (DeviceInventory((InventoryDevice("gpu", 0).stated_by(f"a.yaml line {n}"),)) for n in (1, 2))
+    policy = Everywhere(MACHINE, OPTIONS, first)
+    assert first == moved
+    assert policy.with_devices(moved).devices.statements == moved.statements

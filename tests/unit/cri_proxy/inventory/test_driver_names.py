@@ -48,6 +48,10 @@ async def test_the_driver_names_gpus_of_known_address_unless_the_file_does(tmp_p
     assert uuids(found) == ["GPU-5a", "GPU-of-the-file", "", "", ""]
     assert [device.minor for device in found.devices] == [0, 1, 2, 3, 0]  # not those of /dev/nvidiaN
     assert identified(LISTED, tmp_path) == found
+    assert [(each.source, each.uuid) for each in found.devices[1].statements] == [
+        ("devices.yaml line 3", "GPU-of-the-file"),
+        ("the NVIDIA driver", "GPU-other"),
+    ]
 
 
 async def test_what_the_driver_does_not_know_yet_is_filled_in_when_it_does(tmp_path: Path) -> None:
@@ -72,6 +76,8 @@ async def test_a_driver_that_hangs_later_takes_no_identifier_away(tmp_path: Path
     assert await identifiers.filled(LISTED) == first
 
 
-async def test_nobody_is_asked_where_nothing_is_missing(tmp_path: Path) -> None:
-    whole = read_inventory_text('gpu: [{minor: 0}, {minor: 1, bus: "0000:86:00.0", uuid: GPU-1}]', "devices.yaml")
+async def test_nobody_is_asked_where_no_gpu_has_an_address(tmp_path: Path) -> None:
+    whole = read_inventory_text(
+        '{gpu: [{minor: 0, uuid: GPU-1}], rdma: [{minor: 0, bus: "0000:86:00.0"}]}', "devices.yaml"
+    )
     assert await DriverIdentifiers(tmp_path, Hanging()).filled(whole) is whole

@@ -63,6 +63,17 @@ def test_a_scan_fills_in_what_the_file_leaves_out_of_the_same_device() -> None:
     assert (device.minor, device.uuid, device.numa, device.pcie) == (5, "GPU-5", 0, "pci0")
 
 
+def test_file_and_scan_both_state_what_they_find_of_a_device() -> None:
+    listed = read_inventory_text('gpu:\n- {minor: 0, numa: 3, bus: "0000:01:00.0"}\n', "devices.yaml")
+    found = DeviceInventory(tuple(device.stated_by("the scan") for device in scanned("0000:01:00.0").devices))
+    (device,) = with_scanned(listed, found).devices
+    assert device.numa == 3
+    assert [(each.source, str(each.nodes)) for each in device.statements] == [
+        ("devices.yaml line 2", "3"),
+        ("the scan", "0"),
+    ]
+
+
 def test_devices_that_only_the_scan_finds_get_the_next_free_minors() -> None:
     listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:09:00.0")),))
     both = with_scanned(listed, scanned("0000:01:00.0", "0000:09:00.0", "0000:0a:00.0"))

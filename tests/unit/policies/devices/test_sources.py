@@ -1,6 +1,12 @@
+from dataclasses import replace
+
+from policies.costs.inventory import Inventory
+from policies.costs.model import CostLine, CostListing
+from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, listed_only
 from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from policies.devices.sources import JoinedDevices
+from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import inventory
 
 BUS, VF, UUID = "0000:51:00.0", "0000:61:00.1", "GPU-5a"
@@ -90,3 +96,49 @@ def test_grants_of_one_device_overlap_under_whatever_names_they_were_given() -> 
     gone = JoinedDevices()
     assert gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x0"))
     assert not gone.overlap(listed_only("a.com/x/x0"), listed_only("a.com/x/x1"))
+
+
+def stated(near: dict[str, int], *devices: InventoryDevice, cpus: tuple[int, ...] = (0, 1)) -> tuple[str, ...]:
+    """What disagrees where each of these names costs little from one CPU; there is one on each of these nodes."""
+    lines = [CostLine((name,), 1 if n == at else 9, (f"cpu/cpu{n}",)) for name, at in near.items() for n in cpus]
+    costs = Inventory(compile_costs(CostListing(tuple(lines), tuple(near))))
+    return JoinedDevices(DeviceInventory(devices, costs=costs), {n: CpuSet.of([n]) for n in cpus}).disagreements
+
+
+def test_costs_that_put_a_device_at_another_node_are_a_finding() -> None:
+    placed = replace(GPU, numa=0).stated_by("devices.yaml line 2")
+    for name in ("nvidia.com/gpu/0", f"a.com/x/{BUS}", f"a.com/x/{UUID}", "nvidia.com/gpu/gpu0"):
+        assert stated({name: 0}, placed) == stated({name: 1}, GPU) == ()
+        assert stated({name: 1}, placed) == (
+            f"gpu 0: devices.yaml line 2 puts it at NUMA node 0, {name} of the cost files at NUMA node 1; "
+            "the former counts",
+        )
+
+
+def test_a_virtual_function_is_at_the_place_of_its_device() -> None:
+    (found,) = stated({f"a.com/x/{VF}": 1}, replace(NIC, numa=0))
+    assert found.startswith(f"VF {VF}: the inventory puts it at NUMA node 0, a.com/x/{VF} of the cost files at")
+
+
+def test_costs_state_nothing_of_a_node_without_cpus() -> None:
+    assert stated({"nvidia.com/gpu/0": 1}, replace(GPU, numa=2)) == ()
+    (found,) = stated({"nvidia.com/gpu/0": 1, f"a.com/x/{BUS}": 0}, replace(GPU, numa=2))
+    assert found.startswith(f"gpu 0: a.com/x/{BUS} of the cost files puts it at NUMA node 0, nvidia.com/gpu/0 of")
+
+
+def test_two_names_of_one_device_at_two_places_are_a_finding() -> None:
+    for identity in (BUS, UUID):
+        names = {f"a.com/x/{identity}": 0, f"b.com/y/{identity}": 1}
+        (found,) = stated(names)
+        assert found == (
+            f"a.com/x/{identity}: a.com/x/{identity} of the cost files puts it at NUMA node 0, "
+            f"b.com/y/{identity} of the cost files at NUMA node 1; each counts under its name"
+        )
+        assert stated(dict.fromkeys(names, 1)) == ()
+
+
+def test_sources_of_a_device_that_disagree_are_a_finding_of_the_device_alone() -> None:
+    scan = replace(NIC, numa=1).stated_by("the scan").statements
+    both = replace(NIC, statements=(*replace(NIC, numa=0).stated_by("devices.yaml line 2").statements, *scan))
+    (found,) = joined(devices=(both,)).disagreements
+    assert found == "rdma 0: devices.yaml line 2 puts it at NUMA node 0, the scan at NUMA node 1; the former counts"
