@@ -234,7 +234,7 @@ class HostApplier(Applier):
     def _note(self, built: Built, found: ReadDevices | None = None) -> None:
         """Note that this is in force, with what these files say."""
         self.built = built
-        self.devices.use(built.config, built.policy.devices, found)
+        self.devices.use(built.config, built.policy.known, found)
 
     async def take_files(self, files: FilesInForce[T], found: FoundFiles, is_asked: bool) -> None:
         """Let new containers choose among the devices that these files list now; no grant changes."""
@@ -243,7 +243,7 @@ class HostApplier(Applier):
             files.use(now, is_asked=is_asked)
             inventory = await self.devices.joined(config, self.node.context.ledger.policy.machine)
             use_devices(self.node, inventory)
-            self.devices.use(config, inventory)
+            self.devices.use(config, self.node.context.ledger.policy.known)
 
     async def plan_config(self, config: Config) -> Planned:
         """Return what ``take_config`` would do now; nothing changes."""

@@ -23,6 +23,7 @@ from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_nu
 from cri_proxy.inventory.pci import inventory_of
 from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from policies.devices.sources import JoinedDevices
 from sysfs.model import Machine
 
 
@@ -110,6 +111,7 @@ class DeviceSources:
         self._files, self._root, self._journal = files, root, journal
         self._numbers = DeviceNumbers()
         self._inventory = EMPTY_INVENTORY
+        self._disagreements: tuple[str, ...] = ()
         self._writer: LastGoodWriter[DeviceNumbers] | None = None
 
     async def begin(self, state_dir: Path) -> None:
@@ -143,13 +145,19 @@ class DeviceSources:
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
         return await self._identifiers.filled(inventory)
 
-    def use(self, config: Config, inventory: DeviceInventory, found: ReadDevices | None = None) -> None:
-        """Note that this is in force. Numbers of scanned devices hold for the next scan, and for the next start."""
+    def use(self, config: Config, known: JoinedDevices, found: ReadDevices | None = None) -> None:
+        """Note that this is in force, and what sources newly disagree about.
+
+        Numbers of scanned devices hold for the next scan, and for the next start.
+        """
         if found is not None:
             self.costs.use(found.costs)
             self.listed.use(found.listed)
-        self._inventory = inventory
-        numbers = self._numbers.after(inventory)
+        for text in known.disagreements:
+            if text not in self._disagreements:
+                self._journal.noted(events.DEVICES_DISAGREE, reason=text)
+        self._inventory, self._disagreements = known.inventory, known.disagreements
+        numbers = self._numbers.after(known.inventory)
         if config.devices.scan and numbers != self._numbers:
             self._numbers = numbers
             if self._writer is not None:

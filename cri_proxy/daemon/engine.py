@@ -118,7 +118,7 @@ class Engine:
         closing.push_async_callback(node.close)
         state = StateDirectory(settings.state_dir, node.background, self.journal, files.of_host)
         devices.save_in(state)
-        devices.use(config, inventory)
+        devices.use(config, node.context.ledger.policy.known)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, files.of_host, closing)

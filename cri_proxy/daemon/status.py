@@ -122,9 +122,10 @@ class LiveDaemonStatus(DaemonStatus):
         return CdiView(known.way.value, self.node.coordinator.config.cdi, known.text(), known.problems())
 
     def inventory(self) -> InventoryFileView:
-        """Return the state of the inventory file."""
+        """Return the state of the inventory file, and of what is joined with it."""
         options = self.node.coordinator.config.devices
-        return InventoryFileView(options.inventory, options.scan, self.devices.listed.report)
+        found = self.node.context.ledger.policy.known.disagreements
+        return InventoryFileView(options.inventory, options.scan, self.devices.listed.report, found)
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""

@@ -78,6 +78,11 @@ COST_FILE: Final = FindingCode(
     _S,
     "A cost file or the inventory cannot be used: its devices are as before, or not allocated",
 )
+DEVICES_DISAGREE: Final = FindingCode(
+    "devices-disagree",
+    _S,
+    "Two sources of devices state differently what or where one is: containers may be far from it",
+)
 CDI: Final = FindingCode("cdi", _S, "The runtime does not add CDI devices that it is asked for")
 CLAIMS_IGNORED: Final = FindingCode(
     "claims-ignored", _S, "Another program chooses CPUs for containers, and cri-proxy lets others use them as well"

@@ -6,14 +6,18 @@ from tests.fakes.site import Silent
 
 
 class Heard(Journal):
-    """A journal that keeps the fields of what was noted last, by event."""
+    """A journal that keeps the fields of what was noted, by event."""
 
     def __init__(self) -> None:
         super().__init__(Silent(), ManualClock())
-        self._fields: dict[str, dict[str, object]] = {}
+        self._fields: dict[str, list[dict[str, object]]] = {}
 
     def noted(self, event: str, **fields: object) -> None:
-        self._fields[event] = fields
+        self._fields.setdefault(event, []).append(fields)
 
     def fields(self, event: str) -> dict[str, object]:
-        return self._fields[event]
+        """Those of what was noted last."""
+        return self._fields[event][-1]
+
+    def all(self, event: str) -> list[dict[str, object]]:
+        return self._fields.get(event, [])

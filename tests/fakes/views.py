@@ -6,6 +6,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.explain import candidates, in_namespace, readings_of, resolved
+from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import (
     CdiView,
     ConfigurationView,
@@ -152,6 +153,7 @@ class FixedDaemon:
         self.configuration: ConfigurationView | None = None
         self.costs: CostFilesView | None = None
         self.cdi: CdiView | None = None
+        self.inventory: InventoryFileView | None = None
         self._config = config if config is not None else Config()
 
     def health(self) -> Health:
@@ -167,7 +169,8 @@ class FixedDaemon:
     def status_steps(self) -> Steps[StatusView]:
         yield
         view = replace(status_view(), is_ready=self.is_ready)
-        return replace(view, configuration=self.configuration, costs=self.costs, cdi=self.cdi)
+        view = replace(view, configuration=self.configuration, costs=self.costs, cdi=self.cdi)
+        return replace(view, inventory_file=self.inventory)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         view = explanation()

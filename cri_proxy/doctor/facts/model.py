@@ -76,8 +76,8 @@ class ProxyFacts:
     ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
     commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
     it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices; ``cdi`` is how containers get
-    these, '' when unknown. ``node_name``: '' when unknown. ``is_enabled``: a boot starts it; None where systemd has no
-    such unit.
+    these, '' when unknown. ``disagreements`` are those of sources of devices. ``node_name``: '' when unknown.
+    ``is_enabled``: a boot starts it; None where systemd has no such unit.
     """
 
     listen: str
@@ -91,6 +91,7 @@ class ProxyFacts:
     is_enabled: bool | None = None
     unusable: str = ""
     cost_problems: tuple[str, ...] = ()
+    disagreements: tuple[str, ...] = ()
     cdi: str = ""
     cdi_problems: tuple[str, ...] = ()
 

@@ -86,6 +86,7 @@ def look_at_node(places: Places) -> HostFacts:
         unusable=answers.unusable,
         problems=answers.problems,
         cost_problems=answers.cost_problems,
+        disagreements=answers.disagreements,
         cdi=answers.cdi,
         cdi_problems=answers.cdi_problems,
         node_name=answers.node_name or config.node_name,

@@ -33,8 +33,8 @@ _SECONDS: Final = 5.0
 class DaemonAnswers:
     """The state that the daemon reports; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
 
-    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files, ``cdi_problems`` about CDI
-    devices; ``cdi`` is how containers get these, '' = unknown.
+    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files, ``disagreements`` about
+    sources of devices, ``cdi_problems`` about CDI devices; ``cdi`` is how containers get these, '' = unknown.
     """
 
     is_running: bool
@@ -43,6 +43,7 @@ class DaemonAnswers:
     node_name: str = ""
     problems: tuple[str, ...] = ()
     cost_problems: tuple[str, ...] = ()
+    disagreements: tuple[str, ...] = ()
     unusable: str = ""
     unreachable: str = ""
     cdi: str = ""
@@ -59,16 +60,17 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
     except (DaemonUnreachable, ConfigError) as error:
         return replace(_from_file(root, config), unreachable=str(error))
     configuration = _at(status, "configuration")
-    problems, cdi = _at(ready, "problems"), _at(status, "cdi")
+    cdi = _at(status, "cdi")
     return DaemonAnswers(
         True,
         in_force,
         str(_at(configuration, "file") or ""),
         str(_at(status, "node") or ""),
-        tuple(map(str, problems)) if isinstance(problems, list) else (),
+        _texts(ready, "problems"),
         (*_file_problems(_at(status, "costs")), *_file_problems(_at(status, "inventory_file"))),
         cdi=str(_at(cdi, "text") or ""),
-        cdi_problems=tuple(map(str, found)) if isinstance(found := _at(cdi, "problems"), list) else (),
+        disagreements=_texts(_at(status, "inventory_file"), "disagreements"),
+        cdi_problems=_texts(cdi, "problems"),
     )
 
 
@@ -85,6 +87,11 @@ def _file_problems(view: object) -> Iterator[str]:
 
 def _at(plain: object, key: str) -> object:
     return plain.get(key) if isinstance(plain, dict) else None
+
+
+def _texts(plain: object, key: str) -> tuple[str, ...]:
+    found = _at(plain, key)
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def _from_file(root: Path, config: Path) -> DaemonAnswers:

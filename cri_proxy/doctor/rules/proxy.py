@@ -104,6 +104,17 @@ def cost_files(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
+def device_sources(facts: HostFacts) -> Iterator[Finding]:
+    """All sources of devices must agree."""
+    for problem in facts.proxy.disagreements:
+        yield finding(
+            catalog.DEVICES_DISAGREE,
+            f"sources of devices disagree: {problem}",
+            "compare with `cri-proxy devices list`, which shows the devices of this machine; correct the source "
+            "that is wrong, or remove the fact from it",
+        )
+
+
 def cdi_devices(facts: HostFacts) -> Iterator[Finding]:
     """Containers that ask the runtime for CDI devices must get them."""
     for problem in facts.proxy.cdi_problems:
@@ -119,4 +130,13 @@ def access(facts: HostFacts) -> Iterator[Finding]:
             yield finding(catalog.OPEN_ACCESS, f"{each.path} {what}", remedy)
 
 
-RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, cost_files, cdi_devices, access)
+RULES = (
+    runtime_socket,
+    daemon_runs,
+    daemon_is_alone,
+    daemon_starts_at_boot,
+    cost_files,
+    device_sources,
+    cdi_devices,
+    access,
+)

@@ -24,11 +24,15 @@ _NAMES_SHOWN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class InventoryFileView:
-    """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too."""
+    """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too.
+
+    ``disagreements`` are sentences about devices of which two sources state different facts.
+    """
 
     file: str
     scans: bool
     report: FilesReport = field(metadata=FLAT)
+    disagreements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.tasks import Tasks
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+from policies.devices.sources import JoinedDevices
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.clock import ManualClock
@@ -57,7 +58,7 @@ class Scene:
         """The numbers of the GPUs that are in force after a scan of a machine with these."""
         config = Config(devices=DeviceOptions(scan=True))
         inventory = await self.sources.joined(config, machine(*buses))
-        self.sources.use(config, inventory)
+        self.sources.use(config, JoinedDevices(inventory))
         await self.tasks.join()
         return {device.path.bus: device.minor for device in inventory.devices}
 
@@ -128,6 +129,15 @@ async def test_a_scan_goes_by_what_is_in_force_and_by_what_was_there_before(scen
     assert await scene.scan(A, B) == {A: 0, B: 1}
     assert await scene.scan(B) == {B: 1}
     assert await scene.scan(A, B) == {A: 0, B: 1}
+
+
+async def test_a_disagreement_of_sources_is_logged_once_until_it_changes(scene: Scene) -> None:
+    last = InventoryDevice("gpu", 7, uuid="GPU-1")
+    one, two = (DeviceInventory((InventoryDevice("gpu", n, uuid="GPU-1"), last)) for n in (0, 1))
+    for inventory in (EMPTY_INVENTORY, one, one, two, EMPTY_INVENTORY, two):
+        scene.sources.use(scene.config, JoinedDevices(inventory))
+    said = [str(fields["reason"]) for fields in scene.journal.all(events.DEVICES_DISAGREE)]
+    assert [text[:15] for text in said] == ["gpu 0 and gpu 7", "gpu 1 and gpu 7", "gpu 1 and gpu 7"]
 
 
 async def test_the_numbers_of_a_scan_hold_over_a_restart(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from cri_proxy.doctor.facts.proxy import (
     silence_of,
 )
 from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
+from cri_proxy.node.status.inventory import InventoryFileView
 from cri_proxy.node.status.model import CdiView, CostFilesView
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
@@ -45,6 +46,14 @@ def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path)
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
     assert found.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")
+
+
+def test_a_running_daemon_says_which_sources_of_devices_disagree(tmp_path: Path) -> None:
+    daemon = FixedDaemon(parse_config("{}"))
+    daemon.inventory = InventoryFileView("/d.yaml", True, FilesReport(0.0), ("gpu 0: here; there",))
+    with served(tmp_path / "a.sock", daemon):
+        found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
+    assert found.disagreements == ("gpu 0: here; there",)
 
 
 def test_a_running_daemon_says_how_containers_get_cdi_devices(tmp_path: Path) -> None:

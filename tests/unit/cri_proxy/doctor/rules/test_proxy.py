@@ -8,6 +8,7 @@ from cri_proxy.doctor.rules.proxy import (
     daemon_is_alone,
     daemon_runs,
     daemon_starts_at_boot,
+    device_sources,
     runtime_socket,
 )
 from tests.fakes.node_facts import DAEMON, codes, healthy, only, proxy
@@ -86,6 +87,16 @@ def test_a_cost_file_that_cannot_be_used_is_found() -> None:
     (found,) = cost_files(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
     assert (found.code, found.text) == ("cost-file", "a file of devices cannot be used: /d/a.yaml:3: not YAML")
     assert codes(cost_files, healthy(proxy=proxy())) == []
+
+
+def test_sources_that_disagree_about_a_device_are_found() -> None:
+    found = only(device_sources, healthy(proxy=proxy(disagreements=("gpu 0: x at node 0, y at node 1",))))
+    assert (found.code, found.text) == (
+        "devices-disagree",
+        "sources of devices disagree: gpu 0: x at node 0, y at node 1",
+    )
+    assert "correct the source that is wrong" in found.remedy
+    assert codes(device_sources, healthy()) == []
 
 
 def test_cdi_devices_that_nobody_adds_are_found_with_the_remedy() -> None:
