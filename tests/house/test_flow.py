@@ -11,6 +11,8 @@ from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, wa
 # and of the machine among them.
 CONFIGURATION_FILES = {"driftCheckSeconds: 7": 60, "topologyAware: {PreferSharedCPUs: true}": 90}
 DAEMON_VISITS = 15
+# Of timers, which run meanwhile on a busy machine.
+BESIDE = {"cri_proxy/daemon/loop_lag.py", "cri_proxy/metrics/counters.py"}
 
 
 @pytest.mark.parametrize(("option", "most"), CONFIGURATION_FILES.items())
@@ -27,6 +29,6 @@ async def test_an_accepted_change_of_the_configuration_enters_few_files(option: 
                 visits.append(entered.visits("cri_proxy/daemon/"))
                 await scene.change(CONFIG, "applied")
                 await was_kept(scene)
-    files = set.intersection(*rounds)
+    files = set.intersection(*rounds) - BESIDE
     assert len(files) <= most, sorted(files)
     assert min(visits) <= DAEMON_VISITS
