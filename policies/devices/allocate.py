@@ -150,7 +150,8 @@ class DeviceAttempt:
             self._demands[demand.kind] = as_counted(demand, found.matching)
             self._candidates[demand.kind] = found
         labels = {**allocator.inventory.node_labels, **question.node_labels}
-        self._rule = partition_rule(allocator.inventory, labels, question.annotations.partition)
+        spec = question.annotations.partition
+        self._rule = partition_rule(allocator.inventory, labels, spec) if labels or spec is not None else None
 
     @property
     def found(self) -> Mapping[str, tuple[int, tuple[DeviceCandidate, ...]]]:

@@ -13,7 +13,7 @@ from typing import Final
 from policies.errors import PolicyOptionsError
 from policies.hardware.domains import Domain, Domains, Level, build_domains, cores_inside
 from policies.hardware.priorities import PriorityMasks, priority_masks_of
-from policies.hardware.siblings import Shifts, sibling_shifts
+from policies.hardware.siblings import Shifts, sibling_shifts, siblings_of
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine, NumaNode
@@ -65,6 +65,7 @@ class PoolTree:
     smallest_core: int  # the fewest threads of a core
     threads_per_core: int  # the most
     sibling_shifts: Shifts
+    beside_reserved: int  # mask of the CPUs on cores of reserved ones
     priority_masks: PriorityMasks
     notes: tuple[str, ...]
 
@@ -102,6 +103,7 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
     cores = [c.cpus.mask for c in machine.cores]
     nested = cores_inside(domains.root)
     sizes = [core.bit_count() for core in cores]
+    shifts = sibling_shifts(cores)
     return PoolTree(
         machine=machine,
         domains=domains,
@@ -111,7 +113,8 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         cores=tuple(core for core in cores if core in nested),
         smallest_core=min(sizes),
         threads_per_core=max(sizes),
-        sibling_shifts=sibling_shifts(cores),
+        sibling_shifts=shifts,
+        beside_reserved=siblings_of(shifts, pools[0].reserved),
         priority_masks=priority_masks_of(machine),
         notes=domains.notes + notes,
     )

@@ -88,11 +88,9 @@ class ClearedPools:
 def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -> PoolChoice | None:
     """Return a choice on fewer domains than this placement, with no more updates of others; None if there is none.
 
-    In all that is compared before the size of pools its pool is as good. A container that runs, or has run, stays.
+    In all that is compared before the size of pools its pool is as good.
     """
     domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
-    if domains[2] == 1 or placed.grant.isolated or context.own is not None or context.request.previous is not None:
-        return None
     if fewest_domains_of(context, len(placed.grant.exclusive)) >= domains:
         return None
     pools = ClearedPools(context)

@@ -32,6 +32,7 @@ from policies.topology_aware.cleared_domain import (
 )
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
+from policies.topology_aware.cpus.spread import domains_of
 from policies.topology_aware.devices.step import DeviceStep, near_given
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.grant import memory_in, with_memory
@@ -57,21 +58,27 @@ def place(context: PlacementContext) -> Decision:
     """Decide where this container goes. The result has no pinning and no updates yet."""
     if context.demand.conflict:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
+    if not context.concerns_devices:
+        return _in_steps(context, *steps_of(context))
     devices = DeviceStep(context)
     return devices.lacking or _in_steps(near_given(context), *steps_of(context, devices))
 
 
-def steps_of(context: PlacementContext, devices: DeviceStep) -> tuple[tuple[PlacementStep, ...], Place]:
-    """Return the steps for this kind of container in their order, and what finds its place at last."""
+def steps_of(context: PlacementContext, *devices: PlacementStep) -> tuple[tuple[PlacementStep, ...], Place]:
+    """Return the steps for this container in their order, and what finds its place at last.
+
+    A step that has nothing to do for it is left out, as those of ``devices`` are.
+    """
     match context.demand.kind:
         case CpuKind.PRESERVE:
-            return (devices,), _preserved
+            return devices, _preserved
         case _ if context.request.claim is not None:
-            return (devices, with_reserved_back), partial(place_claimed, claim=context.request.claim)
+            return (*devices, _with_room_made), partial(place_claimed, claim=context.request.claim)
         case CpuKind.RESERVED:
-            return (devices, _on_or_off_reserved, _as_asked_or_less), _search
+            return (*devices, _on_or_off_reserved, _as_asked_or_less), _search
         case _:
-            return (place_aligned, devices, with_reserved_back, _as_asked_or_less), _search
+            within = (place_aligned,) if context.may_be_aligned else ()
+            return (*within, *devices, _with_room_made, _as_asked_or_less), _search
 
 
 def _in_steps(context: PlacementContext, steps: Sequence[PlacementStep], place: Place) -> Decision:
@@ -109,6 +116,12 @@ def _preserved(context: PlacementContext) -> Decision:
     grant = Grant(context.request, "", CpuKind.PRESERVE)
     why = reasons.preserved(wants_isolated=context.request.preferences.require_isolated)
     return Placed(grant, reasons=(why,))
+
+
+def _with_room_made(context: PlacementContext, place: Place) -> Decision:
+    """Place it, if need be where containers leave room that overflowed from the reserved CPUs."""
+    placement = place(context)
+    return placement if isinstance(placement, Placed) else with_reserved_back(context, place, placement)
 
 
 def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
@@ -273,7 +286,14 @@ def _levels_up(context: PlacementContext, best: int, *, was_here: bool) -> Itera
 
 
 def _kept_together(context: PlacementContext, fixed: FixedScores, ranking: Ranking, placed: Placed) -> Decision | None:
-    """Return a placement on fewer domains, from which small sharers move; None if there is none or it costs updates."""
+    """Return a placement on fewer domains, from which small sharers move; None if there is none or it costs updates.
+
+    A container that runs, or has run, stays.
+    """
+    has_run = context.own is not None or context.request.previous is not None
+    domains = domains_of(context.tree.domains.root, placed.grant.exclusive.mask)
+    if has_run or placed.grant.isolated or domains[2] < 2:
+        return None
     found = better_choice(context, ranking, placed)
     if found is None:
         return None

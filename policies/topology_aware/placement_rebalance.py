@@ -28,8 +28,6 @@ def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed
     Only of a new container: one that grows while it runs, or is placed again, changes as little as can be. A reason
     names those that run on one thread of each core and have too few cores then.
     """
-    if not placed.grant.exclusive:
-        return placed
     placed = _with_moves(context, held, placed)
     short = tuple(_short_of_cores(context, placed))
     return replace(placed, reasons=(*placed.reasons, reasons.others_too_few_cores(short))) if short else placed

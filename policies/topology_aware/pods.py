@@ -27,7 +27,7 @@ from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.claims.budget import paid_for
 from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.pod_request import Arrival, arrival_of
+from policies.topology_aware.pod_request import Arrival, arrival_of, siblings_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.reinstate import claims_first
@@ -81,9 +81,7 @@ class PodSharing(Policy):
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         """Decide where this container goes: with its pod's others, or to a place of its own."""
-        paid = paid_for(held, request)
-        arrival = arrival_of(held, paid.request)
-        return paid.told(self._missed(held, arrival) or self._decide(held, arrival, self._inner.decide))
+        return self._arrived(held, request, self._inner.decide)
 
     def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
         """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
@@ -91,9 +89,14 @@ class PodSharing(Policy):
         def decide(owners: Allocations, asked: Request) -> Decision:
             return self._inner.overcommitted(owners, asked, refused)
 
-        paid = paid_for(held, request)
-        arrival = arrival_of(held, paid.request)
-        return paid.told(self._missed(held, arrival) or self._decide(held, arrival, decide))
+        return self._arrived(held, request, decide)
+
+    def _arrived(self, held: Allocations, request: Request, decide: _Decide) -> Decision:
+        claims = (request.claim, *(grant.request.claim for grant in siblings_of(held, request.container)))
+        paid = paid_for(held, request) if any(claims) else None
+        arrival = arrival_of(held, request if paid is None else paid.request)
+        decision = self._missed(held, arrival) or self._decide(held, arrival, decide)
+        return decision if paid is None else paid.told(decision)
 
     def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
         """Return why no NUMA nodes satisfy the topology policy for this pod."""

@@ -97,7 +97,7 @@ class TopologyAware(Policy):
         before = self._supply(held)
         context = self._context(held, before, request)
         placement = place(context)
-        if isinstance(placement, Placed):
+        if isinstance(placement, Placed) and placement.grant.exclusive and context.others:
             placement = with_rebalanced(context, held, placement)
         return self._complete(context, before, placement)
 

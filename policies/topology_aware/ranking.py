@@ -66,11 +66,21 @@ def fixed_scores_of(context: PlacementContext) -> FixedScores:
     memory = memory_offers(context.supply, context.request, context.demand)
     zones = [offer.zone or pool.mems for offer, pool in zip(memory, pools, strict=True)]
     return FixedScores(
-        affinity_scores(context.tree, context.options, context.request, context.others),
+        _affinities(context),
         burst_ranks(context.tree, context.demand.burst_level),
         memory,
         memory_distances(context.supply.memory, context.request, pools, zones),
     )
+
+
+def _affinities(context: PlacementContext) -> tuple[float, ...]:
+    """Return the scores by affinity; 0 everywhere where no container has one and no other one is of its pod."""
+    options, request = context.options, context.request
+    has_own = request.affinities or options.colocate_pods or options.colocate_namespaces
+    pod, others = request.container.pod_uid, (grant.request for grant in context.others)
+    if has_own or any(other.affinities or other.container.pod_uid == pod for other in others):
+        return affinity_scores(context.tree, options, request, context.others)
+    return (0.0,) * len(context.tree.pools)
 
 
 def rank(context: PlacementContext, fixed: FixedScores, room: Room, lenient: Room) -> Ranking:
@@ -88,7 +98,8 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
     load, packs = load_of(supply), strategy_of(context) is PoolStrategy.PACK
-    hints, far = hint_scores_now(context, room, load)
+    nowhere = (0,) * len(context.tree.pools)
+    hints, far = hint_scores_now(context, room, load) if context.request.hints else (nowhere, nowhere)
     keys = []
     for pool in context.tree.pools:
         i = pool.index

@@ -29,7 +29,7 @@ class Taken:
 def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int]) -> Taken | None:
     """Take the CPUs of this offer; None if the pool cannot give them after all. ``give`` bounds the pools below."""
     supply = context.supply
-    reach = reach_in(context, pool)
+    reach = reach_in(context, pool) if context.is_bound else ANYWHERE
     if not reach:
         return None
     if not context.demand.whole:
@@ -52,7 +52,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
             return None
         isolated |= found
     owned = ordinary | isolated
-    if not is_near_each(context, reach, owned):
+    if context.is_bound and not is_near_each(context, reach, owned):
         return None
     picked = PickedCpus(owned, offer.keep, supply.owned, places, context.demand.priority)
     return Taken(ordinary, isolated, how_picked(context.tree, pool, picked))
@@ -89,7 +89,8 @@ def _candidates(context: PlacementContext, offer: Offer, give: Sequence[int]) ->
 def _ordinary(context: PlacementContext, pool: Pool, candidates: CandidateCpus, kept: int) -> CandidateCpus:
     """Return the free CPUs that are not isolated, beside those that are kept."""
     supply = context.supply
-    free = supply.shared[pool.index] & ~supply.withheld & reach_in(context, pool) & ~kept
+    reach = reach_in(context, pool) if context.is_bound else ANYWHERE
+    free = supply.shared[pool.index] & ~supply.withheld & reach & ~kept
     return replace(candidates, free=free, limits=reduced(context.tree, candidates.limits, kept))
 
 

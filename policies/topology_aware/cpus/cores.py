@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.cpus.tallies import beside_reserved, siblings_cost
+from policies.topology_aware.cpus.tallies import siblings_cost
 
 
 def on_free_cores(tree: PoolTree, free: int) -> int:
@@ -15,7 +15,7 @@ def siblings_costs(tree: PoolTree, free: int, count: int) -> tuple[tuple[int, in
     """Return per pool the last fields of ``Cost`` for ``count`` of the free CPUs, as far as no pool has a limit."""
     cores = [core for core in tree.cores if not core & ~free]
     whole = sum(cores)  # cores are disjoint
-    loose = free & ~whole & ~beside_reserved(tree)
+    loose = free & ~whole & ~tree.beside_reserved
     threads = max(map(int.bit_count, cores), default=1)
     return tuple(
         siblings_cost(count, (p.cpus & whole).bit_count(), (p.cpus & loose).bit_count(), threads) for p in tree.pools

@@ -65,7 +65,7 @@ def _remaining(context: PlacementContext, room: Room, lenient: Room) -> _Remaini
         ordinary, isolated = on_free_cores(tree, ordinary), on_free_cores(tree, isolated)
         inner = inner_on_cores(tree, ordinary, room.give)
     reach: Sequence[int] = (ANYWHERE,) * len(tree.pools)
-    if context.demand.strict_hints or context.demand.single_node or context.request.alignment is not None:
+    if context.is_bound:
         reach = [reach_in(context, pool) for pool in tree.pools]
     return _Remaining(room, lenient, ordinary, isolated, inner, reach)
 
@@ -82,7 +82,9 @@ def on_whole_cores(context: PlacementContext, room: Room) -> list[int]:
 
 def _offer(context: PlacementContext, remaining: _Remaining, pool: Pool) -> Offer:
     demand, reach = context.demand, remaining.reach[pool.index]
-    previous, keep = retained(context, remaining.lenient, pool, reach)
+    previous, keep = 0, 0
+    if context.request.previous is not None:
+        previous, keep = retained(context, remaining.lenient, pool, reach)
     kept_isolated = keep & pool.isolated
     isolated = kept_isolated.bit_count()
     missing = demand.whole - keep.bit_count()

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from policies.hardware.domains import Domain, Level
 from policies.hardware.pools import Pool, PoolTree
-from policies.hardware.siblings import siblings_of
 
 
 class Cost(NamedTuple):
@@ -57,15 +56,10 @@ def siblings_cost(count: int, whole: int, loose: int, threads: int) -> tuple[int
     return strangers, 1 if whole > used else 2
 
 
-def beside_reserved(tree: PoolTree) -> int:
-    """Return the CPUs on cores of reserved ones, as a mask. They are given last: what runs there disturbs an owner."""
-    return siblings_of(tree.sibling_shifts, tree.root.reserved)
-
-
 def tallies_of(tree: PoolTree, top: Domain, pool: Pool, free: int, limits: Sequence[int]) -> Tallies:
     """Count the free CPUs below this domain; each pool below ``pool`` gives at most its limit."""
     give, whole, loose = ([0] * tree.domains.count for _ in range(3))
-    last = beside_reserved(tree)
+    last = tree.beside_reserved  # what runs on the reserved CPUs disturbs an owner
     threads = 1
 
     def visit(domain: Domain) -> None:

@@ -21,7 +21,8 @@ UNHEALTHY = "unhealthy"
 
 def asks_for_devices(request: Request) -> bool:
     """Return whether devices are to be chosen for a container, or others chose some."""
-    return bool(request.preferences.devices or request.given)
+    asked = request.preferences.devices
+    return bool(asked.counts or asked.requests or request.given)
 
 
 def fixed_devices(context: PlacementContext) -> tuple[DeviceGrant, ...] | None:

@@ -30,8 +30,11 @@ def with_memory(context: PlacementContext, grant: Grant, moved: tuple[Grant, ...
     """Return the placement of this grant with its memory, the others that change for it, and the reasons of that."""
     nodes, own = context.supply.memory.nodes, context.own
     grant = replace(grant, mems=memory.mems, is_cold=memory.is_cold)
-    grant = spilling(nodes, grant, context.options, NodeSet() if own is None else own.spill)
     # A grant that moves and is widened is in both: the widened one is of the moved one.
     changed = {g.container: g for g in (*moved, *memory.widened)}
     others = tuple(changed[key] for key in sorted(changed))
+    held = NodeSet() if own is None else own.spill
+    if context.request.memory_limit_bytes is not None and not held:
+        return Placed(grant, moved=others, reasons=memory.reasons)
+    grant = spilling(nodes, grant, context.options, held)
     return Placed(grant, moved=others, reasons=(*memory.reasons, *spill_reasons(nodes, grant, context.options)))

@@ -23,8 +23,6 @@ class HugePagePlan:
 
 def huge_page_ranks(account: MemoryAccount, request: Request, zones: Iterable[int]) -> dict[int, int]:
     """Return how well pools with these home zones have the huge pages: 2 themselves, 1 with more nodes, 0 not."""
-    if not request.huge_pages:
-        return dict.fromkeys(zones, ON_ITS_NODES)
     layout, spread = account.huge_pages.layout(request.huge_pages), spread_nodes(account, request)
     elsewhere = NOT_THERE if layout.lacking(widest_zone(account.nodes, request)) else WITH_MORE_NODES
     return {zone: elsewhere if layout.lacking(zone | spread) else ON_ITS_NODES for zone in zones}
@@ -43,8 +41,6 @@ def plan_huge_pages(account: MemoryAccount, request: Request, zone: int, pool_me
     Under a strict preference only nodes of the pool are added.
     """
     wanted, pages = request.huge_pages, account.huge_pages
-    if not wanted:
-        return HugePagePlan(zone)
     layout = pages.layout(wanted)
     strict = request.preferences.strict_huge_pages
     within = widest_zone(account.nodes, request) & (pool_mems if strict else -1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from policies.base import Grant, Reason, Request
 from policies.topology_aware.memory import reasons
 from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, with_enough
-from policies.topology_aware.memory.hugepages import ON_ITS_NODES, huge_page_ranks, plan_huge_pages
+from policies.topology_aware.memory.hugepages import ON_ITS_NODES, HugePagePlan, huge_page_ranks, plan_huge_pages
 from policies.topology_aware.memory.widen import widened
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
@@ -64,7 +64,7 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
         homes.append(replace(home, zone=enough[home.zone].zone))
     zones = {home.zone for home in homes if home.zone}
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
-    pages = huge_page_ranks(account, request, zones)
+    pages = huge_page_ranks(account, request, zones) if request.huge_pages else dict.fromkeys(zones, ON_ITS_NODES)
     return tuple(
         MemoryOffer(
             home.zone,
@@ -128,7 +128,7 @@ def plan_memory(
         return reasons.strict_memory(wanted_kinds(request), home.refused)
     context = _MemoryContext(account, others, request, held.mask & account.nodes.every)
     home = with_enough(account, home, request, only_owned=local.only_owned, held=context.held)
-    pages = plan_huge_pages(account, request, home.zone | context.held, local.around or local.mems)
+    pages = _huge_pages(context, home, local)
     if pages.refused is not None:
         return pages.refused
     why = (reasons.kinds_absent(home.absent, home.zone),) if home.absent else ()
@@ -163,6 +163,13 @@ class _MemoryContext:
     others: Sequence[Grant]
     request: Request
     held: int
+
+
+def _huge_pages(context: _MemoryContext, home: Home, local: LocalMemory) -> HugePagePlan:
+    zone = home.zone | context.held
+    if not context.request.huge_pages:
+        return HugePagePlan(zone)
+    return plan_huge_pages(context.account, context.request, zone, local.around or local.mems)
 
 
 def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None:

@@ -31,18 +31,15 @@ def overflowed(context: PlacementContext, place: Place) -> Placed | None:
     return replace(placement, grant=grant, reasons=(why, *placement.reasons))
 
 
-def with_reserved_back(context: PlacementContext, place: Place) -> Decision:
-    """Return what ``place`` finds, or a place for which as few of those that overflowed go back as suffice.
+def with_reserved_back(context: PlacementContext, place: Place, refusal: Rejected) -> Decision:
+    """Return a place for which as few of those that overflowed go back as suffice; ``place`` has none without that.
 
     The refusal, if all of them are too few. They are the first to do with less: no other container is refused for them.
     """
-    placement = place(context)
-    if isinstance(placement, Placed):
-        return placement
     away = sorted(filter(has_overflowed, context.others), key=lambda grant: (-grant.shared_mcpu, grant.container))
     best = _with_back(context, place, away) if away else None
     if best is None:
-        return placement
+        return refusal
     # What lacks is CPU time of one pool, nearly always: so the largest are the fewest.
     low, high = 1, len(away)
     while low < high:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from policies.alignment import Alignment
+from policies.alignment import Alignment, TopologyPolicy
 from policies.base import Allocations, Decision, DeviceLocality, Grant, Request
 from policies.device_grants import DeviceGrant
+from policies.device_requests import NOTHING_ASKED
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
@@ -35,6 +36,24 @@ class PlacementContext:
     machine_devices: MachineDevices | None = None
     devices: tuple[DeviceGrant, ...] | None = None
     in_use: tuple[DeviceGrant, ...] = ()
+
+    @property
+    def concerns_devices(self) -> bool:
+        """Whether it asks for devices or was given some, or may have some from before."""
+        request = self.request
+        has = request.given or request.previous or self.own or self.devices
+        return bool(has) or request.preferences.devices != NOTHING_ASKED
+
+    @property
+    def may_be_aligned(self) -> bool:
+        """Whether the NUMA nodes that it is kept within are decided, or were before."""
+        policy = self.request.preferences.topology_policy or self.options.topology.policy
+        return policy is not TopologyPolicy.NONE or self.request.alignment is not None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether some CPUs are out of its reach, free or not."""
+        return self.demand.strict_hints or self.demand.single_node or self.request.alignment is not None
 
 
 Place = Callable[[PlacementContext], Decision]

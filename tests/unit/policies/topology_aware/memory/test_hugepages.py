@@ -80,11 +80,6 @@ def test_where_there_are_too_few_no_pool_is_better() -> None:
     assert huge_page_ranks(supply_of(TREE).memory, asking(8), homes) == dict.fromkeys(homes, 0)
 
 
-def test_a_container_without_huge_pages_is_as_before() -> None:
-    found = plan_huge_pages(supply_of(TREE).memory, wanting("a", 1), mask("1"), ALL)
-    assert (found.zone, found.reasons, found.refused) == (mask("1"), (), None)
-
-
 def test_a_size_that_the_machine_does_not_have_is_said_to_be_missing() -> None:
     other_size = replace(wanting("a", 1), huge_pages=(HugePageLimit(2 << 20, GIB),))
     for wanted, text in (

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from policies.base import CpuKind, Decision, Grant, Placed, Reason, Rejected
+from policies.topology_aware.place import place
 from policies.topology_aware.reserved.place import overflowed, with_reserved_back
 from policies.topology_aware.supply.context import PlacementContext
 from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, placed, rejected, request, tree_of
@@ -53,18 +54,18 @@ def test_one_that_fits_nowhere_does_not_overflow() -> None:
 
 def test_nothing_goes_back_where_there_is_room() -> None:
     context = context_of(TREE, request("new/c", 1000), away("a/c", 500), reserved="0")
-    assert placed(with_reserved_back(context, only_beside_few)).moved == ()
+    assert placed(place(context)).moved == ()
 
 
 def test_as_few_as_suffice_go_back() -> None:
     grants = [away("a/c", 300), away("b/c", 900), away("d/c", 400)]
     context = context_of(TREE, request("new/c", 1000), *grants, reserved="0")
-    found = placed(with_reserved_back(context, only_beside_few))
+    found = placed(with_reserved_back(context, only_beside_few, NOWHERE))
     assert [(grant.container.pod_uid, grant.kind) for grant in found.moved] == [("b", CpuKind.RESERVED)]
     assert found.reasons[0].code == "reserved-returned"
 
 
 def test_the_refusal_stands_where_all_of_them_are_too_few() -> None:
     context = context_of(TREE, request("new/c", 1000), away("a/c", 300), reserved="0")
-    assert rejected(with_reserved_back(context, nowhere)) is NOWHERE
-    assert rejected(with_reserved_back(replace(context, others=()), nowhere)) is NOWHERE
+    assert rejected(with_reserved_back(context, nowhere, NOWHERE)) is NOWHERE
+    assert rejected(with_reserved_back(replace(context, others=()), nowhere, NOWHERE)) is NOWHERE

@@ -2,7 +2,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from policies.base import DeviceLocality
+from policies.alignment import Alignment
+from policies.base import DeviceLocality, Previous, Request
+from policies.device_grants import DeviceGrant
+from policies.device_requests import DeviceAsk
 from policies.topology_aware.supply.context import near
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
@@ -23,3 +26,27 @@ def test_the_place_of_a_device_of_an_inventory_takes_that_of_every_other_name_of
     node, nic, mount = hint("/dev/nvidia0", "a"), hint("/dev/vfio/7", "a", "b"), hint("/data")
     asked = replace(request("a/c", 1000), hints=(node, nic, mount))
     assert near(asked, (hint("gpu/0", "a"),)).hints == (nic, mount, hint("gpu/0", "a"))
+
+
+def test_a_container_that_asks_for_nothing_special_takes_the_shortest_way() -> None:
+    context = context_of(tree_of(four_nodes()), request())
+    assert not (context.concerns_devices or context.may_be_aligned or context.is_bound)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(devices=DeviceAsk(requests=(("nvidia.com/gpu", 1),))),
+        replace(request(), given=(DeviceGrant("gpu", 0, 100),)),
+        replace(request(), previous=Previous("", CpuSet())),
+    ],
+    ids=["asked", "given", "earlier"],
+)
+def test_devices_concern_a_container_that_asks_was_given_some_or_was_there_before(asked: Request) -> None:
+    assert context_of(tree_of(four_nodes()), asked).concerns_devices
+
+
+def test_nodes_of_an_earlier_decision_bind_a_container_whatever_its_policy_is_now() -> None:
+    asked = replace(request(), alignment=Alignment(NodeSet.parse("1"), NodeSet.parse("1")))
+    context = context_of(tree_of(four_nodes()), asked)
+    assert context.may_be_aligned and context.is_bound
