@@ -1,6 +1,7 @@
 """Resolve how topology hints count on a machine: the options of the policies, what is wrong or has no effect."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.errors import ConfigError
@@ -14,6 +15,7 @@ _CLOSEST = "topologyManager.prefer-closest-numa-nodes"
 _MOST = "topologyManager.max-allowable-numa-nodes"
 
 
+@lru_cache(maxsize=2)  # the configuration in force, and one that is tried
 def topology_options(chosen: TopologyManager) -> TopologyOptions:
     """Return how topology hints count, as the policies take it."""
     return TopologyOptions(

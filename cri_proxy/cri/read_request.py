@@ -7,7 +7,7 @@ from sys import intern
 
 from cri_proxy.cri.amounts import Figures, figures_of
 from cri_proxy.cri.annotations.cache import AnnotationReader
-from cri_proxy.cri.annotations.exact_resources import Sent, exact_figures
+from cri_proxy.cri.annotations.exact_resources import KEYS, ExactFigures, Sent, exact_figures
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
@@ -89,7 +89,7 @@ def read_create(
     qos, qos_origin = qos_of(sandbox.linux.cgroup_parent, config.linux.resources)
     pod = _pod(sandbox.metadata, sandbox.labels, qos, message.pod_sandbox_id)
     reader = annotations or AnnotationReader()
-    read = reader.read(message.pod_sandbox_id, pod.namespace, sandbox.annotations, container)
+    read = reader.read(pod.namespace, sandbox.annotations, container)
     of_pod = partial(pod_devices, read[0], pod.namespace, reader.rules)
     fields = ContainerFields(config.linux.resources, *read, node_memory_bytes, sandbox.linux.resources)
     request, problems = build_request(pod, container, fields)
@@ -115,7 +115,7 @@ def read_pod(
     if not by_option and not any(_TOPOLOGY in key for key in sandbox.annotations):
         return None  # as most are: their annotations are read with the first container
     pod = pod_of(sandbox)
-    read, parsed = annotations.read("", pod.namespace, sandbox.annotations, "")
+    read, parsed = annotations.read(pod.namespace, sandbox.annotations, "")
     of_pod = partial(pod_devices, read, pod.namespace, annotations.rules)
     sums = _pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod)
     if sums is None:
@@ -177,7 +177,7 @@ def build_request(pod: Pod, container: str, fields: ContainerFields) -> tuple[Re
     totals = pod_totals_of(pod.qos, fields.pod_resources, fields.resources, figures)
     figures = with_own_request(figures, totals, fields.resources)
     sent = Sent(pod.qos, fields.resources, figures, fields.node_memory_bytes)
-    exact = exact_figures(texts, container, sent)
+    exact = exact_figures(texts, container, sent) if any(key in texts for key in KEYS) else ExactFigures()
     better = dict(exact.figures)
     request = Request(
         container=ContainerKey(pod.uid, container),

@@ -64,7 +64,7 @@ def read_status(
     uid = sandbox.metadata.uid or sandbox.id
     pod = Pod(uid, sandbox.metadata.name, sandbox.metadata.namespace, qos, labels_of(sandbox.labels))
     name, reader = container.metadata.name, annotations or AnnotationReader()
-    read = reader.read(sandbox.id, pod.namespace, sandbox.annotations, name)
+    read = reader.read(pod.namespace, sandbox.annotations, name)
     request, _ = build_request(pod, name, ContainerFields(resources, *read, node_memory_bytes))
     given, _ = annotated_devices(container.annotations)
     origins = (*request.origins, ("qos", qos_origin))

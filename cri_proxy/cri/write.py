@@ -50,9 +50,9 @@ class Created:
     variables: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
     cdi_devices: tuple[str, ...] = ()
-    texts: DeviceTexts = DeviceTexts()  # noqa: RUF009 - frozen
+    texts: DeviceTexts | None = None
     is_cdi_annotation: bool = False
-    resolved: Given = Given()  # noqa: RUF009 - frozen
+    resolved: Given | None = None
 
 
 def cpu_time_of(grant: Grant, options: TopologyAwareOptions) -> CpuTime:
@@ -94,8 +94,10 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         )
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())
-    write_texts(request.config, created.texts)
-    write_given(request.config, created.resolved)
+    if created.texts is not None:
+        write_texts(request.config, created.texts)
+    if created.resolved is not None:
+        write_given(request.config, created.resolved)
     if created.devices:
         _name_devices(request.config, created.devices)
     if created.cdi_devices:

@@ -26,7 +26,7 @@ class CdiInjection:
 
     names: tuple[str, ...] = ()
     is_annotation: bool = False
-    resolved: Given = Given()  # noqa: RUF009 - frozen
+    resolved: Given | None = None
 
 
 NO_INJECTION = CdiInjection()

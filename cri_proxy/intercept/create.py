@@ -1,17 +1,19 @@
 """Answer CreateContainer: place the container, rewrite the request, and commit or roll back by the runtime's reply."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
 from cri_proxy.cri.cdi.names import cdi_name
+from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
-from cri_proxy.intercept.cdi import CdiDevices, CdiInjection
+from cri_proxy.intercept.cdi import NO_INJECTION, CdiDevices, CdiInjection
 from cri_proxy.intercept.container_devices import ContainerDevices
 from cri_proxy.intercept.gate import CREATE
 from cri_proxy.intercept.reader import Reader, id_in, message_of
@@ -21,6 +23,8 @@ from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
 from policies.device_grants import cost_names
+from policies.devices.plugin_variables import ANNOTATION_PREFIX
+from policies.thread_counts import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
@@ -40,18 +44,20 @@ class CreateCalls:
         request = message_of(pb.CreateContainerRequest, message)
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
-        found = self._allocated.with_given(found, request.config)
+        asked = cdi_names(request.config)
+        if asked or any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations):
+            found = self._allocated.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
-        self._node.managers.note_cpuset(cpuset, str(name_of(found.request)), is_create=True)
+        self._node.managers.note_cpuset(cpuset, name_of(found.request), is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:
-            names = list(map(cdi_name, _chosen_names(reservation)))
-            names += await self._allocated.cdi_names(reservation, reader)
-            injection = await self._cdi.give(reader, reservation, names, request.config)
+            injection: CdiInjection | Refusal = NO_INJECTION
+            if asked or reservation.decision.grant.devices:
+                injection = await self._injection(request.config, asked, reservation, reader)
             if isinstance(injection, Refusal):
                 self._coordinator.roll_back(reservation, injection.text, code="cdi")
                 return refused(injection)
@@ -61,6 +67,16 @@ class CreateCalls:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
+
+    async def _injection(
+        self, config: pb.ContainerConfig, asked: Sequence[str], reservation: Reservation, reader: Reader
+    ) -> CdiInjection | Refusal:
+        """Return the CDI devices that it gets for those of its grant, beside those that the kubelet ``asked`` for."""
+        names = list(map(cdi_name, _chosen_names(reservation)))
+        names += await self._allocated.cdi_names(reservation, reader)
+        if not names and not asked:
+            return NO_INJECTION
+        return await self._cdi.give(reader, reservation, names, config)
 
     async def _rewritten(
         self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, injection: CdiInjection
@@ -78,9 +94,9 @@ class CreateCalls:
             cpu_time,
             directory,
             variables,
-            _chosen_names(reservation),
+            _chosen_names(reservation) if grant.devices else (),
             injection.names,
-            self._allocated.texts(reservation),
+            self._allocated.texts(reservation) if grant.devices else None,
             is_cdi_annotation=injection.is_annotation,
             resolved=injection.resolved,
         )
@@ -90,6 +106,8 @@ class CreateCalls:
         """Return the thread counts that the container gets, and note them."""
         grant, chosen = reservation.decision.grant, self._coordinator.config.thread_counts
         source = grant.request.preferences.thread_counts or chosen.source
+        if source is ThreadCounts.NONE:
+            return ()
         count = thread_count(grant, reservation.decision.pinning, source)
         variables = variables_to_set(request.config.envs, chosen.variables, count)
         if variables:

@@ -252,7 +252,7 @@ class CriInterceptor:
         request.container_id = self._context.ledger.full_id(request.container_id)
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
-            self._node.managers.note_cpuset(request.linux.cpuset_cpus, str(name_of(row.grant.request)))
+            self._node.managers.note_cpuset(request.linux.cpuset_cpus, name_of(row.grant.request))
         planned = await self._updates.plan(self._reader, request)
         match planned:
             case None:

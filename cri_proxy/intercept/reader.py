@@ -10,6 +10,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.config.topology import topology_options
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
+from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
@@ -133,6 +134,8 @@ class Reader:
         except FilesFailed as error:
             problem = admit(f"it is not known whether CPUs were chosen for it: {error}")
             return replace(read, missing=(*read.missing, problem))
+        if not variables and RESOURCE_STATUS not in sandbox.annotations:
+            return read
         return with_claim(read, variables, sandbox.annotations, self._annotations.rules)
 
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:

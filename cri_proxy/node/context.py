@@ -35,4 +35,4 @@ class Context:
     journal: Journal
     clock: Clock
     signals: Signals
-    annotations: AnnotationCache = field(default_factory=AnnotationCache)  # of the pods' sandboxes
+    annotations: AnnotationCache = field(default_factory=AnnotationCache)

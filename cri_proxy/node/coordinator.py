@@ -115,7 +115,8 @@ class Coordinator:
         """
         # No await between the decision and the ledger's change: nothing else can be decided in between. The request may
         # have been read before a reload that restricts its wishes.
-        request, _ = without_refused(request, self.config.annotation_rules)
+        rules = self.config.annotation_rules
+        request, _ = without_refused(request, rules) if rules.restricted else (request, "")
         earlier = self._ledger.get(request.container)
         if earlier is not None:
             request = replace(request, previous=earlier.grant.as_previous)
@@ -259,7 +260,6 @@ class Coordinator:
         self._ledger.drop(*(row.key for row in rows))
         sandbox = self._ledger.sandboxes.pop(sandbox_id, None)
         self._effects.starts_ended_in(sandbox_id)
-        self._context.annotations.forget(sandbox_id)
         self._context.journal.records.forgotten([row.key for row in rows])
         pods = {row.key.pod_uid for row in rows} | ({sandbox.pod.uid} if sandbox is not None else set())
         self._context.persistence.save_later([], [sandbox_id, *(row.key for row in rows), *self.forget_pods(pods)])

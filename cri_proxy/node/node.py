@@ -152,7 +152,7 @@ class Node:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
         if problems and self.coordinator.config.strict_annotations:
             return self._refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
-        if (known := self.refusals.get(request)) is not None:
+        if self.refusals.known and (known := self.refusals.get(request)) is not None:
             self.coordinator.report(request, known, problems=problems)
             return refusal_of(known)
         if self.context.ledger.of_pod(request.container.pod_uid):

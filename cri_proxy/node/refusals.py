@@ -33,30 +33,30 @@ class Refusals:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known: OrderedDict[ContainerKey, _Known] = OrderedDict()
+        self.known: OrderedDict[ContainerKey, _Known] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many are kept."""
-        return len(self._known)
+        return len(self.known)
 
     def get(self, request: Request) -> Rejected | None:
         """Return the refusal of the same request, if nothing has changed since."""
-        known = self._known.get(request.container)
+        known = self.known.get(request.container)
         if known is None:
             return None
         if (known.version, known.request) == (self._ledger.version, request) and known.policy is self._ledger.policy:
             return known.rejected
-        del self._known[request.container]
+        del self.known[request.container]
         return None
 
     def keep(self, request: Request, rejected: Rejected) -> None:
         """Remember a refusal by topology hints; the oldest one goes where there are too many."""
         if rejected.reason.code != ReasonCode.STRICT_TOPOLOGY:
             return
-        self._known[request.container] = _Known(request, self._ledger.version, self._ledger.policy, rejected)
-        self._known.move_to_end(request.container)
-        while len(self._known) > MOST_KEPT:
-            self._known.popitem(last=False)
+        self.known[request.container] = _Known(request, self._ledger.version, self._ledger.policy, rejected)
+        self.known.move_to_end(request.container)
+        while len(self.known) > MOST_KEPT:
+            self.known.popitem(last=False)
 
 
 def refusal_of(rejected: Rejected) -> Refusal:

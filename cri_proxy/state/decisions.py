@@ -355,5 +355,5 @@ def name_of(request: Request) -> ContainerName:
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:
     """Return the parts of a grant that a record keeps; the record has the request already."""
     parts = {field.name: getattr(grant, field.name) for field in fields(Granted) if field.name != "pinning"}
-    parts["devices"] = device_words(grant)
+    parts["devices"] = device_words(grant) if grant.devices else ()
     return Granted(pinning=pinning, **parts)

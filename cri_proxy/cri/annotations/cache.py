@@ -1,7 +1,7 @@
-"""``AnnotationReader``: read the annotations of a pod for one of its containers; parse each pod's texts once only.
+"""``AnnotationReader``: read the annotations of a pod for one of its containers; parse equal texts once only.
 
-The kubelet sends a pod's annotations with each of its containers, and again at each retry. What was read of them is
-kept until the sandbox is removed, the texts differ, or the configuration does.
+The kubelet sends a pod's annotations with each of its containers, and again at each retry; the pods of one workload
+have the same ones. What was read is kept by the texts and the configuration.
 """
 
 from collections import OrderedDict
@@ -18,61 +18,51 @@ from cri_proxy.cri.annotations.rules import AnnotationRules
 # up to 15 times as much memory.
 MAX_KEPT_BYTES: Final = 512 * 1024
 _ENTRY_BYTES: Final = 512  # of an entry beside its texts
-_MAX_CONTAINERS: Final = 64  # of a pod, whose preferences are kept
+_MAX_CONTAINERS: Final = 64  # whose preferences are kept, of pods with the same texts
+
+_Texts = tuple[AnnotationRules, tuple[tuple[str, str], ...]]  # (rules, annotations that are read)
+
+_NO_ANNOTATIONS: Final = PodAnnotations()
+_NOTHING_SAID: Final = Parsed()
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A sandbox's annotations as read by these rules; ``parsed`` by container name."""
+    """A pod's annotations as read by some rules; ``parsed`` by container name and namespace."""
 
-    rules: AnnotationRules
-    chosen: Mapping[str, str]
     pod: PodAnnotations
-    parsed: dict[str, Parsed] = field(default_factory=dict)
-
-    @property
-    def size_bytes(self) -> int:
-        return _ENTRY_BYTES + sum(len(key) + len(text) for key, text in self.chosen.items())
+    size_bytes: int = 0
+    parsed: dict[tuple[str, str], Parsed] = field(default_factory=dict)
 
 
 class AnnotationCache:
-    """The parsed annotations of the pods that had containers created last."""
+    """The parsed annotations of the pods that had containers created last, those with the same texts once."""
 
     def __init__(self, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept_bytes = max_kept_bytes
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # by sandbox id, the last used one last
+        self._kept: OrderedDict[_Texts, _Kept] = OrderedDict()  # the last used one last
         self._kept_bytes = 0
 
     def __len__(self) -> int:
-        """Return how many sandboxes there is something of."""
+        """Return of how many different texts there is something."""
         return len(self._kept)
 
-    def pod_of(self, sandbox_id: str, annotations: Mapping[str, str], rules: AnnotationRules) -> _Kept:
-        """Return what was read of the sandbox's annotations, parsed now unless that was done before."""
+    def pod_of(self, annotations: Mapping[str, str], rules: AnnotationRules) -> _Kept:
+        """Return what was read of these annotations, parsed now unless that was done before."""
         chosen = select(annotations, rules.domains)
         if isinstance(chosen, AnnotationProblem) or not chosen:
-            return _Kept(rules, {}, parse_pod(chosen, rules.domains))
-        kept = self._kept.get(sandbox_id)
-        if kept is None or kept.rules != rules or kept.chosen != chosen:
-            self.forget(sandbox_id)
-            kept = _Kept(rules, chosen, parse_pod(chosen, rules.domains))
-            if sandbox_id:
-                self._kept[sandbox_id] = kept
-                self._kept_bytes += kept.size_bytes
-                self._shrink()
+            return _Kept(parse_pod(chosen, rules.domains))
+        texts = rules, tuple(chosen.items())
+        kept = self._kept.get(texts)
+        if kept is None:
+            size_bytes = _ENTRY_BYTES + sum(len(key) + len(text) for key, text in chosen.items())
+            kept = self._kept[texts] = _Kept(parse_pod(chosen, rules.domains), size_bytes)
+            self._kept_bytes += size_bytes
+            while self._kept_bytes > self._max_kept_bytes:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].size_bytes
         else:
-            self._kept.move_to_end(sandbox_id)
+            self._kept.move_to_end(texts)
         return kept
-
-    def forget(self, sandbox_id: str) -> None:
-        """Drop what was read of a sandbox that is gone."""
-        kept = self._kept.pop(sandbox_id, None)
-        if kept is not None:
-            self._kept_bytes -= kept.size_bytes
-
-    def _shrink(self) -> None:
-        while self._kept_bytes > self._max_kept_bytes:
-            self.forget(next(iter(self._kept)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +72,15 @@ class AnnotationReader:
     rules: AnnotationRules = AnnotationRules()  # noqa: RUF009 - frozen
     cache: AnnotationCache = field(default_factory=AnnotationCache)
 
-    def read(
-        self, sandbox_id: str, namespace: str, annotations: Mapping[str, str], container: str
-    ) -> tuple[PodAnnotations, Parsed]:
-        """Return the pod's annotations, and what they say of this container. Never raises.
-
-        Nothing is kept of a sandbox without an id.
-        """
-        kept = self.cache.pod_of(sandbox_id, annotations, self.rules)
-        parsed = kept.parsed.get(container)
+    def read(self, namespace: str, annotations: Mapping[str, str], container: str) -> tuple[PodAnnotations, Parsed]:
+        """Return the pod's annotations, and what they say of this container. Never raises."""
+        kept = self.cache.pod_of(annotations, self.rules)
+        if kept.pod == _NO_ANNOTATIONS:
+            return kept.pod, _NOTHING_SAID
+        parsed = kept.parsed.get((container, namespace))
         if parsed is None:
             if len(kept.parsed) >= _MAX_CONTAINERS:
                 kept.parsed.clear()
-            parsed = kept.parsed[container] = read_container(kept.pod, container, namespace, self.rules)
+            parsed = read_container(kept.pod, container, namespace, self.rules)
+            kept.parsed[container, namespace] = parsed
         return kept.pod, parsed

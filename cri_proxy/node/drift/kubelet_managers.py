@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from cri_proxy.node.drift.kubelet_state import CPU_STATE, REMEDY, KubeletManagers, read_managers
+from policies.container_name import ContainerName
 
 READ_SECONDS = 2.0  # two small files; a repair of a cpuset waits for them
 
@@ -42,7 +43,7 @@ class ManagerWatch:
             if warning not in before:
                 self._warn(warning)
 
-    def note_cpuset(self, cpus: str, who: str, *, is_create: bool = False) -> None:
+    def note_cpuset(self, cpus: str, who: ContainerName | str, *, is_create: bool = False) -> None:
         """Warn of a call about this container that carries CPUs of the caller's own: only a static manager sends them.
 
         It sends them with every CreateContainer (PreCreateContainer in pkg/kubelet/cm): one without ends the warning.
