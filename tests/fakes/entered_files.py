@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from types import FrameType
 
 from tests.house.tree import PACKAGES, ROOT
@@ -23,10 +24,11 @@ class EnteredFiles:
         self._calls.clear()
         self._is_on = True
 
-    def end(self) -> set[str]:
-        """The files that were entered."""
+    def end(self, before: str = "") -> set[str]:
+        """The files that were entered, ``before`` this room first was."""
         self._is_on = False
-        return {file for _, file in self._calls}
+        files = [file for _, file in self._calls]
+        return set(takewhile(lambda file: not (before and file.startswith(before)), files))
 
     def visits(self, room: str) -> int:
         """How often a room was entered from outside of it."""

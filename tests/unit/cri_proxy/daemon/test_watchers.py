@@ -27,6 +27,7 @@ from cri_proxy.testbed.wait import until
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
@@ -41,7 +42,7 @@ runtimeEndpoint: embedded
 
 
 class Scene:
-    def __init__(self, directory: Path, text: str = CONFIG) -> None:
+    def __init__(self, directory: Path, text: str = CONFIG, machine: Machine | None = None) -> None:
         self.directory = directory
         self.volume = KubeletVolume(directory / "config")
         self.write(text)
@@ -49,7 +50,7 @@ class Scene:
         words = ["--config", f"{directory}/config", "--listen", listen, "--state-dir", f"{directory}/state"]
         args = command_parser("run", load_command("run"), prints=False).parse_args(words)
         self.log = Silent()
-        self.daemon = Daemon(settings_from(args), log=self.log, machine=small_machine())
+        self.daemon = Daemon(settings_from(args), log=self.log, machine=machine or small_machine())
         self.client = RuntimeClient(listen)
         self.kubelet = Kubelet(self.client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
