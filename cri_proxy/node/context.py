@@ -19,7 +19,7 @@ class Signals:
     """Signals from lower parts of the node to the parts above them."""
 
     ledger_changed: Signal[[]] = field(default_factory=Signal)  # a grant or a confirmed pinning
-    container_vanished: Signal[[Row]] = field(default_factory=Signal)  # the runtime does not know it any more
+    container_ended: Signal[[Row, str]] = field(default_factory=Signal)  # as an update of it has shown, and how
     room_freed: Signal[[]] = field(default_factory=Signal)  # a grant was given back
     cold_start_began: asyncio.Event = field(default_factory=asyncio.Event)
 

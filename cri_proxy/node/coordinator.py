@@ -71,7 +71,7 @@ class Coordinator:
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
         self.config = config  # in force, replaced by a reload
-        context.signals.container_vanished.connect(lambda row: self.release(row, "gone"))
+        context.signals.container_ended.connect(self.release)
 
     def open(self) -> None:
         """Start to decide."""

@@ -10,7 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
+from google.protobuf.message import DecodeError
+
 from cri_proxy import events
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
@@ -23,9 +26,11 @@ from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import NodeSet
 
 UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
+_STATUS = "/runtime.v1.RuntimeService/ContainerStatus"
 NOT_FOUND = 5
 BACKOFF_SECONDS = (0.05, 0.2, 0.8)
 UPDATE_TIMEOUT_SECONDS = 10.0
+STATUS_TIMEOUT_SECONDS = 2.0  # starts may wait for the outcome, and the refusal itself has been answered
 # Narrowing cpuset.mems moves pages: seconds per gigabyte on cgroup v2.
 MOVE_TIMEOUT_SECONDS = 120.0
 # Updates at the same time that no call waits for. A re-plan moves hundreds of containers, the runtime runs a process
@@ -207,8 +212,9 @@ class Effects:
             try:
                 await self._bring(row, moves_memory=moves_memory)
             except CallFailed as error:
-                if error.code == NOT_FOUND:
-                    self._context.signals.container_vanished.send(row)
+                # The exit may be noted only later: this is no failure then, and nothing holds the CPUs any more.
+                if end := "gone" if error.code == NOT_FOUND else await self._end_of(row):
+                    self._context.signals.container_ended.send(row, end)
                     return True
                 problem = error.message
             except RuntimeUnavailable as error:
@@ -222,6 +228,18 @@ class Effects:
                 return False
             await self._context.clock.sleep(delay)
         return False
+
+    async def _end_of(self, row: Row) -> str:
+        """Return how a container ended that the runtime has refused to update; '' if it may be alive."""
+        request = pb.ContainerStatusRequest(container_id=row.container_id).SerializeToString()
+        try:
+            answer = await self._context.channel.unary(_STATUS, request, timeout_seconds=STATUS_TIMEOUT_SECONDS)
+            state = pb.ContainerStatusResponse.FromString(answer).status.state
+        except CallFailed as error:
+            return "gone" if error.code == NOT_FOUND else ""
+        except (RuntimeUnavailable, DecodeError):
+            return ""
+        return "exited" if state == pb.CONTAINER_EXITED else ""
 
     async def settle_all(self) -> None:
         """Update until nothing differs or nothing more can be done."""

@@ -6,8 +6,9 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
+from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.node.coordinator import Refusal
-from cri_proxy.node.effects import AT_ONCE, BACKOFF_SECONDS, is_announced
+from cri_proxy.node.effects import AT_ONCE, BACKOFF_SECONDS, NOT_FOUND, is_announced
 from cri_proxy.node.node import POLL_SECONDS
 from cri_proxy.state.rows import Row
 from policies.base import Pinning, QosClass
@@ -132,6 +133,49 @@ async def test_a_failed_update_is_retried_with_growing_pauses_then_counted(site:
     assert not await site.node.effects.settle(row.key)
     assert site.clock.monotonic_seconds() - began == pytest.approx(sum(BACKOFF_SECONDS))
     assert site.node.effects.failures[row.key] == "stuck"
+    site.log.errors.clear()
+
+
+def refuses_dead_tasks(site: Site, times: int) -> None:
+    """As containerd does between the exit of a process and the deletion of its task."""
+    words = "failed to update resources: failed to update resources: runc did not terminate successfully: exit status 1"
+    site.runtime.faults.fail_next(UPDATE, 2, f"{words}: container not running\n: unknown", times=times)
+
+
+@pytest.mark.parametrize(
+    ("status", "refusals"),
+    [
+        pytest.param(None, 1, id="it has ended"),
+        pytest.param((NOT_FOUND, "an error occurred when try to find container"), 1, id="it is gone"),
+        pytest.param((4, "slow"), 2, id="the second look sees it"),
+    ],
+)
+async def test_an_update_that_comes_after_the_end_of_its_container_is_no_failure(
+    site: Site, status: tuple[int, str] | None, refusals: int
+) -> None:
+    """The exit falls between the decision and the update, and is not noted yet."""
+    row = await sharing(site)
+    site.runtime.node.on_event = None
+    site.runtime.exit(row.container_id)
+    refuses_dead_tasks(site, refusals)
+    if status is not None:
+        site.runtime.faults.fail_next("ContainerStatus", *status)
+    site.node.context.ledger.mark_unconfirmed(row.key, Pinning(CpuSet.parse("4-7"), None))
+    assert await site.node.effects.settle(row.key)
+    assert (site.log.errors, site.row(row.container_id).state) == ([], "exited")
+    assert site.runtime.calls[UPDATE] == refusals
+
+
+@pytest.mark.parametrize("code", [None, 4])
+async def test_the_refusal_of_a_container_that_may_be_alive_is_reported(site: Site, code: int | None) -> None:
+    row, attempts = await sharing(site), len(BACKOFF_SECONDS) + 1
+    refuses_dead_tasks(site, attempts)
+    if code is not None:
+        site.runtime.faults.fail_next("ContainerStatus", code, "slow", times=attempts)
+    site.node.context.ledger.mark_unconfirmed(row.key, Pinning(CpuSet.parse("4-7"), None))
+    assert not await site.node.effects.settle(row.key)
+    (error,) = site.log.errors
+    assert error.startswith(UPDATE_FAILED)
     site.log.errors.clear()
 
 
