@@ -88,6 +88,12 @@ def test_the_service_starts_the_program_as_it_wants_to_be_started() -> None:
     assert parser.parse_args(found[2].split()).config == Path("/etc/cri-proxy/cri-proxy.yaml")
 
 
+def test_the_service_comes_before_others_of_its_slice_when_cpu_time_is_short() -> None:
+    unit = (ROOT / "packaging" / "cri-proxy.service").read_text()
+    (weight,) = re.findall(r"^CPUWeight=(\d+)$", unit, re.MULTILINE)
+    assert int(weight) > 100  # that of all others (systemd.resource-control)
+
+
 def test_the_shipped_configuration_and_environment_are_accepted() -> None:
     parse_config((ROOT / "packaging" / "cri-proxy.yaml").read_text(), "cri-proxy.yaml")
     commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
