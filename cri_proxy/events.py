@@ -52,6 +52,7 @@ VIOLATION: Final = "violation"  # a container started while another one could us
 FAULT: Final = "fault"  # an internal error
 HELPERS_LOST: Final = "helpers_lost"  # the launcher of helper processes has ended; it is replaced, else the daemon ends
 HELPERS_BACK: Final = "helpers_back"  # another launcher has taken its place
+STARVED: Final = "starved"  # of CPU time: new connections wait, and a restart would not help
 SOCKET_LOST: Final = "socket_lost"  # removed or replaced: new clients cannot connect until a restart
 STORE_DEGRADED: Final = "store_degraded"  # a save failed
 CHECK_FAILED: Final = "check_failed"  # the slow check

@@ -48,7 +48,7 @@ def watchdog_seconds(environment: Mapping[str, str], pid: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Ping systemd while the event loop runs and ``works`` returns True; call ``on_stuck`` otherwise.
+    """Ping systemd while the event loop runs and ``works`` returns True.
 
     systemd restarts the service after ``limit_seconds`` without a ping. ``works`` runs four times in that period, so
     that one failure on a node short of CPU time has no effect.
@@ -56,7 +56,6 @@ class Watchdog:
 
     limit_seconds: float
     works: Callable[[float], Coroutine[object, object, bool]]
-    on_stuck: Callable[[], object]
     ping: Callable[[str], None] = notify
 
     async def watch(self) -> None:
@@ -64,8 +63,6 @@ class Watchdog:
         while True:
             if await self.works(self.limit_seconds / _ANSWER_SHARE):
                 self.ping("WATCHDOG=1")
-            else:
-                self.on_stuck()
             await asyncio.sleep(self.limit_seconds / _PINGS_PER_LIMIT)
 
 

@@ -21,7 +21,7 @@ from cri_proxy import events
 from cri_proxy.config.settings import Settings
 from cri_proxy.daemon.handover import ASK, DRAIN_SECONDS, HELD_SECONDS, Takeover, noted_by, unless, wait_for_successor
 from cri_proxy.daemon.helper_watch import HelperWatch
-from cri_proxy.daemon.relay_probe import log_lost_sockets, relay_works
+from cri_proxy.daemon.relay_probe import RelayProbe, log_lost_sockets, relay_works
 from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
 from cri_proxy.intercept.gate import DecisionGate
@@ -195,13 +195,12 @@ class Daemon:
         await asyncio.gather(*(relay.stop(grace_seconds, for_streams=for_streams) for relay in self._relays))
 
     def _start_watchdog(self, endpoint: str) -> None:
-        """Ping systemd's watchdog, if it is on, while the relay works."""
+        """Ping systemd's watchdog, if it is on, unless the relay is stuck."""
         limit_seconds = watchdog_seconds(os.environ, os.getpid())
         if limit_seconds is None:
             return
-        reason = "new connections get no answer: systemd restarts the daemon unless that changes"
         works = partial(relay_works, socket_path(self._settings.listen), socket_path(endpoint))
-        watchdog = Watchdog(limit_seconds, works, lambda: self._log.error(events.FAULT, what="relay", reason=reason))
+        watchdog = Watchdog(limit_seconds, RelayProbe(works, self._log).is_fine)
         pinging = Tasks()
         pinging.start(watchdog.watch(), name="watchdog")
         self._closing.push_async_callback(pinging.cancel)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+from cri_proxy.daemon.cpu_wait import is_starved, waited_seconds
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Histogram
 from cri_proxy.metrics.exposition import Sample
@@ -41,14 +42,21 @@ class LoopLag:
         loop: Timers,
         seconds: Callable[[], float] = time.monotonic,
         cpu_seconds: Callable[[], float] = time.thread_time,
+        waited: Callable[[], float] = waited_seconds,
     ) -> None:
-        """Measure this loop by this clock; ``cpu_seconds`` is the CPU time of its thread. ``start`` begins."""
+        """Measure this loop by this clock; ``start`` begins.
+
+        ``cpu_seconds`` is the CPU time of its thread, ``waited`` the time that this thread has waited for a CPU.
+        """
         self._loop = loop
         self._seconds = seconds  # not the loop's own clock, which some loops read once a turn
         self._cpu_seconds = cpu_seconds
         self._cpu_before = 0.0
+        self._waited = waited
+        self._waited_before = 0.0
         self._lag = Histogram(catalog.LOOP_LAG.buckets)
         self._longest_seconds = 0.0
+        self._longest_waited = 0.0
         self._longest_at = 0.0
         self._due = 0.0
         self._timer: Timer | None = None
@@ -58,6 +66,7 @@ class LoopLag:
         before, self._cpu_before = self._cpu_before, self._cpu_seconds()
         is_idle = self._cpu_before - before < IDLE_CPU_SECONDS
         period = IDLE_PERIOD_SECONDS if is_idle else PERIOD_SECONDS
+        self._waited_before = self._waited()
         self._due = self._seconds() + period
         self._timer = self._loop.call_later(period, self._wake)
 
@@ -72,14 +81,16 @@ class LoopLag:
         self._lag.measure(lag)
         if lag >= HELD_SECONDS and (lag >= self._longest_seconds or not self._is_shown(now)):
             self._longest_seconds, self._longest_at = lag, now
+            self._longest_waited = min(lag, self._waited() - self._waited_before)
         self.start()
 
     def _is_shown(self, now: float) -> bool:
         return now - self._longest_at <= SHOWN_SECONDS
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the histogram."""
+        """Yield the histogram, and how long the loop's thread has waited for a CPU."""
         yield Sample(catalog.LOOP_LAG, self._lag.distribution())
+        yield Sample(catalog.CPU_WAIT, self._waited_before)
 
     def warnings(self) -> tuple[str, ...]:
         """Return the longest lag of the last ten minutes as a sentence, if calls had to wait for it."""
@@ -88,7 +99,8 @@ class LoopLag:
             return ()
         minutes = int((now - self._longest_at) / 60)
         when = f"{minutes} min ago" if minutes else "less than a minute ago"
-        return (
-            f"the event loop was held up for {self._longest_seconds:.2f} s {when}: every call waited that long "
-            "(docs/alerts.md, CriProxyLoopHeld)",
-        )
+        lag, waited = self._longest_seconds, self._longest_waited
+        held = f"held up for {lag:.2f} s"
+        if is_starved(waited, lag):
+            held = f"{lag:.2f} s late, {waited:.2f} s of them starved of CPU time by other processes or a limit,"
+        return (f"the event loop was {held} {when}: every call waited that long (docs/alerts.md, CriProxyLoopHeld)",)

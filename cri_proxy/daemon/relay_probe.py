@@ -1,16 +1,20 @@
 """Check that the relay answers a new connection, or that the runtime is silent too: the probe behind the watchdog."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
 from cri_proxy import events
+from cri_proxy.daemon.cpu_wait import is_starved, waited_seconds
 from cri_proxy.http2 import frames
 from cri_proxy.logs import Log
 
 SOCKET_LOOK_SECONDS: Final = 10.0
 """Between two looks whether the sockets are in their places: the kubelet has an open connection, and may not notice."""
+STARVED_PERIOD_SECONDS: Final = 600.0
+"""Between two lines about want of CPU time: most probes fail while it lasts."""
 
 # The first bytes of a client (RFC 9113, 3.4). A server answers with its own SETTINGS, whatever the client sends next.
 _HELLO: Final = frames.PREFACE + frames.settings([])
@@ -45,6 +49,44 @@ async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
     """
     through_us = await answers(listen, seconds)
     return through_us if through_us is not None else await answers(runtime, seconds) is not True
+
+
+class RelayProbe:
+    """What the watchdog asks: whether a restart would help. One makes want of CPU time worse."""
+
+    def __init__(
+        self,
+        works: Callable[[float], Coroutine[object, object, bool]],
+        log: Log,
+        seconds: Callable[[], float] = time.monotonic,
+        waited: Callable[[], float] = waited_seconds,
+    ) -> None:
+        """Probe by ``works`` (``relay_works``); ``waited`` are the seconds that this thread has waited for a CPU."""
+        self._works = works
+        self._log = log
+        self._seconds = seconds
+        self._waited = waited
+        self._quiet_until = 0.0
+
+    async def is_fine(self, seconds: float) -> bool:
+        """Return False and log a fault if the relay is stuck; one that is starved of CPU time is logged now and then.
+
+        A stuck relay does little, so that its thread hardly waits for a CPU.
+        """
+        began, waited_before = self._seconds(), self._waited()
+        if await self._works(seconds):
+            return True
+        now, waited = self._seconds(), self._waited() - waited_before
+        took = now - began  # far less than the limit: nothing listens there, which no want of CPU time explains
+        if took < seconds / 2 or not is_starved(waited, took):
+            reason = "new connections get no answer: systemd restarts the daemon unless that changes"
+            self._log.error(events.FAULT, what="relay", reason=reason)
+            return False
+        if now >= self._quiet_until:
+            self._quiet_until = now + STARVED_PERIOD_SECONDS
+            reason = f"it waited for a CPU for {waited:.1f} of {took:.1f} s: see CriProxyLoopHeld in docs/alerts.md"
+            self._log.warning(events.STARVED, reason=reason)
+        return True
 
 
 async def log_lost_sockets(problem: Callable[[], str], log: Log) -> None:

@@ -177,6 +177,10 @@ LOOP_LAG: Final = histogram(
     "long before anything is done for it. A long lag is a long computation, or a daemon that got no CPU.",
     LAG_BUCKETS,
 )
+CPU_WAIT: Final = counter(
+    "cri_proxy_event_loop_cpu_wait_seconds_total",
+    "How long the event loop's thread was ready to run and got no CPU: other processes had it, or a limit was used up.",
+)
 
 # Read off the node's state at each scrape: series of pools and nodes that are gone disappear.
 BUILD: Final = gauge(

@@ -9,6 +9,7 @@ from cri_proxy.daemon.loop_lag import (
     SHOWN_SECONDS,
     LoopLag,
 )
+from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution
 from cri_proxy.testbed.wait import until
 
@@ -19,6 +20,7 @@ class HeldLoop:
     def __init__(self) -> None:
         self.now = 100.0
         self.cpu = 0.0
+        self.waited = 0.0
         self._next: tuple[float, Callable[[], object]] | None = None
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> "HeldLoop":
@@ -28,10 +30,11 @@ class HeldLoop:
     def cancel(self) -> None:
         self._next = None
 
-    def run_next(self, *, late_seconds: float) -> None:
+    def run_next(self, *, late_seconds: float, waited_seconds: float = 0.0) -> None:
         assert self._next is not None
         due, callback = self._next
         self.now = due + late_seconds
+        self.waited += waited_seconds
         callback()
 
     @property
@@ -46,7 +49,7 @@ class HeldLoop:
 
 def measured(*late_seconds: float) -> tuple[HeldLoop, LoopLag]:
     loop = HeldLoop()
-    lag = LoopLag(loop, lambda: loop.now, lambda: loop.cpu)
+    lag = LoopLag(loop, lambda: loop.now, lambda: loop.cpu, lambda: loop.waited)
     lag.start()
     for seconds in late_seconds:
         loop.run_next(late_seconds=seconds)
@@ -54,7 +57,7 @@ def measured(*late_seconds: float) -> tuple[HeldLoop, LoopLag]:
 
 
 def counts(lag: LoopLag) -> Distribution:
-    (sample,) = lag.samples()
+    sample, _ = lag.samples()
     assert isinstance(sample.value, Distribution)
     return sample.value
 
@@ -81,6 +84,24 @@ def test_the_longest_lag_is_shown_with_its_age() -> None:
     assert warning.startswith("the event loop was held up for 1.50 s less than a minute ago")
     loop.now += 120
     assert "1.50 s 2 min ago" in lag.warnings()[0]
+
+
+def test_a_loop_that_got_no_cpu_is_starved_and_not_held_up() -> None:
+    loop, lag = measured()
+    loop.run_next(late_seconds=1.5, waited_seconds=1.25)
+    (warning,) = lag.warnings()
+    assert warning.startswith("the event loop was 1.50 s late, 1.25 s of them starved of CPU time")
+    loop.run_next(late_seconds=2.0, waited_seconds=0.25)
+    (warning,) = lag.warnings()
+    assert warning.startswith("the event loop was held up for 2.00 s")
+
+
+def test_all_waiting_for_a_cpu_is_counted() -> None:
+    loop, lag = measured()
+    loop.run_next(late_seconds=0.0, waited_seconds=0.25)
+    loop.run_next(late_seconds=0.5, waited_seconds=0.5)
+    *_, waited = lag.samples()
+    assert (waited.metric, waited.value) == (catalog.CPU_WAIT, 0.75)
 
 
 def test_what_was_long_ago_gives_way_to_what_is_now() -> None:

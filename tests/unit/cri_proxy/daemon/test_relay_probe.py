@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.daemon.relay_probe import answers, log_lost_sockets, relay_works
+from cri_proxy.daemon.relay_probe import STARVED_PERIOD_SECONDS, RelayProbe, answers, log_lost_sockets, relay_works
 from cri_proxy.relay.grpcio.relay import GrpcRelay
 from cri_proxy.relay.server import SpliceRelay
 from cri_proxy.tasks import Tasks
@@ -63,6 +63,57 @@ async def test_a_relay_works_unless_it_is_away_or_silent_alone(
     relay: Connected | None, runtime: Connected | None, seconds: float, expected: bool, tmp_path: Path
 ) -> None:
     assert await works(tmp_path, relay, runtime, seconds=seconds) is expected
+
+
+class Probed:
+    """A relay that fails its probes, on a clock and a count of waiting of its own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waited = 7.0
+        self.log = Silent()
+        self.probe = RelayProbe(self._works, self.log, lambda: self.now, lambda: self.waited)
+        self._took, self._waits, self._answer = 0.0, 0.0, False
+
+    async def _works(self, seconds: float) -> bool:
+        self.now += self._took
+        self.waited += self._waits
+        return self._answer
+
+    async def is_fine(self, *, took: float, waits: float, answer: bool = False) -> bool:
+        self._took, self._waits, self._answer = took, waits, answer
+        return await self.probe.is_fine(1.0)
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.partition(" ")[0] for line in (*self.log.warnings, *self.log.errors)]
+
+
+@pytest.mark.parametrize(
+    ("took", "waits", "is_fine", "lines"),
+    [
+        pytest.param(1.2, 0.0, False, ["fault"], id="silent, and nothing kept it from answering"),
+        pytest.param(1.2, 0.3, False, ["fault"], id="silent, and it had most of the time"),
+        pytest.param(1.2, 0.9, True, ["starved"], id="silent, and it got no CPU"),
+        pytest.param(0.01, 0.009, False, ["fault"], id="nobody listens, on a busy node"),
+    ],
+)
+async def test_a_relay_that_is_starved_of_cpu_time_is_not_stuck(
+    took: float, waits: float, is_fine: bool, lines: list[str]
+) -> None:
+    probed = Probed()
+    assert await probed.is_fine(took=took, waits=waits) is is_fine
+    assert probed.lines == lines
+
+
+async def test_want_of_cpu_time_is_logged_once_while_it_lasts() -> None:
+    probed = Probed()
+    for answer in (False, True, False):
+        assert await probed.is_fine(took=2.0, waits=1.5, answer=answer)
+    assert probed.lines == ["starved"]
+    probed.now += STARVED_PERIOD_SECONDS
+    assert await probed.is_fine(took=2.0, waits=1.5)
+    assert probed.lines == ["starved"] * 2
 
 
 @pytest.mark.parametrize("kind", [SpliceRelay, GrpcRelay])
