@@ -140,8 +140,7 @@ class Effects:
     def forget(self, key: ContainerKey) -> None:
         """Drop the state of a container that is gone."""
         self.failures.pop(key, None)
-        row = self._ledger.get(key)
-        if row is not None:
+        if (row := self._ledger.get(key)) is not None:
             self.untouched.discard(row.container_id)
 
     def schedule(self) -> None:
@@ -167,8 +166,7 @@ class Effects:
     def break_deadlocks(self) -> None:
         """Let a container step aside where some wait for each other's CPUs (see ``node.ledger.deadlock``)."""
         for key in break_deadlocks(self._ledger):
-            row = self._ledger.get(key)
-            if row is not None:
+            if (row := self._ledger.get(key)) is not None:
                 self._context.journal.noted_of(row, events.STEPPED_ASIDE)
 
     async def settle(self, key: ContainerKey) -> bool:
@@ -212,7 +210,6 @@ class Effects:
             try:
                 await self._bring(row, moves_memory=moves_memory)
             except CallFailed as error:
-                # The exit may be noted only later: this is no failure then, and nothing holds the CPUs any more.
                 if end := "gone" if error.code == NOT_FOUND else await self._end_of(row):
                     self._context.signals.container_ended.send(row, end)
                     return True
@@ -225,12 +222,12 @@ class Effects:
             if delay is None:
                 self.failures[key] = problem
                 self._context.journal.update_failed(row, problem)
-                return False
-            await self._context.clock.sleep(delay)
+            else:
+                await self._context.clock.sleep(delay)
         return False
 
     async def _end_of(self, row: Row) -> str:
-        """Return how a container ended that the runtime has refused to update; '' if it may be alive."""
+        """Return how a container ended whose update was refused before its exit was noted; '' if it may be alive."""
         request = pb.ContainerStatusRequest(container_id=row.container_id).SerializeToString()
         try:
             answer = await self._context.channel.unary(_STATUS, request, timeout_seconds=STATUS_TIMEOUT_SECONDS)
