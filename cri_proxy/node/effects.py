@@ -231,12 +231,9 @@ class Effects:
         request = pb.ContainerStatusRequest(container_id=row.container_id).SerializeToString()
         try:
             answer = await self._context.channel.unary(_STATUS, request, timeout_seconds=STATUS_TIMEOUT_SECONDS)
-            state = pb.ContainerStatusResponse.FromString(answer).status.state
-        except CallFailed as error:
-            return "gone" if error.code == NOT_FOUND else ""
-        except (RuntimeUnavailable, DecodeError):
-            return ""
-        return "exited" if state == pb.CONTAINER_EXITED else ""
+            return "exited" if pb.ContainerStatusResponse.FromString(answer).status.state == pb.CONTAINER_EXITED else ""
+        except (CallFailed, RuntimeUnavailable, DecodeError) as error:
+            return "gone" if isinstance(error, CallFailed) and error.code == NOT_FOUND else ""
 
     async def settle_all(self) -> None:
         """Update until nothing differs or nothing more can be done."""

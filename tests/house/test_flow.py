@@ -14,7 +14,7 @@ from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, wa
 
 # An option that places nothing; and one for which the policy is built again and every grant tried, 30 files of policies
 # and of the machine among them.
-CONFIGURATION_FILES = {"driftCheckSeconds: 7": 60, "topologyAware: {PreferSharedCPUs: true}": 90}
+CONFIGURATION_FILES = {"driftCheckSeconds: 7": 60, "topologyAware: {PreferSharedCPUs: true}": 100}
 DAEMON_VISITS = 15
 # Of timers, which run meanwhile on a busy machine.
 BESIDE = {"cri_proxy/daemon/loop_lag.py", "cri_proxy/metrics/counters.py"}
@@ -65,7 +65,7 @@ async def test_a_creation_enters_few_files_until_it_is_sent_on(asks: Annotations
     with entered_files() as entered:
         async with started(Scene(tmp_path, text, machine)) as scene:
             rounds = [await _created(scene, entered, PodSpec(f"pod{i}", (OWNS,), annotations=asks)) for i in range(4)]
-    files = set.intersection(*rounds)
+    files = set.intersection(*rounds) - BESIDE
     assert "cri_proxy/cri/write.py" in files
     assert len(files) <= most, sorted(files)
 
