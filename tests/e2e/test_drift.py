@@ -102,13 +102,13 @@ async def test_a_cpuset_that_somebody_wrote_by_hand_is_put_back(stage: Stage, tw
 
 
 async def test_a_cpuset_that_another_client_of_the_runtime_wrote_is_put_back(stage: Stage, two: TwoCpus) -> None:
-    """As ``crictl update`` does to a container that was right before: the runtime's own record says so too."""
+    """As ``crictl update`` does to a container that was right before: the runtime's own record has the same."""
     pod = await stage.run("updated", ONE_CPU)
     await everybody_is_looked_at(stage, two)
     await stage.direct.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus=str(two.both)))
     assert await is_put_back(stage, pod, two)
     (event,) = logged(stage, "drifted", pod)
-    assert event["by"].startswith("the runtime's own record says so too")
+    assert event["by"].startswith("the runtime's own record has the same")
     assert (await stage.resources(pod.container_id("c0")))["cpu"]["cpus"] == str(two.high)
 
 
