@@ -16,7 +16,8 @@ from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, wa
 # and of the machine among them.
 CONFIGURATION_FILES = {"driftCheckSeconds: 7": 60, "topologyAware: {PreferSharedCPUs: true}": 100}
 DAEMON_VISITS = 15
-# Of timers, which run meanwhile on a busy machine.
+ROUNDS = 10  # what is entered in each of them is the flow's; the rest are timers and caches that fill
+# Of timers that run in every round on a busy machine.
 BESIDE = {"cri_proxy/daemon/loop_lag.py", "cri_proxy/metrics/counters.py"}
 
 LONG_LINES, LONG_FILES = 380, 6
@@ -40,7 +41,7 @@ async def test_an_accepted_change_of_the_configuration_enters_few_files(option: 
     rounds, visits = list[set[str]](), list[int]()
     with entered_files() as entered:
         async with started(Scene(tmp_path)) as scene:
-            for _ in range(4):
+            for _ in range(ROUNDS):
                 entered.begin()
                 await scene.change(f"{CONFIG}{option}\n", "applied")
                 await was_kept(scene)
@@ -64,7 +65,9 @@ async def test_a_creation_enters_few_files_until_it_is_sent_on(asks: Annotations
     machine = small_machine(nodes=2, cores=4)
     with entered_files() as entered:
         async with started(Scene(tmp_path, text, machine)) as scene:
-            rounds = [await _created(scene, entered, PodSpec(f"pod{i}", (OWNS,), annotations=asks)) for i in range(4)]
+            rounds = [
+                await _created(scene, entered, PodSpec(f"pod{i}", (OWNS,), annotations=asks)) for i in range(ROUNDS)
+            ]
     files = set.intersection(*rounds) - BESIDE
     assert "cri_proxy/cri/write.py" in files
     assert len(files) <= most, sorted(files)
