@@ -26,7 +26,7 @@ from cri_proxy.metrics.catalog import TABLE as METRICS
 from cri_proxy.simulate.scenario import devices as attached
 from cri_proxy.simulate.scenario import parse, steps
 from policies.devices import annotations as pods
-from policies.devices.selector import CONDITION, SELECTOR
+from policies.devices.label_selector import CONDITION, SELECTOR
 from sysfs.descriptions import machine, pci
 from sysfs.descriptions.memory import MEMORY_NODE
 from sysfs.documents.table import KeyRow

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
 from policies.devices.fields import AnnotationError, JsonValue
+from policies.devices.label_selector import SELECTOR, LabelSelector
 from policies.devices.model import DEVICE_TYPES
-from policies.devices.selector import SELECTOR, LabelSelector
 from sysfs.documents.forms import form, one_of, scalar
 from sysfs.documents.table import Form, Table, keyed
 from sysfs.quantity import parse_bytes

@@ -25,7 +25,7 @@ LINUX = """
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
-    list lister listwatch manager nvidia plugin podresources pull quantity quota register resize resource runc scheduler
+    label list lister listwatch manager nvidia plugin podresources pull quantity quota register resize resource runc scheduler
     score shim spec endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """

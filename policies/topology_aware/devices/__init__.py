@@ -1,1 +1,1 @@
-"""Devices of cost files for a container: which are free, which of them cost least together with CPUs, why."""
+"""The devices of a container: which are free, which are chosen by place and by cost together with CPUs, and why."""

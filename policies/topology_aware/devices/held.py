@@ -63,8 +63,8 @@ class HeldDevices:
     def by_pod(self) -> tuple[DeviceGrant, ...]:
         """What containers of the pod hold."""
         pod = self.context.request.container.pod_uid
-        fellows = (grant for grant in self.context.others if grant.container.pod_uid == pod)
-        return (*(held for grant in fellows for held in grant.devices), *self.has)
+        siblings = (grant for grant in self.context.others if grant.container.pod_uid == pod)
+        return (*(held for grant in siblings for held in grant.devices), *self.has)
 
     @cached_property
     def usage(self) -> Usage:

@@ -130,24 +130,24 @@ def near_given(context: PlacementContext) -> PlacementContext:
     return replace(context, request=near(context.request, context.machine_devices.localities(given)))
 
 
-def join(context: PlacementContext, fellow: Grant) -> Decision:
-    """Return the fellow's place for a container that shares it, with its own devices, on the fellow's nodes first."""
+def join(context: PlacementContext, sharer: Grant) -> Decision:
+    """Return the sharer's place for a container that shares it, with its own devices, on the sharer's nodes first."""
     machine, request = context.tree.machine, context.request
-    cpus = fellow.owned.mask or context.tree.named(fellow.pool).hardware
+    cpus = sharer.owned.mask or context.tree.named(sharer.pool).hardware
     at = [node.id for node in machine.nodes if node.cpus.mask & cpus]
-    alignment = fellow.request.alignment
+    alignment = sharer.request.alignment
     if alignment is None and 0 < len(at) < sum(bool(node.cpus) for node in machine.nodes):
-        alignment = Alignment(NodeSet.of(at), fellow.mems)
+        alignment = Alignment(NodeSet.of(at), sharer.mems)
     choose = DeviceStep(context)
-    found = choose(replace(context, request=aligned(request, alignment)), partial(_at_place_of, fellow))
+    found = choose(replace(context, request=aligned(request, alignment)), partial(_at_place_of, sharer))
     if isinstance(found, Rejected):
         return found
-    settled_request = aligned(found.grant.request, fellow.request.alignment)
+    settled_request = aligned(found.grant.request, sharer.request.alignment)
     return replace(found, grant=replace(found.grant, request=settled_request))
 
 
-def _at_place_of(fellow: Grant, context: PlacementContext) -> Placed:
-    return Placed(replace(fellow, request=context.request, share=None, devices=()))
+def _at_place_of(sharer: Grant, context: PlacementContext) -> Placed:
+    return Placed(replace(sharer, request=context.request, share=None, devices=()))
 
 
 def _near(context: PlacementContext, places: tuple[DeviceLocality, ...]) -> PlacementContext:
