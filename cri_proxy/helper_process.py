@@ -113,7 +113,8 @@ class Launcher:
                     self._ask_for_helper(theirs)
             except (OSError, HelperFailed) as error:
                 ours.close()
-                raise HelperFailed(f"the launcher has ended: {error}") from error
+                problem = error.problem if isinstance(error, HelperFailed) else error.strerror
+                raise HelperFailed(f"the launcher has ended: {problem}") from error
         return HelperProcess(ours)
 
     def _ask_for_helper(self, connection: socket.socket) -> None:

@@ -80,6 +80,7 @@ STORIES = {
                     attempt()
                 except HelperFailed as error:
                     assert "a new launcher cannot be started" in str(error), error
+                    assert str(error).count("the helper process for files failed") == 1, error
                 else:
                     raise AssertionError
     """,
