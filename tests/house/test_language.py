@@ -25,8 +25,8 @@ LINUX = """
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
-    label list lister listwatch manager nvidia plugin podresources pull quantity quota register resize resource runc scheduler
-    score shim spec endpoint stats strict taint topology v1 workload
+    label list lister listwatch manager nvidia plugin podresources pull quantity quota register resize resource runc
+    scheduler score shim spec endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
