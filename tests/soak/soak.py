@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,6 +29,7 @@ from tests.soak.rest import claims, problems, read
 CONNECTIONS: Final = 12
 AT_ONCE: Final = 6
 READINGS: Final = 6
+MOST_READINGS: Final = 60
 READING_PAUSE_SECONDS: Final = 0.5
 
 # How often each act happens in a phase, which takes some ten seconds. Equal work, not equal time: what grows with the
@@ -182,23 +183,20 @@ async def _follow(channel: CoreChannel, place: Ground) -> None:
 
 
 async def least(place: Ground) -> Mapping[str, float]:
-    """The least of several readings of each series: at rest too something comes and goes.
+    """The least of the last readings of each series: at rest too something comes and goes.
 
     Such as a look at the cgroups, and the connection that asks. Garbage is collected before. Containers that have gone
-    are followed until the next look at writes, a second later or more on a busy machine: as long as fewer are, go on.
+    are followed until the next look at writes, and new ones only from then on, a second later or more on a busy
+    machine: read until the number of watches stays.
     """
-    readings: list[Mapping[str, float]] = []
-    while not _is_settled([reading["inotify watches"] for reading in readings]):
+    readings: deque[Mapping[str, float]] = deque(maxlen=READINGS)
+    for _ in range(MOST_READINGS):
         place.daemon.send(COLLECT)
         readings.append(await read(place))
+        if len(readings) == READINGS and len({reading["inotify watches"] for reading in readings}) == 1:
+            break
         await asyncio.sleep(READING_PAUSE_SECONDS)
     return {name: min(reading[name] for reading in readings) for name in readings[0]}
-
-
-def _is_settled(numbers: Sequence[float]) -> bool:
-    """Whether the last readings brought none that is less than those before."""
-    before, after = numbers[:-READINGS], numbers[-READINGS:]
-    return bool(before) and min(before) <= min(after)
 
 
 async def not_removed(direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
