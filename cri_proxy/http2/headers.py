@@ -80,19 +80,27 @@ _NEWEST_NAME: Final = 0x40 + _FIRST_DYNAMIC
 """Begins a literal that enters the table with the name of the newest entry (6.2.1)."""
 
 
-# This runs for every call. Values that are not wanted are not decoded: a grpc-timeout is new in every call, and its
+# This runs for every call. Values are not decoded unless each is needed: a grpc-timeout is new in every call, and its
 # Huffman code would be most of the work. The length of such a value is known only by its lower bound, and the sizes of
 # entries likewise, so an entry stays here at least as long as its encoder may name it. An index beyond is an error.
 class FieldReader:
     """Find the fields of these names in every header block of one direction, in order, at the least cost.
 
     A name that a block has twice has no value: two receivers might choose different ones. Memory is bounded for blocks
-    of any length; a value that is not wanted is skipped as it comes.
+    of any length; a value that is not wanted is skipped as it comes. Values of ``encoded`` names, which few need,
+    are cut early and for ``decoded`` to read.
     """
 
-    def __init__(self, names: frozenset[bytes], table_bytes: int = DEFAULT_TABLE_BYTES) -> None:
+    def __init__(
+        self,
+        names: frozenset[bytes],
+        table_bytes: int = DEFAULT_TABLE_BYTES,
+        *,
+        encoded: frozenset[bytes] = frozenset(),
+    ) -> None:
         """Start with a table of this size; later sizes come in the blocks themselves, but for 0, which stays."""
-        self._names, self._static = _wanted(names)
+        self._names, self._static = _wanted(names | encoded)
+        self._encoded = encoded
         self._table_bytes = table_bytes
         self._max_table_bytes = _MAX_TABLE_BYTES if table_bytes else 0
         self._dynamic: deque[_Entry] = deque()  # the newest first
@@ -237,10 +245,13 @@ class FieldReader:
         field = None
         if name is not None:
             raw = block[start : min(after, start + _ENOUGH_BYTES)]
-            value = self._decoded(raw) if is_coded else raw[:VALUE_BYTES]
+            if name in self._encoded:
+                value = bytes((is_coded,)) + raw[:_REMEMBERED_BYTES]
+            else:
+                value = self._decoded(raw) if is_coded else raw[:VALUE_BYTES]
+                size = max(size, len(name) + len(value) + _ENTRY_OVERHEAD_BYTES)
             found[name] = b"" if name in found else value
             field = (name, value)
-            size = max(size, len(name) + len(value) + _ENTRY_OVERHEAD_BYTES)
         self._skipped_bytes = max(0, after - len(block))
         if enters:
             self._dynamic.appendleft((field, size))
@@ -263,6 +274,11 @@ class FieldReader:
         """Forget the oldest entries that the table has no room for (RFC 7541, 4.3 and 4.4)."""
         while self._dynamic_bytes > self._table_bytes:
             self._dynamic_bytes -= self._dynamic.pop()[1]
+
+
+def decoded(value: bytes) -> bytes:
+    """Return the value of an ``encoded`` name, b"" where it has none. Raises ProtocolError."""
+    return huffman.decode(value[1:], VALUE_BYTES) if value[:1] == b"\x80" else value[1:]
 
 
 @cache

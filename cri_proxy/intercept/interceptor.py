@@ -221,7 +221,7 @@ class CriInterceptor:
                 # lost its place before it ran (stopped, or not started for long: containerd starts it all the same).
                 lost = await self._node.resync.placement.place_to_start(container_id)
             container_id = ledger.full_id(container_id)
-            held = lost or await self._node.barrier.before_start(container_id)
+            held = lost or await self._node.barrier.before_start(container_id, call.timeout_seconds)
         if isinstance(held, Refusal):
             return refused(held)
         if held is None:
@@ -253,7 +253,7 @@ class CriInterceptor:
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
             self._node.managers.note_cpuset(request.linux.cpuset_cpus, name_of(row.grant.request))
-        planned = await self._updates.plan(self._reader, request)
+        planned = await self._updates.plan(self._reader, request, call.timeout_seconds)
         match planned:
             case None:
                 return Answer(Forward())

@@ -16,7 +16,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from cri_proxy.state.rows import Row
-from policies.base import ContainerKey, Pinning, Rejected, Request
+from policies.base import Pinning, Rejected, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,27 @@ class UpdateCalls:
         self._resync = node.resync
 
     async def plan(
-        self, reader: Reader, request: pb.UpdateContainerResourcesRequest
+        self, reader: Reader, request: pb.UpdateContainerResourcesRequest, caller_seconds: float | None = None
     ) -> PlannedUpdate | Rejected | Refusal | None:
         """Return what to send instead of the kubelet's request; None when the container is not ours.
 
-        The container's lock is held if, and only if, there is a plan: ``finish`` releases it.
+        The container's lock is held if, and only if, there is a plan: ``finish`` releases it. ``caller_seconds`` is how
+        long its caller waits from now on; None = no deadline.
         """
-        planned = await self._plan(reader, request, is_last_try=False)
+        planned = await self._plan(reader, request, caller_seconds, is_last_try=False)
         if isinstance(planned, Rejected):
             # There may be room: an exit that no event announced is found by listing the containers.
             await self._resync.check_all("before a refusal")
-            planned = await self._plan(reader, request, is_last_try=True)
+            planned = await self._plan(reader, request, caller_seconds, is_last_try=True)
         return planned
 
     async def _plan(
-        self, reader: Reader, request: pb.UpdateContainerResourcesRequest, *, is_last_try: bool
+        self,
+        reader: Reader,
+        request: pb.UpdateContainerResourcesRequest,
+        caller_seconds: float | None,
+        *,
+        is_last_try: bool,
     ) -> PlannedUpdate | Rejected | Refusal | None:
         ticket = await self._barrier.take(request.container_id)
         if not isinstance(ticket, Ticket):
@@ -85,16 +91,16 @@ class UpdateCalls:
         if reservation is None:
             return await self._announced(PlannedUpdate(ticket, Pinning(None, None), None))
         ticket.lock.release()
-        return await self._cleared(request.container_id, ticket.key, reservation)
+        return await self._cleared(ticket, reservation, caller_seconds)
 
     async def _cleared(
-        self, container_id: str, key: ContainerKey, reservation: Reservation
+        self, freed: Ticket, reservation: Reservation, caller_seconds: float | None
     ) -> PlannedUpdate | Refusal | None:
         """Move other containers off the CPUs that it gains, before the call is forwarded."""
         # Its lock is free meanwhile: another call that waits for it may hold a lock that this one needs.
         try:
-            await self._barrier.cleared(key)
-            ticket = await self._barrier.take(container_id)
+            await self._barrier.cleared(freed.key, caller_seconds)
+            ticket = await self._barrier.take(freed.container_id)
         except BaseException:
             self._coordinator.roll_back_resize(reservation)
             raise
@@ -123,7 +129,7 @@ class UpdateCalls:
             return Refusal("store", f"the new size cannot be saved: {self._context.persistence.problem}")
         row = self._ledger.get(planned.ticket.key)
         if row is not None:
-            self._effects.sending(row)
+            self._effects.calls.begin_update(row)
         return replace(planned, pinning=pinning)
 
     def _abandon(self, planned: PlannedUpdate) -> None:

@@ -14,15 +14,20 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.coordinator import Coordinator, Refusal
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.pending_calls import START_HANGS_SECONDS
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, Rejected
 from sysfs.cpuset import CpuSet
 
 # Each round moves every container off the CPUs; a new decision in between makes another round necessary.
 ROUNDS = 8
-# How long a start waits for the calls about other containers that are on its CPUs, before it is placed elsewhere and
-# once more after that: an update takes a tenth of a second, a start rarely a second, and the kubelet tries again.
-CLEAR_SECONDS = 5.0
+# How long a call waits for others to leave its container's CPUs at least, and at most where one of their starts hangs,
+# before it is placed elsewhere and once more after that.
+CLEAR_SECONDS = START_HANGS_SECONDS
+# How often a call that waits for longer looks whether what it waits for hangs.
+LOOK_SECONDS = 1.0
+# The kubelet's default (runtimeRequestTimeout), for callers without a deadline.
+CALLER_SECONDS = 120.0
 # How long a call waits for another one about the same container: longer than one update by the daemon may take.
 OWN_CALL_SECONDS = 15.0
 # How long a start waits for the end of an earlier one whose caller has left; then the runtime is asked to start again.
@@ -52,12 +57,13 @@ class Barrier:
         self._effects = effects
         self._coordinator = coordinator
 
-    async def before_start(self, container_id: str) -> Ticket | Refusal | None:
+    async def before_start(self, container_id: str, caller_seconds: float | None = None) -> Ticket | Refusal | None:
         """Wait until this container may start; None when it is not managed here, or holds nothing any more.
 
         Nothing is written for it from then on until ``done``, or until a start without an answer is known to be over.
+        ``caller_seconds`` is how long its caller waits from now on; None = no deadline.
         """
-        limit, may_move = _from_now(CLEAR_SECONDS), True
+        limit, may_move = _limit(caller_seconds), True
         starts_again = False
         for _ in range(ROUNDS):
             ticket = await self.take(container_id, again_after_seconds=AGAIN_SECONDS)
@@ -75,7 +81,7 @@ class Barrier:
                 if not may_move or row is None or not self._place_elsewhere(row):
                     break
             # Once only: a container that is moved on and on would keep its caller waiting without a bound.
-            limit, may_move = _from_now(CLEAR_SECONDS), False
+            limit, may_move = max(limit, _from_now(CLEAR_SECONDS)), False
         return await self._give_up(container_id)
 
     async def take(self, container_id: str, *, again_after_seconds: float | None = None) -> Ticket | Refusal | None:
@@ -122,7 +128,7 @@ class Barrier:
     def done(self, ticket: Ticket) -> None:
         """Release the ticket once its call has an outcome: updates of the container go on."""
         self._effects.start_ended(ticket.container_id)
-        self._effects.sent_is_over(ticket.key)
+        self._effects.calls.end_update(ticket.key)
         self.left(ticket)
 
     def left(self, ticket: Ticket) -> None:
@@ -130,9 +136,9 @@ class Barrier:
         ticket.lock.release()
         self._effects.schedule()
 
-    async def cleared(self, key: ContainerKey) -> bool:
+    async def cleared(self, key: ContainerKey, caller_seconds: float | None = None) -> bool:
         """Do the same as ``clear_for``, for so long as a start waits; False when time is over."""
-        return await self._cleared_by(_from_now(CLEAR_SECONDS), key)
+        return await self._cleared_by(_limit(caller_seconds), key)
 
     async def clear_for(self, key: ContainerKey, waiting: frozenset[ContainerKey] = frozenset()) -> bool:
         """Wait until no other container is on CPUs that this one owns; False when one could not be moved.
@@ -167,12 +173,30 @@ class Barrier:
         return bool(self._ledger.occupied_by(row, current))
 
     async def _cleared_by(self, limit: float, key: ContainerKey) -> bool:
-        try:
-            async with asyncio.timeout_at(limit):
-                return await self.clear_for(key)
-        except TimeoutError:  # what it was to wait for may have got another place meanwhile
-            row = self._ledger.get(key)
-            return row is not None and not self._ledger.occupants(row)
+        """Do the same as ``clear_for`` until ``limit``, or less when something that it waits for hangs."""
+        look = min(limit, _from_now(CLEAR_SECONDS))
+        while True:
+            try:
+                async with asyncio.timeout_at(look):
+                    return await self.clear_for(key)
+            except TimeoutError:  # what it was to wait for may have got another place meanwhile
+                row = self._ledger.get(key)
+                if row is None or not self._ledger.occupants(row):
+                    return row is not None
+                if look >= limit or self._waits_in_vain(row):
+                    return False
+                look = min(limit, _from_now(LOOK_SECONDS))
+
+    def _waits_in_vain(self, row: Row) -> bool:
+        """Return whether a call hangs that is about a container on its CPUs, or about one that this one waits for."""
+        hanging = self._effects.calls.hanging()
+        seen = set[str]()
+        waiting = [row] if hanging else []
+        while waiting and hanging.isdisjoint(seen):
+            others = [o for o in self._ledger.occupants(waiting.pop()) if o.container_id not in seen]
+            seen.update(other.container_id for other in others)
+            waiting += others
+        return not hanging.isdisjoint(seen)
 
     def _sent(self, ticket: Ticket) -> Ticket:
         """Note the start that follows at once."""
@@ -194,7 +218,7 @@ class Barrier:
     def _evades_unanswered(self, key: ContainerKey) -> bool:
         """Place it elsewhere at once where it would wait for a call that others have waited for in vain."""
         row = self._ledger.get(key)
-        unanswered = {call.row.container_id for call in self._effects.under_way(CLEAR_SECONDS)}
+        unanswered = self._effects.calls.hanging()
         if row is None or all(other.container_id not in unanswered for other in self._ledger.occupants(row)):
             return False
         return self._place_elsewhere(row, is_last_try=False)
@@ -202,7 +226,7 @@ class Barrier:
     def _place_elsewhere(self, row: Row, *, is_last_try: bool = True) -> bool:
         """Place it away from all CPUs of containers that cannot be moved, not only off those that it was to have."""
         occupants = self._ledger.occupants(row)
-        unanswered = (call.row for call in self._effects.under_way(CLEAR_SECONDS) if call.row.key != row.key)
+        unanswered = (call.row for call in self._effects.calls.longer_than(CLEAR_SECONDS) if call.row.key != row.key)
         known = (other.known.cpus for other in (*occupants, *unanswered) if occupants)
         stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if occupants else None) if cpus)
         if not stuck:
@@ -226,7 +250,7 @@ class Barrier:
     def _calls_text(self, rows: Iterable[Row]) -> str:
         """Name the calls about these containers that have no answer; '' when there are none."""
         ids = {row.container_id for row in rows if row.key not in self._effects.failures}
-        return ", ".join(str(call) for call in self._effects.under_way() if call.row.container_id in ids)
+        return ", ".join(str(call) for call in self._effects.calls.longer_than() if call.row.container_id in ids)
 
     def _problem_of(self, row: Row) -> str:
         others = ", ".join(
@@ -242,6 +266,11 @@ class Barrier:
         return f"{what} of {row.grant.request.pod.name}/{row.key.name} could not be cleared: " + (
             "; ".join(p for p in problems if p) or "others keep being placed on them"
         )
+
+
+def _limit(caller_seconds: float | None) -> float:
+    """Return until when a call may wait: half of its caller's time, so that as much is left for the call itself."""
+    return _from_now(max(CLEAR_SECONDS, (CALLER_SECONDS if caller_seconds is None else caller_seconds) / 2))
 
 
 def _from_now(seconds: float) -> float:

@@ -5,9 +5,9 @@ is in flight gets no update until the reply: runc accepts an update then and los
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from google.protobuf.message import DecodeError
@@ -16,10 +16,12 @@ from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http2.status import UNKNOWN_OUTCOME
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import ACTIVE, needs_call, unmet
 from cri_proxy.node.ledger.start_calls import StartCall
+from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS, PendingCalls
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
@@ -29,35 +31,12 @@ UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
 _STATUS = "/runtime.v1.RuntimeService/ContainerStatus"
 NOT_FOUND = 5
 BACKOFF_SECONDS = (0.05, 0.2, 0.8)
-UPDATE_TIMEOUT_SECONDS = 10.0
 STATUS_TIMEOUT_SECONDS = 2.0  # starts may wait for the outcome, and the refusal itself has been answered
 # Narrowing cpuset.mems moves pages: seconds per gigabyte on cgroup v2.
 MOVE_TIMEOUT_SECONDS = 120.0
 # Updates at the same time that no call waits for. A re-plan moves hundreds of containers, the runtime runs a process
 # for each update, and updates that end together are handled in one turn of the event loop.
 AT_ONCE = 8
-_START = "StartContainer"
-_UPDATE = "UpdateContainerResources"
-
-
-@dataclass(frozen=True, slots=True)
-class CallUnderWay:
-    """A call about a container that the runtime has not answered for ``seconds``; for a start without a caller too."""
-
-    row: Row
-    method: str
-    seconds: float
-    is_presumed: bool = False  # see ``StartCall``
-
-    @property
-    def text(self) -> str:
-        """The update that the runtime refuses, as a sentence."""
-        if self.is_presumed:
-            return f"it may be starting since before the restart of cri-proxy {self.seconds:.0f} s ago"
-        return f"the runtime has not answered its {self.method} for {self.seconds:.0f} s"
-
-    def __str__(self) -> str:
-        return f"{self.row.grant.request.full_name}: {self.text}"
 
 
 class Effects:
@@ -76,7 +55,7 @@ class Effects:
         # waits no longer does not cancel what the runtime has been sent.
         self._awaited: dict[ContainerKey, asyncio.Task[None]] = {}
         self._starts_changed = asyncio.Event()
-        self._sending: dict[ContainerKey, tuple[Row, float]] = {}
+        self.calls = PendingCalls(context)
         self._is_held_back = False
         # Why the runtime refused an update for good, until the next slow check tries again.
         self.failures: dict[ContainerKey, str] = {}
@@ -96,23 +75,6 @@ class Effects:
         lock, row = self._locks.get(key), self._ledger.get(key)
         is_starting = row is not None and row.container_id in self._ledger.starts
         return is_starting or (lock is not None and lock.locked())
-
-    def under_way(self, at_least_seconds: float = 0.0) -> Iterator[CallUnderWay]:
-        """Return the starts and updates that the runtime has not answered for so long."""
-        now = self._context.clock.monotonic_seconds()
-        calls = [
-            CallUnderWay(call.row, _START, now - call.since_seconds, call.is_presumed) for call in self._ledger.starts
-        ]
-        calls += [CallUnderWay(row, _UPDATE, now - since) for row, since in self._sending.values()]
-        return (call for call in calls if call.seconds >= at_least_seconds)
-
-    def sending(self, row: Row) -> None:
-        """Note that an update of this container is about to be sent, by the kubelet or by us."""
-        self._sending[row.key] = (row, self._context.clock.monotonic_seconds())
-
-    def sent_is_over(self, key: ContainerKey) -> None:
-        """Note that the update of this container has an outcome. Idempotent."""
-        self._sending.pop(key, None)
 
     def start_sent(self, row: Row, *, is_presumed: bool = False) -> None:
         """Note that the start of this container is about to be sent: until its end is known nothing is written.
@@ -142,6 +104,7 @@ class Effects:
         self.failures.pop(key, None)
         if (row := self._ledger.get(key)) is not None:
             self.untouched.discard(row.container_id)
+            self.calls.forget(row)
 
     def schedule(self) -> None:
         """Start the updates that are due and may be sent, some at the same time; return at once."""
@@ -345,18 +308,21 @@ class Effects:
         self.untouched.discard(row.container_id)
         # During a start runc takes it and the kernel never sees it.
         may_be_lost = self._ledger.starts.note_sending(row)
-        self.sending(row)
+        self.calls.begin_update(row)
+        is_answered = False
         try:
             await self._context.channel.unary(
                 UPDATE, update_request(row.container_id, step), timeout_seconds=timeout_seconds
             )
-        except (CallFailed, RuntimeUnavailable, asyncio.CancelledError):
+            is_answered = True
+        except (CallFailed, RuntimeUnavailable, asyncio.CancelledError) as error:
+            is_answered = isinstance(error, CallFailed) and error.code not in UNKNOWN_OUTCOME
             # A refusal does not prove that nothing changed: runc writes one file after the other.
             if self._present(row) is not None:
                 self._ledger.mark_unconfirmed(row.key, step)
             raise
         finally:
-            self.sent_is_over(row.key)
+            self.calls.end_update(row.key, is_answered=is_answered)
         confirmed = None
         if may_be_lost:
             confirmed = self._ledger.note_taken(row, step)

@@ -45,9 +45,9 @@ class contained:  # noqa: N801 - used as a statement, like ``contextlib.suppress
         return True
 
 
-def new_call(method: str, message: bytes) -> Call:
+def new_call(method: str, message: bytes, timeout_seconds: float | None = None) -> Call:
     """Return a call with a number that is unique in this process."""
-    return Call(next(_ids), method, message)
+    return Call(next(_ids), method, message, timeout_seconds)
 
 
 def _is_method(path: str) -> bool:

@@ -25,11 +25,15 @@ class Interest(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One unary call: ``id`` is unique in the process, ``method`` the full path, ``message`` without gRPC prefix."""
+    """One unary call: ``id`` is unique in the process, ``method`` the full path, ``message`` without gRPC prefix.
+
+    ``timeout_seconds``: how long its caller waits from now on; None = no deadline.
+    """
 
     id: int
     method: str
     message: bytes
+    timeout_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

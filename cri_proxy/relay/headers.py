@@ -5,22 +5,40 @@ runtime's stand alone, since it was asked for a table of size 0: those of calls 
 """
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from typing import Final
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.http2.headers import FieldReader, Headers
+from cri_proxy.http2.headers import FieldReader, Headers, decoded
 from cri_proxy.http2.status import TRAILER_FIELDS, Code
 from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Outcome
 from cri_proxy.relay.direction import OnBlock, Treatment
 from cri_proxy.relay.held_call import HeldCall
 from cri_proxy.relay.passthrough import OnNew, PassthroughCalls
 
-REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
+_REQUEST_FIELDS: Final = frozenset({b":path", b"grpc-encoding"})
+_TIMEOUT: Final = b"grpc-timeout"
+_TIMEOUT_CHARACTERS: Final = 9
+_UNIT_SECONDS: Final = {b"H": 3600, b"M": 60, b"S": 1, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _REPLY_FIELDS: Final = TRAILER_FIELDS | {b"grpc-encoding"}
 
 OnUnread = Callable[[int, str, Code, str, bool], None]
 """Refuse the request of this stream for this reason, with this status and these words; True = it is complete."""
+
+
+def request_reader() -> FieldReader:
+    """Return a reader for the fields of requests that the splice looks at."""
+    return FieldReader(_REQUEST_FIELDS, encoded=frozenset({_TIMEOUT}))
+
+
+def timeout_seconds_of(request: Headers) -> float | None:
+    """Return how long the caller waits (grpc/doc/PROTOCOL-HTTP2.md, "Timeout"); None without a valid deadline."""
+    with suppress(ProtocolError):
+        value = decoded(request.get(_TIMEOUT, b""))
+        if value[-1:] in _UNIT_SECONDS and value[:-1].isdigit() and len(value) <= _TIMEOUT_CHARACTERS:
+            return int(value[:-1]) * _UNIT_SECONDS[value[-1:]]
+    return None
 
 
 class RequestBlocks:

@@ -25,13 +25,14 @@ class Phase(Enum):
 class HeldCall:
     """The state of one stream.
 
-    ``request`` is the body that the client sent, with the gRPC prefix; once it is complete, ``message`` stands for it
-    unless it is compressed. ``counted_bytes`` are those of both in the quota.
+    ``headers`` are the request's, as ``headers.request_reader`` reads them. ``request`` is the body that the client
+    sent, with the gRPC prefix; once it is complete, ``message`` stands for it unless it is compressed.
+    ``counted_bytes`` are those of both in the quota.
     """
 
     stream: int
     method: str
-    encoding: bytes
+    headers: Headers
     outgoing: Outgoing
     phase: Phase = Phase.COLLECTING
     request: bytearray = field(default_factory=bytearray)
@@ -45,7 +46,7 @@ class HeldCall:
 
     def complete(self) -> int:
         """Read the message of a complete request and return by how much the call has grown. Raises MessageError."""
-        self.message = unpack_one(bytes(self.request), self.encoding)
+        self.message = unpack_one(bytes(self.request), self.headers.get(b"grpc-encoding", b""))
         if self.request[0]:  # compressed: only the request itself gives the same bytes again
             return len(self.message)
         self.request = bytearray()

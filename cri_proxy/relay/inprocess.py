@@ -39,7 +39,7 @@ class InProcessRelay:
         """Close nothing: the runtime's channel belongs to the caller."""
 
     async def _held(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
-        call = new_call(method, message)
+        call = new_call(method, message, timeout_seconds)
         verdict = await self._boundary.verdict(call)
         if isinstance(verdict, Refuse):
             raise CallFailed(method, verdict.code, verdict.message)

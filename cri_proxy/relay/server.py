@@ -176,10 +176,10 @@ class _Pair:
         events, self._splice.events[:] = tuple(self._splice.events), ()
         for event in events:
             match event:
-                case Held(stream=stream, method=method, message=message):
-                    call = new_call(method, message)
+                case Held(stream=stream):
+                    call = new_call(event.method, event.message, event.timeout_seconds)
                     work = self._decide(stream, call)
-                    self._asked[stream] = _Asked(call, self._relay.tasks.start(work, name=method))
+                    self._asked[stream] = _Asked(call, self._relay.tasks.start(work, name=call.method))
                 case HeldCallEnded(stream=stream, outcome=outcome):
                     asked = self._asked.pop(stream)
                     if asked.task is not None:

@@ -21,14 +21,14 @@ from typing import Final
 
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut, ProtocolError
-from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, FieldReader, Headers
+from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, Headers
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError
 from cri_proxy.http2.status import Code
 from cri_proxy.relay.answers import Answers
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
 from cri_proxy.relay.goaway import Goaway
-from cri_proxy.relay.headers import REQUEST_FIELDS, ReplyBlocks, RequestBlocks
+from cri_proxy.relay.headers import ReplyBlocks, RequestBlocks, request_reader, timeout_seconds_of
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import ClientPreface, OwnFrames
@@ -46,6 +46,7 @@ class Held:
     stream: int
     method: str
     message: bytes
+    timeout_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Splice:
         self._settings_seen = False
         self.goaway = Goaway(self._own)
         self._upstream = Upstream(self._own, self._own_to_runtime)
-        reader = FieldReader(REQUEST_FIELDS)
+        reader = request_reader()
         self._passthrough = PassthroughCalls(self._upstream, self.goaway, reader, self._new_call, passed)
         requests = RequestBlocks(reader, self._passthrough, self._new_call, self._client_trailers, self._refuse_unread)
         replies = ReplyBlocks(self._held, self._answers.runtime_ignored, self._passthrough, self._end_by_runtime)
@@ -216,8 +217,7 @@ class Splice:
                 if problem := self._quota.take(0, calls=1):
                     self._answers.status(stream, Code.RESOURCE_EXHAUSTED, problem, client_open=True)
                     return
-                encoding = headers.get(b"grpc-encoding", b"")
-                self._held[stream] = HeldCall(stream, method, encoding, self._upstream.open(stream))
+                self._held[stream] = HeldCall(stream, method, headers, self._upstream.open(stream))
             case Interest.REFUSE:
                 self._answers.status(stream, Code.UNIMPLEMENTED, f"unknown method {method}", client_open=not ends)
 
@@ -276,7 +276,7 @@ class Splice:
             return
         if self._may_grow(call, grown_bytes):
             call.phase = Phase.ASKING
-            self.events.append(Held(call.stream, call.method, call.message))
+            self.events.append(Held(call.stream, call.method, call.message, timeout_seconds_of(call.headers)))
 
     def _client_reset(self, buffer: bytes, cut: Cut) -> bool:
         stream = cut[2]

@@ -14,8 +14,9 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.barrier import CLEAR_SECONDS, OWN_CALL_SECONDS
-from cri_proxy.node.effects import BACKOFF_SECONDS, UPDATE_TIMEOUT_SECONDS
+from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.node import POLL_SECONDS
+from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
 from tests.fakes.lone_loop import run_alone

@@ -51,6 +51,15 @@ async def test_metadata_and_deadline_of_a_held_call_arrive(stage: Stage) -> None
     assert 30 < seen.seconds_left < 70.5
 
 
+@pytest.mark.parametrize("seconds", [None, 0.9, 70])
+async def test_the_interceptor_knows_how_long_the_caller_waits(seconds: float | None, stage: Stage) -> None:
+    for _ in range(3):  # the second is indexed in a compression table, and the third as well
+        await stage.call(HOLD, b"x", timeout_seconds=seconds)
+    told = [call.timeout_seconds for call in stage.interceptor.asked]
+    assert len(told) == 3
+    assert all(t is None if seconds is None else t is not None and seconds - 30 < t <= seconds * 1.02 for t in told)
+
+
 async def test_a_refused_call_gets_its_status_and_never_a_message_at_the_runtime(stage: Stage) -> None:
     answer = await stage.call(HOLD, "refuse no CPU is left: 100% né".encode())
     assert (answer.code, answer.details) == (9, "no CPU is left: 100% né")

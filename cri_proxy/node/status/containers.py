@@ -7,8 +7,8 @@ from functools import reduce
 from operator import or_
 from typing import Final, Self
 
-from cri_proxy.node.effects import CallUnderWay
 from cri_proxy.node.ledger.ledger import Ledger
+from cri_proxy.node.pending_calls import PendingCall
 from cri_proxy.node.status.inventory import LEFT_ALONE
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
@@ -133,7 +133,7 @@ class Moment:
         *,
         left: Sequence[LeftAlone] = (),
         failures: Mapping[ContainerKey, str],
-        unanswered: Iterable[CallUnderWay] = (),
+        unanswered: Iterable[PendingCall] = (),
     ) -> Self:
         """Take the state now; ``left`` are containers that are not pinned, beside those of the ledger."""
         mems = {pool.name: pool.mems for pool in pools}

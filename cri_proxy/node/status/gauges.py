@@ -180,7 +180,7 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     yield Sample(catalog.LEFT_ALONE, claimed, ("claim",))
     yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
-    unanswered = Counter(call.method for call in node.effects.under_way(CLEAR_SECONDS) if not call.is_presumed)
+    unanswered = Counter(call.method for call in node.effects.calls.longer_than(CLEAR_SECONDS) if not call.is_presumed)
     (method,) = catalog.UNANSWERED.labels
     yield from (Sample(catalog.UNANSWERED, unanswered[name], (name,)) for name in method.values)
     yield Sample(catalog.UPDATE_CALLS, node.effects.sent)

@@ -151,7 +151,7 @@ class NodeView:
         ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift
         escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
-        unanswered, health = tuple(self._node.effects.under_way(CLEAR_SECONDS)), self.health()
+        unanswered, health = tuple(self._node.effects.calls.longer_than(CLEAR_SECONDS)), self.health()
         view = StatusView(
             node=self._name,
             policy=policy.name,
@@ -198,7 +198,7 @@ class NodeView:
         pools = self._ledger.policy.pools(self._ledger.allocations) if rows else ()
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
         effects = self._node.effects
-        unanswered = effects.under_way(CLEAR_SECONDS)
+        unanswered = effects.calls.longer_than(CLEAR_SECONDS)
         moment = Moment.of(self._ledger, pools, left=left, failures=effects.failures, unanswered=unanswered)
         held = {row.key: container_view(row, moment) for row in rows}
         decisions: list[Explanation] = []
@@ -240,7 +240,7 @@ class NodeView:
         remnants = {row.container_id for row in self._ledger.remnants()}
         notes += [
             f"{call}; it may still come alive on CPUs {call.row.known.cpus}, which no other container gets alone"
-            for call in self._node.effects.under_way()
+            for call in self._node.effects.calls.longer_than()
             if call.row.container_id in remnants
         ]
         left = (each for each in self._node.adoption.left() if each.reason)

@@ -111,7 +111,7 @@ class HeldUnaryCall:
 
     async def _ask(self, message: bytes, context: Context) -> bytes:
         """Ask the interceptor, pass the call on, and report its outcome exactly once."""
-        call = new_call(self._method, message)
+        call = new_call(self._method, message, _timeout(context))
         verdict = await self._boundary.verdict(call)
         if isinstance(verdict, Refuse):
             await context.abort(_CODES.get(verdict.code, grpc.StatusCode.UNKNOWN), verdict.message)

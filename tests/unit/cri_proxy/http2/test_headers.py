@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.http2 import huffman
 from cri_proxy.http2.frames import COMPRESSION_ERROR, ProtocolError
-from cri_proxy.http2.headers import _STATIC, VALUE_BYTES, FieldReader, Headers, write_literals
+from cri_proxy.http2.headers import _STATIC, VALUE_BYTES, FieldReader, Headers, decoded, write_literals
 
 WANTED = frozenset({b":path", b"x"})
 KNOWN_NAMES = [b":path", b"grpc-timeout", b"content-type", b"x", b"tracestate"]
@@ -188,6 +188,20 @@ def test_a_table_of_the_largest_size_costs_no_more_at_each_entry(name: bytes) ->
 
 
 # Values
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_a_value_that_few_need_is_decoded_for_those(coded: bool) -> None:
+    encoder, reader = hpack.Encoder(), FieldReader(WANTED, encoded=frozenset({b"few"}))
+    for value in (b"100m", b"100m", b"20S", b""):
+        fields = reader.read(encoder.encode([(b"few", value), (b"x", value)], huffman=coded))
+        assert (decoded(fields[b"few"]), fields[b"x"]) == (value, value)
+
+
+def test_of_a_long_value_that_few_need_little_is_kept() -> None:
+    reader = FieldReader(WANTED, encoded=frozenset({b"few"}))
+    fields = reader.read(hpack.Encoder().encode([(b"few", b"a" * VALUE_BYTES), (b"x", b"y")], huffman=False))
+    assert (len(decoded(fields[b"few"])) < 1000, fields[b"x"]) == (True, b"y")
 
 
 def test_a_value_that_is_not_wanted_is_not_decoded() -> None:

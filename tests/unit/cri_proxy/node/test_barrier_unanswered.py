@@ -10,8 +10,8 @@ from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.metrics import catalog
-from cri_proxy.node.barrier import AGAIN_SECONDS, CLEAR_SECONDS, OWN_CALL_SECONDS
-from cri_proxy.node.effects import UPDATE_TIMEOUT_SECONDS
+from cri_proxy.node.barrier import AGAIN_SECONDS, CLEAR_SECONDS, LOOK_SECONDS, OWN_CALL_SECONDS
+from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.rebalance import BUSY_SECONDS
 from cri_proxy.node.status.gauges import node_samples
 from cri_proxy.node.status.view import ConfigInForce, NodeView
@@ -20,6 +20,7 @@ from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import (
     BUSY,
+    KUBELETS_PATIENCE_SECONDS,
     OWNS_2,
     REJECT,
     SHARES,
@@ -186,10 +187,39 @@ async def test_an_update_that_hangs_makes_the_start_choose_other_cpus(site: Site
     owner, begun = await created(site, "a", OWNS_2), now()
     await site.kubelet.start(owner)
     assert str(owned(site, owner)) == "4-5"
-    assert now() - begun < CLEAR_SECONDS + SOON_SECONDS
+    assert UPDATE_TIMEOUT_SECONDS <= now() - begun < UPDATE_TIMEOUT_SECONDS + LOOK_SECONDS + SOON_SECONDS
     gate.release()
     await asyncio.sleep(2 * UPDATE_TIMEOUT_SECONDS)
     assert site.cpus(sharer) == "1-3"
+
+
+async def test_updates_that_are_on_their_way_in_a_slow_runtime_are_waited_for(site: Site) -> None:
+    """Calls of 8 seconds: each exclusive container starts at the first try, on the CPUs that it was created with."""
+    for name in ("s", "t"):
+        await site.run(name, ContainerSpec("c"))
+    for method in (START, UPDATE):
+        site.runtime.faults.delay(method, 8)
+    owners = [await created(site, f"a{number}", OWNS_2) for number in range(3)]
+    places = [str(owned(site, owner)) for owner in owners]
+    begun = now()
+    await asyncio.gather(*(site.kubelet.start(owner) for owner in owners))
+    assert [str(owned(site, owner)) for owner in owners] == places
+    assert all(is_alone(site, owner) for owner in owners)
+    assert now() - begun < KUBELETS_PATIENCE_SECONDS / 2
+
+
+async def test_updates_are_waited_for_until_half_of_the_callers_time_is_over(site: Site) -> None:
+    await site.run("full", guaranteed("c", 4000))
+    await site.run("s", SHARES)
+    site.runtime.faults.delay(UPDATE, 9)
+    owner, begun = await created(site, "a", OWNS_2), now()
+    site.kubelet.call_seconds = 14
+    with pytest.raises(CallFailed, match=r"default/s/c: the runtime has not answered its UpdateContainerRes.* for 7 s"):
+        await site.kubelet.start(owner)
+    assert 7 <= now() - begun < 7 + SOON_SECONDS
+    site.kubelet.call_seconds = 20
+    await site.kubelet.start(owner)
+    assert is_alone(site, owner)
 
 
 @pytest.mark.usefixtures("busy")
@@ -318,7 +348,7 @@ async def test_the_kubelets_own_update_that_hangs_keeps_no_start_waiting(site: S
     await entered(gate)
     begun = now()
     await site.kubelet.start(owner := await created(site, "a", OWNS_2))
-    assert now() - begun < CLEAR_SECONDS + SOON_SECONDS
+    assert now() - begun < UPDATE_TIMEOUT_SECONDS + LOOK_SECONDS + SOON_SECONDS
     gate.release()
     await update
     assert is_alone(site, owner)

@@ -9,6 +9,7 @@ from cri_proxy.http2.headers import write_literals
 from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted
+from cri_proxy.relay.headers import request_reader, timeout_seconds_of
 from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
 from tests.fakes.http2 import (
     GREETING,
@@ -45,6 +46,27 @@ def counting() -> tuple[Splice, Counter[str]]:
     made.receive_from_runtime(frames.settings([]))
     forget(made)
     return made, seen
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(b"2M", 120), (b"1500m", 1.5), (b"5S", 5), (b"1H", 3600), (b"99999999u", 99.999999), (b"7n", 7e-9)]
+    + [(value, None) for value in (b"", b"5", b"S", b"-5S", b"5s", b"5 S", b"123456789S", "٥S".encode())],
+)
+def test_the_callers_time_is_read_as_grpc_writes_it(value: bytes, seconds: float | None) -> None:
+    for coded in (False, True):
+        block = hpack.Encoder().encode([(b"grpc-timeout", value)], huffman=coded)
+        assert timeout_seconds_of(request_reader().read(block)) == pytest.approx(seconds)
+
+
+def test_a_request_that_has_two_timeouts_or_a_broken_one_has_none() -> None:
+    twice = write_literals([(b"grpc-timeout", b"5S"), (b"grpc-timeout", b"6S")])
+    broken = b"\x10\x0cgrpc-timeout\x81\x00"  # a code that ends with zeros
+    for block in (twice, broken, b""):
+        assert timeout_seconds_of(request_reader().read(block)) is None
 
 
 # Replies

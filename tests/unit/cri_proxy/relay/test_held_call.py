@@ -12,7 +12,7 @@ OK = {b"grpc-status": b"0"}
 
 
 def held(*, sent_bytes: int = 10) -> HeldCall:
-    return HeldCall(1, "/s/Hold", b"", Outgoing(1, 0, sent_bytes=sent_bytes))
+    return HeldCall(1, "/s/Hold", {}, Outgoing(1, 0, sent_bytes=sent_bytes))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_complete_request_is_kept_once_or_with_its_plain_message() -> None:
     plain, squeezed = held(), held()
     plain.request += pack(b"message")
     assert (plain.complete(), plain.message, bytes(plain.request)) == (0, b"message", b"")
-    squeezed.encoding = b"gzip"
+    squeezed.headers = {b"grpc-encoding": b"gzip"}
     squeezed.request += b"\1" + pack(gzip.compress(b"message"))[1:]
     assert (squeezed.complete(), squeezed.message) == (7, b"message")
     assert squeezed.request
