@@ -32,7 +32,7 @@ cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
 cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
 
 UNRESTRICTED = (
-    "restrictedAnnotations is not set: the author of any pod may write cpu.preserve and other annotations that take "
+    "restrictedAnnotations is not set: the author of any pod may write memory.preserve and other annotations that take "
     "something from other containers; configs/shared-node.yaml restricts them (docs/security.md, How to restrict)"
 )
 

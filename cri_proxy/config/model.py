@@ -16,6 +16,7 @@ from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from policies.options import Option, PolicyOptions
 from policies.registry import POLICIES
+from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 
 # What a value looks like, for people, and what reads it.
 _Form = tuple[str, Callable[[str], object]]
@@ -279,8 +280,14 @@ class Config:
 
     @property
     def annotation_rules(self) -> AnnotationRules:
-        """How annotations are read."""
+        """How annotations of containers are read that keep what they have."""
         return AnnotationRules(self.annotation_domains, self.restricted_annotations)
+
+    @property
+    def creation_rules(self) -> AnnotationRules:
+        """How annotations of new containers are read."""
+        reserved = self.of_policy(TopologyAwareOptions).reserved_namespaces
+        return AnnotationRules(self.annotation_domains, self.restricted_annotations, (SYSTEM_NAMESPACE, *reserved))
 
     def of_policy(self, model: type[OptionsT]) -> OptionsT:
         """Return the options of the policy that has this model. The CPUs in them are empty: a machine decides them."""

@@ -152,7 +152,7 @@ class Reader:
 
     @property
     def _annotations(self) -> AnnotationReader:
-        return AnnotationReader(self.config.annotation_rules, self.cache)
+        return AnnotationReader(self.config.creation_rules, self.cache)
 
     def merge_update(self, request: Request, resources: pb.LinuxContainerResources) -> Request:
         """Return the recorded request as this update changes it."""

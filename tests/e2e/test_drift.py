@@ -132,7 +132,7 @@ async def test_cpus_that_a_container_is_born_with_are_anresource_managers(stage:
 
 async def test_a_container_that_opted_out_is_left_where_somebody_put_it(stage: Stage, two: TwoCpus) -> None:
     """Another one that is put back meanwhile shows that somebody has looked."""
-    spec = PodSpec("own", (ONE_CPU,), namespace="e2e", annotations=(("cri-proxy.io/cpu.preserve", "true"),))
+    spec = PodSpec("own", (ONE_CPU,), namespace="kube-system", annotations=(("cri-proxy.io/cpu.preserve", "true"),))
     own = await stage.kubelet.run_pod(spec)
     victim = await stage.run("victim-too", ONE_CPU)
     await put_on(stage, own, CpuSet.of([two.high]))

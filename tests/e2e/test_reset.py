@@ -70,7 +70,7 @@ async def test_a_dry_run_moves_nobody(stage: Stage) -> None:
 
 
 async def test_who_opted_out_keeps_what_it_came_with(stage: Stage) -> None:
-    spec = PodSpec("own", (SHARED,), namespace="e2e", annotations=(("cri-proxy.io/cpu.preserve", "true"),))
+    spec = PodSpec("own", (SHARED,), namespace="kube-system", annotations=(("cri-proxy.io/cpu.preserve", "true"),))
     pod = await stage.kubelet.run_pod(spec)
     before = await stage.resources(pod.container_id("c0"))
     async with stopped(stage):

@@ -83,18 +83,28 @@ def said(node: AttackedNode, *words: str) -> Callable[[], Awaitable[bool]]:
     return look
 
 
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("", "it counts in kube-system and where restrictedAnnotations names it, not in default"),
+        (
+            "restrictedAnnotations: [{keys: [cpu.preserve], namespaces: [kube-system]}]\n",
+            "restrictedAnnotations lets it count in kube-system only, not in default",
+        ),
+    ],
+    ids=["by default", "restricted"],
+)
 @ON_CONTAINERD_TOO
-async def test_a_pod_that_wants_every_cpu(place: Place) -> None:
-    """A pod asks to be left unpinned on a node where that is restricted: it is pinned like others, and told why."""
-    restricted = f"{CONFIGURATION}restrictedAnnotations: [{{keys: [cpu.preserve], namespaces: [kube-system]}}]\n"
+async def test_a_pod_that_wants_every_cpu(place: Place, option: str, why: str) -> None:
+    """A pod asks to be left unpinned: it is kept off CPUs that others own, and told why."""
     wish = ((f"cpu.preserve.{DOMAINS[2]}/container.c", "true"),)
-    async with place.node(configuration=restricted) as node:
+    async with place.node(configuration=CONFIGURATION + option) as node:
         async with node.under_attack():
             pod = await node.kubelet.run_pod(PodSpec("greedy", (ContainerSpec("c"),), annotations=wish))
             views = (await node.daemon.admin.status()).containers
             kinds = [view.kind for view in views if view.container_id == pod.container_id("c")]
             assert kinds == [CpuKind.SHARED]
-        assert "restrictedAnnotations lets it count in kube-system only, not in default" in node.daemon.log.read_text()
+        assert why in node.daemon.log.read_text()
 
 
 async def test_pods_that_claim_cpus_which_they_do_not_pay_for(node: AttackedNode) -> None:

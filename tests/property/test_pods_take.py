@@ -15,6 +15,7 @@ from cri_proxy.config.load import load_config
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW, ForeignAnnotation
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri.claim import VARIABLE_PREFIX as OF_CLAIMS
 from cri_proxy.cri.device_names.variables import VARIABLE_PREFIXES
 from cri_proxy.cri.write import DEVICES_VARIABLE
@@ -147,13 +148,22 @@ async def test_a_variable_of_a_pod_takes_nothing(prefix: str, tmp_path: Path) ->
         node.play(spec, *requests)
 
 
+@pytest.mark.parametrize("key", ["cpu.preserve", "prefer-reserved-cpus"])
+async def test_without_the_operators_word_no_pod_runs_on_cpus_of_others(key: str) -> None:
+    node = await filled()
+    for spec in shapes({f"{DOMAINS[0]}/{key}": "true"}):
+        for grant in node.play(spec, *await Wishes().of(spec)):
+            assert grant.kind not in (CpuKind.PRESERVE, CpuKind.RESERVED)
+
+
 async def test_the_plays_see_what_a_row_takes() -> None:
     """Else no pod of theirs would have got so far."""
     node = await filled()
     played: list[Grant] = []
     wishes = [said(row, text) for row in EVERY_ROW if row.takes for text in (row.examples[0], *ONE_DEVICE)]
+    everywhere = Wishes((Restriction(("cpu.preserve", "prefer-reserved-cpus"), ("*",)),))
     for spec in (spec for wish in wishes for spec in shapes(wish)):
-        played += node.play(spec, *await Wishes().of(spec), takes=True)
+        played += node.play(spec, *await everywhere.of(spec), takes=True)
     assert {grant.kind for grant in played} >= {CpuKind.PRESERVE, CpuKind.RESERVED, CpuKind.EXCLUSIVE, CpuKind.MIXED}
     assert any(grant.request.claim is not None and grant.shares_cpus for grant in played)
     assert any(by_cost(grant.devices) for grant in played) and any(by_place(grant.devices) for grant in played)

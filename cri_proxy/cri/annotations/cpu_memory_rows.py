@@ -61,7 +61,8 @@ PREFER_RESERVED = Annotation(
     truth,
     ("prefer_reserved",),
     "Run on the CPUs that are reserved for the system, while these have room for the request, else on shared ones "
-    "until there is room; or (false) not, although the namespace is a reserved one.",
+    "until there is room; or (false) not, although the namespace is a reserved one. Where `restrictedAnnotations` does "
+    "not name it, true counts in kube-system and `ReservedPoolNamespaces` only.",
     ("true", "false"),
     "kube-system",
     "the CPUs of the system daemons",
@@ -72,7 +73,8 @@ PRESERVE_CPU = Annotation(
     "cpu.preserve",
     truth,
     ("preserve_cpu",),
-    "Leave the container's CPU set alone, and its memory nodes with it.",
+    "Leave the container's CPU set alone, and its memory nodes with it. Outside kube-system and "
+    "`ReservedPoolNamespaces`, unless `restrictedAnnotations` names it: share all CPUs that no container owns.",
     ("true", "false"),
     "[0, 1]",
     "time on every CPU, also on those that other containers own; memory of every node",

@@ -38,6 +38,7 @@ T = TypeVar("T")
 WITHOUT_EFFECT = "without effect: "
 GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
+_TO_THE_ROOT = 4  # levels below it: package, die, NUMA node, L3
 _MAX_NAMED = 64  # containers of a pod whose devices are added up; each is looked for in all forms of the key
 _ADDED_UP = frozenset({"affinities", "hints"})  # fields that several annotations make together
 _NO_PREFERENCES = Preferences()
@@ -69,6 +70,12 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
         deny=finder.value(rows.DENY_HINTS) or (),
     )
     affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
+    preferences = _off_reserved(preferences, finder, rules.untrusted(cpu_rows.PREFER_RESERVED.key, namespace))
+    if preferences.preserve_cpu and (why := rules.untrusted(cpu_rows.PRESERVE_CPU.key, namespace)):
+        found = finder.found[cpu_rows.PRESERVE_CPU.key]
+        finder.problems.append(found.problem(f"{why}: the container shares all CPUs that no container owns"))
+        # It is not placed for its load either: it has all of the shared CPUs.
+        preferences, hint_filter, affinities = _sharing_all(preferences), HintFilter(sources=frozenset()), ()
     problems = (*finder.problems, *conflicts(finder.found), *pod.problems)
     unused = resource_managers.OF_OTHERS.union(() if preferences.devices.requests else OF_KOORDINATOR)
     origins = (*_origins(finder, preferences), *_without_effect(pod.texts, container, rules.domains, unused))
@@ -98,6 +105,26 @@ def _of_containers(pod: PodAnnotations, row: Annotation[T], namespace: str, rule
         found = Finder(of_all | own, name, rules.domains, rules.refused_in(namespace)).value(row)
         if found is not None:
             yield found
+
+
+def _off_reserved(preferences: Preferences, finder: Finder, why: str) -> Preferences:
+    """Return the preferences without the wish for reserved CPUs that does not count here, for this reason."""
+    if not why or not preferences.prefer_reserved:
+        return preferences
+    finder.problems.append(finder.found.pop(cpu_rows.PREFER_RESERVED.key).problem(why))
+    return replace(preferences, prefer_reserved=None)
+
+
+def _sharing_all(preferences: Preferences) -> Preferences:
+    """Return the preferences of a container that would not be pinned, but kept off CPUs that others own."""
+    return Preferences(
+        prefer_shared=True,
+        levels_up=_TO_THE_ROOT,
+        preserve_memory=True,
+        resource_files=preferences.resource_files,
+        notify=preferences.notify,
+        devices=preferences.devices,
+    )
 
 
 def _preferences(finder: Finder) -> Preferences:

@@ -74,10 +74,14 @@ def _known_key(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRules:
-    """The domains whose annotations are read, in order of precedence, and what is restricted."""
+    """The domains whose annotations are read, in order of precedence, and what is restricted.
+
+    ``trusted`` are the namespaces (globs) whose pods may run on CPUs of others although no restriction names the key.
+    """
 
     domains: tuple[str, ...] = DOMAINS
     restricted: tuple[Restriction, ...] = ()
+    trusted: tuple[str, ...] = ("*",)
 
     def refused_in(self, namespace: str) -> Mapping[str, str]:
         """Return the keys that do not count in this namespace, each with the reason.
@@ -85,6 +89,16 @@ class AnnotationRules:
         A key in several entries counts where all of them admit it.
         """
         return _refused_in(self.restricted, namespace) if self.restricted else _NOTHING
+
+    def untrusted(self, key: str, namespace: str) -> str:
+        """Return why a key that lets a pod run on CPUs of others does not count here to its full extent; '' = it does.
+
+        Where a restriction names the key, the operator has decided.
+        """
+        named = any(key in entry.keys for entry in self.restricted)
+        if named or any(is_like(namespace, glob) for glob in self.trusted):
+            return ""
+        return f"it counts in {some(self.trusted, _SHOWN)} and where {OPTION} names it, not in {namespace}"
 
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from cri_proxy import events
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.cache import AnnotationReader
+from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
@@ -16,7 +18,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.claims import ClaimSources
-from cri_proxy.node.sync.restore_grant import rebuild
+from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
@@ -214,7 +216,7 @@ class Adoption:
             return None
         machine = self._context.ledger.policy.machine
         capacity_bytes = sum(node.memory_bytes for node in machine.nodes)
-        annotations = AnnotationReader(self._config().annotation_rules, self._context.annotations)
+        annotations = AnnotationReader(self._rules_for(status.status), self._context.annotations)
         found = read_status(status, sandbox.status, annotations=annotations, node_memory_bytes=capacity_bytes)
         if (found.container_id, found.request.container) != (container.id, container.key):
             self._give_up(container, "the runtime's status of it is of another container")
@@ -237,6 +239,11 @@ class Adoption:
         self._given_up.pop(container.id, None)
         is_found = not is_unclaimed and request.claim is not None
         return Adopted(container, request, self._pinning(found), rebuilt.grant, is_found)
+
+    def _rules_for(self, container: pb.ContainerStatus) -> AnnotationRules:
+        config, is_running = self._config(), container.state == pb.CONTAINER_RUNNING
+        is_kept = keeps_wishes(container.annotations.get(GRANT_KEY, ""), is_running=is_running)
+        return config.annotation_rules if is_kept else config.creation_rules
 
     def _give_up(self, container: LiveContainer, reason: str, *, was_answered: bool = True) -> None:
         """Remember why it was not adopted, so that it is not read again at every check; log that once."""

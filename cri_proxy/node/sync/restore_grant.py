@@ -35,16 +35,31 @@ class Rebuilt:
 
 def rebuild(found: Existing, machine: Machine) -> Rebuilt:
     """Return what this container holds, as far as that can be determined."""
-    try:
-        parts = grant_parts_from_text(found.grant_text) if found.grant_text else None
-    except GrantTextError:
-        parts = None
+    parts = _parts_of(found.grant_text)
     if parts is None:
         return Rebuilt(_with_devices(found.request, ()), is_known=False)
     request = _with_devices(found.request, parts.devices)
     request = request if parts.claim is None else claimed(request, parts.claim)
     found = replace(found, request=request)
     return Rebuilt(replace(request, previous=_previous(parts, found.cpus)), _as_it_is(found, parts, machine))
+
+
+def keeps_wishes(grant_text: str, *, is_running: bool) -> bool:
+    """Return whether a container has what its annotations ask for at the expense of others, wherever these count now.
+
+    ``grant_text`` is our annotation ('' = it was not created through us).
+    """
+    parts = _parts_of(grant_text)
+    if parts is None:
+        return is_running
+    return parts.kind in (CpuKind.PRESERVE, CpuKind.RESERVED) or parts.reserved_mcpu > 0
+
+
+def _parts_of(grant_text: str) -> GrantParts | None:
+    try:
+        return grant_parts_from_text(grant_text) if grant_text else None
+    except GrantTextError:
+        return None
 
 
 def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | None:

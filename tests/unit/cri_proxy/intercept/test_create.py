@@ -224,9 +224,9 @@ def came_with(site: Site, pod: RunningPod) -> tuple[str, str, list[tuple[str, st
     return record(site, pod).cpuset_cpus, record(site, pod).cpuset_mems, mounted(site, pod)
 
 
-async def run_with_sets(site: Site, cpus: str, mems: str, **annotations: str) -> RunningPod:
+async def run_with_sets(site: Site, cpus: str, mems: str, namespace: str = "default", **annotations: str) -> RunningPod:
     """A pod whose container comes with cpuset fields of its own, as from another manager."""
-    spec = PodSpec("own", (OWNS_2,), annotations=tuple(sorted(annotations.items())))
+    spec = PodSpec("own", (OWNS_2,), namespace=namespace, annotations=tuple(sorted(annotations.items())))
     sandbox = await site.kubelet.run_sandbox(spec)
     asked = create_request(spec, OWNS_2, sandbox, node=site.kubelet.node)
     asked.config.linux.resources.cpuset_cpus, asked.config.linux.resources.cpuset_mems = cpus, mems
@@ -244,7 +244,7 @@ PRESERVE_MEMORY = {"cri-proxy.io/memory.preserve": "true"}
 async def test_a_container_that_preserves_its_cpus_is_left_as_it_came_and_not_told(
     cpus: str, mems: str, site: Site
 ) -> None:
-    pod = await run_with_sets(site, cpus, mems, **PRESERVE)
+    pod = await run_with_sets(site, cpus, mems, "kube-system", **PRESERVE)
     await site.run("other", OWNS_2)
     assert came_with(site, pod) == (cpus, mems, [])
 
@@ -263,7 +263,7 @@ async def test_what_the_operator_does_not_pin_is_left_as_it_came(chosen: Policy,
 
 
 async def test_who_opts_out_is_told_when_it_asks(site: Site) -> None:
-    pod = await run_with_sets(site, "5-6", "1", **PRESERVE, **{"cri-proxy.io/resource-files": "true"})
+    pod = await run_with_sets(site, "5-6", "1", "kube-system", **PRESERVE, **{"cri-proxy.io/resource-files": "true"})
     assert (variables(site, pod)["SHARED_CPUS"], variables(site, pod)["ALL_MEMS"]) == ("5-6", "1")
     assert record(site, pod).cpuset_cpus == "5-6"
 
@@ -280,12 +280,12 @@ async def test_a_container_that_was_there_before_us_can_be_left_alone() -> None:
     assert record(site, pod).cpuset_cpus == "6"
 
 
-@pytest.mark.parametrize(("brings", "expected"), [("", ("default/own/c",)), ("0-1", ())])
+@pytest.mark.parametrize(("brings", "expected"), [("", ("kube-system/own/c",)), ("0-1", ())])
 async def test_whoever_runs_unpinned_can_reach_cpus_that_others_own(
     brings: str, expected: tuple[str, ...], site: Site
 ) -> None:
     """With a cpuset of its own it cannot: those CPUs are withheld."""
-    await run_with_sets(site, brings, "", **PRESERVE)
+    await run_with_sets(site, brings, "", "kube-system", **PRESERVE)
     owner = await site.run("owner", OWNS_2)
     row = site.row(owner.container_id("c"))
     assert Others.of_left(unpinned(site.node.context.ledger, site.node.adoption.left())).on(row) == expected

@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
@@ -15,6 +16,7 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from policies.base import CpuKind
+from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
@@ -321,3 +323,44 @@ async def test_the_sums_of_a_pod_are_noted_when_they_change(site: Site) -> None:
     await site.kubelet.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)
     known = pb.PodSandboxConfig.FromString(site.node.context.ledger.sandboxes[pod.sandbox_id].config)
     assert known.linux.resources.cpu_shares == 4096
+
+
+PRESERVED = (("cri-proxy.io/cpu.preserve", "true"),)
+
+
+async def test_a_pod_that_would_not_be_pinned_is_kept_off_the_cpus_of_owners_before_and_after_it(site: Site) -> None:
+    owners = [(await site.run("before", OWNS_2)).container_id("c")]
+    pod = PodSpec("greedy", (ContainerSpec("c", cpu_request_mcpu=100),), annotations=PRESERVED)
+    greedy = (await site.kubelet.run_pod(pod)).container_id("c")
+    owners.append((await site.run("after", OWNS_2)).container_id("c"))
+    await site.node.settle()
+    taken = CpuSet.of_masks(owned(site, owner).mask for owner in owners)
+    assert site.row(greedy).grant.kind is CpuKind.SHARED
+    assert CpuSet.parse(site.cpus(greedy)).isdisjoint(taken)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "rules"),
+    [
+        ("kube-system", Config()),
+        ("shop", Config(restricted_annotations=(Restriction(("cpu.preserve",), ("*",)),))),
+        ("infra", Config(policy_options=(TopologyAwareOptions(reserved_namespaces=("infra",)),))),
+    ],
+)
+async def test_where_the_operator_trusts_a_namespace_its_pods_may_opt_out(namespace: str, rules: Config) -> None:
+    site = Site(rules=rules)
+    await site.open()
+    pod = PodSpec("free", (ContainerSpec("c", cpu_request_mcpu=100),), namespace=namespace, annotations=PRESERVED)
+    container = (await site.kubelet.run_pod(pod)).container_id("c")
+    assert site.row(container).grant.kind is CpuKind.PRESERVE
+
+
+async def test_a_container_that_was_not_pinned_before_stays_so_until_it_is_created_again(site: Site) -> None:
+    spec = PodSpec("old", (ContainerSpec("c", cpu_request_mcpu=100),), annotations=PRESERVED)
+    pod = await direct(site).run_pod(spec)  # as before the proxy was there
+    before = site.cpus(pod.container_id("c"))
+    await site.node.resync.check_all("slow check")
+    await site.node.settle()
+    assert site.cpus(pod.container_id("c")) == before
+    again = await site.kubelet.create(spec, spec.containers[0], pod.sandbox_id, attempt=1)
+    assert site.row(again).grant.kind is CpuKind.SHARED

@@ -261,13 +261,14 @@ async def test_a_plan_says_what_the_change_would_be_refused_for() -> None:
 
 
 ESCAPES = {"cri-proxy.io/cpu.preserve": "true"}
+OPEN = Config(restricted_annotations=(Restriction(("cpu.preserve",), ("*",)),))
 PRESERVE_IN_KUBE_SYSTEM = Config(
     restricted_annotations=(Restriction(("cpu.preserve", "hyperthreads", "notify-exec"), ("kube-*",)),)
 )
 
 
 async def test_a_live_container_whose_wish_is_restricted_now_is_placed_like_others_and_explain_says_why() -> None:
-    async with opened(Site()) as site:
+    async with opened(Site(rules=OPEN)) as site:
         pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
         trusted = await site.run("b", guaranteed("c", 2000), namespace="kube-public", **ESCAPES)
         container_id = pod.container_id("c")
@@ -304,7 +305,7 @@ async def test_a_container_with_whole_cores_gives_the_siblings_back_and_keeps_cp
 
 
 async def test_a_command_that_is_restricted_now_is_run_no_more_and_its_container_stays_where_it_is() -> None:
-    async with opened(Site()) as site:
+    async with opened(Site(rules=OPEN)) as site:
         pod = await site.run("a", guaranteed("c", 2000), **{"cri-proxy.io/notify-exec": "reload"})
         before = site.row(pod.container_id("c")).grant
         await reconfigure(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM)
@@ -313,14 +314,14 @@ async def test_a_command_that_is_restricted_now_is_run_no_more_and_its_container
 
 
 async def test_a_request_that_was_read_before_the_reload_is_decided_by_the_new_rules() -> None:
-    async with opened(Site()) as site:
+    async with opened(Site(rules=OPEN)) as site:
         await reconfigure(site.node, site.policy, PRESERVE_IN_KUBE_SYSTEM)  # the reader is the old one still
         pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
         assert len(owner(site, pod.container_id("c"))) == 2
 
 
 async def test_a_restriction_that_came_while_the_daemon_was_away_holds_for_saved_containers() -> None:
-    async with opened(Site()) as site:
+    async with opened(Site(rules=OPEN)) as site:
         pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
         site.rules = PRESERVE_IN_KUBE_SYSTEM
         await site.open()
@@ -330,7 +331,7 @@ async def test_a_restriction_that_came_while_the_daemon_was_away_holds_for_saved
 
 
 async def test_a_restriction_holds_for_containers_whose_state_was_lost() -> None:
-    async with opened(Site()) as site:
+    async with opened(Site(rules=OPEN)) as site:
         pod = await site.run("a", guaranteed("c", 2000), **ESCAPES)
         site.rules, site.store = PRESERVE_IN_KUBE_SYSTEM, MemoryStore()
         await site.open()

@@ -127,7 +127,7 @@ async def test_the_store_lost_the_annotation_leads_to_ours(site: Site) -> None:
 
 @pytest.mark.parametrize("keeps_store", [True, False])
 async def test_who_opted_out_is_left_as_it_is(site: Site, keeps_store: bool) -> None:
-    pod = await site.run("a", OWNS_2, **{"cri-proxy.io/cpu.preserve": "true"})
+    pod = await site.run("a", OWNS_2, namespace="kube-system", **{"cri-proxy.io/cpu.preserve": "true"})
     await direct(site).update(pod.container_id("c"), pb.LinuxContainerResources(cpuset_cpus="6"))
     if not keeps_store:
         site.store = type(site.store)()
@@ -206,7 +206,7 @@ async def test_under_isolated_cpus_an_isolated_container_comes_back_to_the_other
 
 async def test_the_scope_units_of_all_that_is_wide_are_corrected_also_by_a_second_run(site: Site) -> None:
     ids = [(await site.run(name, spec)).container_id("c") for name, spec in (("a", OWNS_2), ("b", SHARES))]
-    await site.run("own", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    await site.run("own", SHARES, namespace="kube-system", **{"cpu.preserve.cri-proxy.io/pod": "true"})
     wanted = {i: (site.runtime.node.containers[i].pid, *ALL) for i in ids}
     for outcome in ("widened", "wide already"):
         units = FakeUnits()

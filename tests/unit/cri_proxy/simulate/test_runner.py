@@ -150,7 +150,8 @@ def test_a_machines_path_counts_from_the_scenarios_directory(tmp_path: Path) -> 
 
 
 async def test_whoever_preserves_its_cpus_has_its_memory_left_alone_too() -> None:
-    create = "create: {pod: a, annotations: {cri-proxy.io/cpu.preserve: true}, containers: [{name: c, cpu: 1}]}"
+    pod = "pod: a, namespace: kube-system, annotations: {cri-proxy.io/cpu.preserve: true}"
+    create = f"create: {{{pod}, containers: [{{name: c, cpu: 1}}]}}"
     seen = (await play(create))[0].containers["a/c"]
     assert (str(seen.cpus), str(seen.mems)) == ("", "")
 

@@ -44,7 +44,7 @@ def test_the_problem_names_the_option_and_the_namespaces() -> None:
 
 
 def test_both_words_for_hidden_threads_are_one_wish() -> None:
-    assert read({"cri-proxy.io/hide-hyperthreads": "true"}, "shop").preferences.threads is None
+    assert read({"cri-proxy.io/hyperthreads": "hide"}, "shop").preferences.threads is None
     assert parse_restriction("keys=hide-hyperthreads namespaces=").keys == ("hyperthreads",)
 
 
@@ -101,3 +101,37 @@ def test_the_annotation_of_another_allocator_is_restricted_by_its_full_key() -> 
     entry = parse_restriction(f"keys={RESOURCE_STATUS} namespaces=koord-*")
     refused = AnnotationRules(restricted=(entry,)).refused_in("shop")
     assert "in koord-* only" in refused[RESOURCE_STATUS]
+
+
+UNNAMED = AnnotationRules(trusted=("kube-system", "infra-*"))
+ESCAPE = {"cri-proxy.io/cpu.preserve": "true"}
+
+
+def test_without_the_operators_word_a_pod_that_would_not_be_pinned_shares_what_no_container_owns() -> None:
+    parsed = read(ESCAPE | {"cri-proxy.io/hyperthreads": "hide"}, "shop", UNNAMED)
+    asked = parsed.preferences
+    assert (asked.preserve_cpu, asked.preserve_memory, asked.prefer_shared, asked.levels_up) == (False, True, True, 4)
+    assert (asked.threads, parsed.hint_filter.sources) == (None, frozenset())
+    problem = next(each for each in parsed.problems if each.key in ESCAPE)
+    assert problem.problem == (
+        "it counts in kube-system, infra-* and where restrictedAnnotations names it, not in shop: "
+        "the container shares all CPUs that no container owns"
+    )
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "infra-db"])
+def test_in_a_trusted_namespace_it_counts(namespace: str) -> None:
+    parsed = read(ESCAPE, namespace, UNNAMED)
+    assert (parsed.preferences.preserve_cpu, parsed.problems) == (True, ())
+
+
+def test_the_operators_word_alone_decides_where_it_names_the_key() -> None:
+    rules = AnnotationRules(restricted=(Restriction(("cpu.preserve",), ("shop",)),), trusted=("kube-system",))
+    assert [read(ESCAPE, name, rules).preferences.preserve_cpu for name in ("shop", "kube-system")] == [True, False]
+
+
+def test_without_the_operators_word_only_the_wish_for_reserved_cpus_is_ignored_not_that_against_them() -> None:
+    wishes = [read({"cri-proxy.io/prefer-reserved-cpus": wish}, "shop", UNNAMED) for wish in ("true", "false")]
+    assert [parsed.preferences.prefer_reserved for parsed in wishes] == [None, False]
+    assert [len(parsed.problems) for parsed in wishes] == [1, 0]
+    assert "prefer_reserved" not in dict(wishes[0].origins)

@@ -130,7 +130,9 @@ async def test_a_container_with_a_call_under_way_is_not_looked_at(scene: Scene) 
 
 
 async def test_a_container_that_is_to_be_preserved_is_nobodys_business(scene: Scene) -> None:
-    run = await scene.site.run("a", ContainerSpec("c"), **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    run = await scene.site.run(
+        "a", ContainerSpec("c"), namespace="kube-system", **{"cpu.preserve.cri-proxy.io/pod": "true"}
+    )
     scene.enforce(run.container_id("c"))
     scene.tamper(run.container_id("c"), "3")
     await scene.check()

@@ -152,7 +152,7 @@ async def test_whoever_the_kernel_moved_onto_cpus_of_another_is_counted(tmp_path
 
 
 async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(site: Site) -> None:
-    await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    await site.run("free", SHARES, namespace="kube-system", **{"cpu.preserve.cri-proxy.io/pod": "true"})
     await site.run("s", SHARES)
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
     await site.run("a", guaranteed("c", 6000))

@@ -286,10 +286,10 @@ async def test_the_machine_and_the_configuration_are_shown_as_they_are(site: Sit
 
 
 async def test_whoever_is_not_pinned_is_named_where_it_can_reach_exclusive_cpus(site: Site) -> None:
-    await site.run("free", SHARES, **{"cpu.preserve.cri-proxy.io/pod": "true"})
+    await site.run("free", SHARES, namespace="kube-system", **{"cpu.preserve.cri-proxy.io/pod": "true"})
     await site.run("a", guaranteed("c", 2000))
     notes = {c.pod: c.notes for c in view(site).status().containers}
-    assert notes["a"] == ("its CPUs are reachable by: default/free/c (which cri-proxy does not pin)",)
+    assert notes["a"] == ("its CPUs are reachable by: kube-system/free/c (which cri-proxy does not pin)",)
 
 
 async def test_a_container_that_the_runtime_did_not_create_holds_nothing_and_says_why(site: Site) -> None:
