@@ -29,6 +29,9 @@ from sysfs.model import Machine
 
 REPAIRS = 3
 WINDOW_SECONDS = 3600.0
+# Containers whose pid is asked for at the same time. After a start that is all of them, and the runtime answers others,
+# which decisions wait for, meanwhile.
+AT_ONCE = 8
 # How often the option is read while the check is off.
 OFF_SECONDS = 60.0
 # Between the first write and the look at all that were written: systemd writes the scopes one after another.
@@ -60,6 +63,7 @@ class Drift:
         self._adoption = adoption
         self._probes = probes
         self._pids: dict[str, int] = {}
+        self._learning = asyncio.Semaphore(AT_ONCE)
         self._repaired: dict[str, deque[float]] = {}
         self._left: dict[str, str] = {}
         self._escaped: dict[str, tuple[str, CpuSet]] = {}  # the warning, and the CPUs that its processes run on
@@ -149,7 +153,8 @@ class Drift:
 
     async def _compare(self, rows: Sequence[Row]) -> None:
         """Compare these containers once, and those that differ again under their lock."""
-        await asyncio.gather(*(self._learn_pid(row) for row in rows))
+        newest_first = sorted(rows, key=lambda row: -row.created_order)
+        await asyncio.gather(*(self._learn_pid(row) for row in newest_first))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
         for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
             self._note_escape(row, enforced)
@@ -280,7 +285,8 @@ class Drift:
     async def _learn_pid(self, row: Row) -> None:
         """Ask the runtime for the pid, once; it holds as long as its cgroup has the container's id."""
         if row.container_id not in self._pids:
-            found = await self._inspect(row)
+            async with self._learning:
+                found = await self._inspect(row)
             if found is not None and found.pid:
                 self._pids[row.container_id] = found.pid
 

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.drift.cgroups import Cgroups, Enforced
-from cri_proxy.node.drift.drift import REPAIRS, WINDOW_SECONDS, Drift, DriftProbes, likely_writer
+from cri_proxy.node.drift.drift import AT_ONCE, REPAIRS, WINDOW_SECONDS, Drift, DriftProbes, likely_writer
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.node.node import NO_DIRECTORY
 from cri_proxy.node.sync.adoption import LeftAlone
@@ -13,6 +14,7 @@ from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree
 from tests.fakes.site import Site
+from tests.unit.cri_proxy.node.stage import background, soon
 
 UPDATE = "UpdateContainerResources"
 
@@ -65,6 +67,26 @@ async def test_what_somebody_wrote_to_the_cgroup_is_put_back_through_the_runtime
     scene.tamper(container_id, "0-7")
     await scene.check()
     assert scene.sent() == [right]
+
+
+async def test_few_are_asked_for_at_a_time_the_newest_first_and_decisions_do_not_wait_for_them(scene: Scene) -> None:
+    ids = [(await scene.site.run(f"p{n}", ContainerSpec("c"))).container_id("c") for n in range(3 * AT_ONCE)]
+    asked: list[str] = []
+
+    def note(message: bytes) -> bool:
+        asked.append(pb.ContainerStatusRequest.FromString(message).container_id)
+        return True
+
+    gate = scene.site.runtime.faults.hang("ContainerStatus", note)
+    check = background(scene.drift.check())
+    await soon(lambda: gate.waiting == AT_ONCE)
+    assert asked == ids[: -AT_ONCE - 1 : -1]
+    decision = background(scene.site.node.adoption.inspect(ids[0]))
+    await soon(lambda: gate.waiting == AT_ONCE + 1)
+    assert asked[-1] == ids[0]
+    gate.release()
+    await check
+    assert (await decision).container_id == ids[0]
 
 
 async def test_until_it_is_put_back_it_counts_as_being_on_both(scene: Scene) -> None:
