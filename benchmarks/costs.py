@@ -21,10 +21,16 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from policies.costs.demand import SetRequest
-from policies.costs.model import CostLine, CostListing
-from policies.costs.select import Selection, SelectMethod, SelectOptions, select
-from policies.costs.table import compile_costs
+from policies.devices.costs import (
+    CostLine,
+    CostListing,
+    Selection,
+    SelectMethod,
+    SelectOptions,
+    SetRequest,
+    compile_costs,
+    select,
+)
 from policies.topology_aware.devices.cost_choice import SELECT
 
 DEFAULT = SelectOptions()

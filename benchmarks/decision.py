@@ -28,11 +28,9 @@ from policies.base import (
     Request,
 )
 from policies.builder import build_policy
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.costs.model import CPU_TYPE, CostLine, CostListing
-from policies.costs.table import compile_costs
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
+from policies.devices.costs import CPU_TYPE, NO_DEVICES, CostLine, CostListing, Inventory, compile_costs
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.preferences import Preferences

@@ -25,10 +25,21 @@ from policies.base import Allocations, ContainerKey, Placed, Pod, QosClass, Requ
 from policies.builder import build_policy
 from policies.device_grants import DeviceGrant
 from policies.device_requests import NOTHING_ASKED, DeviceAsk
-from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
-from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, read_annotations
-from policies.devices.hints import device_hints
-from policies.devices.model import GPU, RDMA, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.devices import (
+    ALLOCATE_HINT,
+    GPU,
+    JOINT_ALLOCATE,
+    RDMA,
+    CannotAllocate,
+    DeviceAllocator,
+    DeviceInventory,
+    DeviceQuestion,
+    InventoryDevice,
+    VfGroup,
+    VirtualFunction,
+    device_hints,
+    read_annotations,
+)
 from policies.policy import Policy
 from policies.preferences import Preferences
 from policies.topology_aware.options import TopologyAwareOptions

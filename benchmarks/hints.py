@@ -16,11 +16,19 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.decision import REFERENCE_STEPS, reference_seconds
-from policies.hints.cpu import CpuProvider, Topology
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.memory import MemoryAmounts, MemoryProvider
-from policies.hints.merge import merge
-from policies.hints.model import Hint, MergeOptions, Nodes, Offers
+from policies.hints import (
+    CpuProvider,
+    DeviceProvider,
+    DeviceRequest,
+    Hint,
+    MemoryAmounts,
+    MemoryProvider,
+    MergeOptions,
+    Nodes,
+    Offers,
+    Topology,
+    merge,
+)
 
 GIBIBYTE = 1 << 30
 REFERENCE_TIMES = 5

@@ -17,11 +17,18 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.decision import REFERENCE_STEPS, reference_seconds
-from policies.links.allocate import GpuAllocation, GpuRequest, LinkOptions, allocate
-from policies.links.matrix import LinkMatrix, matrix_of
-from policies.links.score import points_between, set_points
-from policies.links.text import read_links
-from tests.unit.policies.links.machines import best_by_enumeration
+from policies.devices.links import (
+    GpuAllocation,
+    GpuRequest,
+    LinkMatrix,
+    LinkOptions,
+    allocate,
+    matrix_of,
+    points_between,
+    read_links,
+    set_points,
+)
+from tests.unit.policies.devices.links.machines import best_by_enumeration
 
 REFERENCE_TIMES = 5
 ALL_CUTS = LinkOptions(from_all_cuts=True)

@@ -5,8 +5,7 @@
 
 from pathlib import Path
 
-from policies.costs.derive import DeviceCosts, MachineCosts
-from policies.costs.model import CostError
+from policies.devices.costs import CostError, DeviceCosts, MachineCosts
 from sysfs.discover import discover
 from sysfs.pci import is_address
 

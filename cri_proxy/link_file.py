@@ -8,9 +8,17 @@ from typing import TypeVar
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.links.annotation import read_annotation
-from policies.links.matrix import MAX_NVLINKS, SELF, UNKNOWN, LinkError, LinkMatrix, matrix_of
-from policies.links.text import link_of, read_links
+from policies.devices.links import (
+    MAX_NVLINKS,
+    SELF,
+    UNKNOWN,
+    LinkError,
+    LinkMatrix,
+    link_of,
+    matrix_of,
+    read_annotation,
+    read_links,
+)
 from sysfs.documents.forms import form
 from sysfs.documents.table import Form, KeyRow, Table
 

@@ -25,8 +25,7 @@ from cri_proxy.inventory import file as inventory
 from cri_proxy.metrics.catalog import TABLE as METRICS
 from cri_proxy.simulate.scenario import devices as attached
 from cri_proxy.simulate.scenario import parse, steps
-from policies.devices import annotations as pods
-from policies.devices.label_selector import CONDITION, SELECTOR
+from policies.devices import ALLOCATE_HINT, CONDITION, HINT, JOINT, JOINT_ALLOCATE, PARTITION_SPEC, SELECTOR, SPEC
 from sysfs.descriptions import machine, pci
 from sysfs.descriptions.memory import MEMORY_NODE
 from sysfs.documents.table import KeyRow
@@ -44,11 +43,11 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "select": select.DOCUMENT.rows,
     "devices": request.DOCUMENT.rows,
     "devices.in_use.gpu[]": request.HELD.rows,
-    pods.JOINT_ALLOCATE: pods.JOINT.rows,
-    f"{pods.ALLOCATE_HINT}.<>": pods.HINT.rows,
-    f"{pods.ALLOCATE_HINT}.<>.selector": SELECTOR.rows,
-    f"{pods.ALLOCATE_HINT}.<>.selector.matchExpressions[]": CONDITION.rows,
-    pods.PARTITION_SPEC: pods.SPEC.rows,
+    JOINT_ALLOCATE: JOINT.rows,
+    f"{ALLOCATE_HINT}.<>": HINT.rows,
+    f"{ALLOCATE_HINT}.<>.selector": SELECTOR.rows,
+    f"{ALLOCATE_HINT}.<>.selector.matchExpressions[]": CONDITION.rows,
+    PARTITION_SPEC: SPEC.rows,
     "generate": generate.DOCUMENT.rows,
     "generate.topology": cpu.TOPOLOGY.rows,
     "generate.cpu": cpu.CPU.rows,

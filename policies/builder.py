@@ -1,6 +1,6 @@
 """Build a policy from its name, a machine, options and devices; importing this module imports every policy class."""
 
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from policies.registry import POLICIES, registered

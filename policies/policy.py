@@ -19,8 +19,7 @@ from policies.base import (
     Request,
     Update,
 )
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
-from policies.devices.sources import JoinedDevices
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, JoinedDevices
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine

@@ -11,12 +11,24 @@ from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import COSTS, read_costs
 from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
-from policies.costs.demand import CannotSelect, SetRequest
-from policies.costs.graph import CostGraph, Missing, build_graph
-from policies.costs.model import CostError
-from policies.costs.select import Selection, SelectMethod, SelectOptions, select
-from policies.costs.table import CostTable, Normalize, compile_costs
-from policies.costs.text import names_of, unique_names, with_colons
+from policies.devices.costs import (
+    CannotSelect,
+    CostError,
+    CostGraph,
+    CostTable,
+    Missing,
+    Normalize,
+    Selection,
+    SelectMethod,
+    SelectOptions,
+    SetRequest,
+    build_graph,
+    compile_costs,
+    names_of,
+    select,
+    unique_names,
+    with_colons,
+)
 from sysfs.documents.forms import FIELD, one_of, whole
 from sysfs.documents.table import KeyRow, Table
 from sysfs.known_words import short_repr
@@ -188,7 +200,7 @@ def _plain(answer: SelectAnswer) -> dict[str, object]:
 
 
 def _draw(document: Document, graph: CostGraph | CannotSelect, selection: Selection) -> None:
-    from policies.costs.graphviz import dot
+    from policies.devices.costs import dot
 
     if document.args.is_drawn:
         raise document.root.refuse("--picture draws one document; leave one in the file")

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from cri_proxy.config import addresses
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
 from policies.alignment import TopologyPolicy, TopologyScope
-from policies.costs.graph import Missing
-from policies.costs.table import Normalize
-from policies.hints.model import KUBELET_NODES
+from policies.devices.costs import Missing, Normalize
+from policies.hints import KUBELET_NODES
 from policies.options import Option
 from policies.thread_counts import ThreadCounts
 

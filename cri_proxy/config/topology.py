@@ -6,8 +6,7 @@ from functools import lru_cache
 from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy
-from policies.hints.merge import CLOSEST_POLICIES
-from policies.hints.node_sets import MAX_LISTED_NODES
+from policies.hints import CLOSEST_POLICIES, MAX_LISTED_NODES
 from sysfs.model import Machine
 
 _POLICY = "topologyManager.policy"

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.costs.model import CostError, CostLine, CostListing
-from policies.costs.text import cost_line, names_of, unique_names
+from policies.devices.costs import CostError, CostLine, CostListing, cost_line, names_of, unique_names
 from sysfs.documents.forms import FIELD
 from sysfs.documents.table import KeyRow
 

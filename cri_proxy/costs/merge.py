@@ -14,11 +14,18 @@ from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextDirectory, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
-from policies.costs.model import SYSTEM_TYPES, CostError, CostLine, CostListing, type_of
-from policies.costs.table import Normalize, compile_costs
-from policies.costs.text import with_colons
+from policies.devices.costs import (
+    SYSTEM_TYPES,
+    CostError,
+    CostLine,
+    CostListing,
+    Inventory,
+    Missing,
+    Normalize,
+    compile_costs,
+    type_of,
+    with_colons,
+)
 from sysfs.documents.table import Table
 
 # What all files of a node may say: six times what the kernel says of 1,792 CPUs. A million pairs take 0.3 s and 100 MB.

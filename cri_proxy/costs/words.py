@@ -5,8 +5,7 @@ from typing import Final
 
 from cri_proxy.in_force.file_state import Judged
 from cri_proxy.in_force.text_files import FoundFiles
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
+from policies.devices.costs import Inventory, Missing
 from sysfs.text import plural, some
 
 _SHOWN: Final = 5

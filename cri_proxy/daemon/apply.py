@@ -23,7 +23,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices
 from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.options import PolicyOptions
 from policies.policy import Policy

@@ -21,9 +21,8 @@ from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
-from policies.devices.sources import JoinedDevices
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory, JoinedDevices
+from policies.devices.costs import NO_DEVICES, Inventory
 from sysfs.model import Machine
 
 

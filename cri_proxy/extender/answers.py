@@ -31,8 +31,7 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.http.messages import JSON, HttpRequest, PostHandler, Response
 from cri_proxy.logs import Log
 from cri_proxy.metrics.counters import Counters
-from policies.links.node_score import FULL_SCORE
-from policies.links.ranking import ranked_points
+from policies.devices.links import FULL_SCORE, ranked_points
 
 FILTER_PATH: Final = "/extender/filter"
 PRIORITIZE_PATH: Final = "/extender/prioritize"

@@ -11,8 +11,7 @@ from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileBeneath, FileR
 from cri_proxy.in_force.file_cache import ParsedFiles
 from cri_proxy.link_file import read_link_text
 from cri_proxy.yaml_fields import DocumentError
-from policies.links.annotation import link_annotation
-from policies.links.matrix import LinkError
+from policies.devices.links import LinkError, link_annotation
 
 # The name of a node is a DNS subdomain (RFC 1123), so that it is a file name, and none with a dot in front.
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

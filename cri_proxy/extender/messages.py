@@ -12,7 +12,7 @@ from typing import Final
 
 from cri_proxy.extender.demand import GPU_RESOURCE, GpuDemand, QuestionError, count_at, demand_of, items_at, mapping_at
 from cri_proxy.foreign_text import admit
-from policies.links.annotation import ANNOTATION, joined_labels
+from policies.devices.links import ANNOTATION, joined_labels
 
 MAX_NODES: Final = 20_000
 # An empty array takes 20 times its text in memory; what Kubernetes sends has an object or array for some 40 bytes.

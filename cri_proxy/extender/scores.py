@@ -7,9 +7,7 @@ from fractions import Fraction
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
-from policies.links.annotation import read_annotation
-from policies.links.matrix import LinkError, LinkMatrix
-from policies.links.node_score import node_score
+from policies.devices.links import LinkError, LinkMatrix, node_score, read_annotation
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -23,7 +23,7 @@ from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
 from policies.device_grants import cost_names
-from policies.devices.plugin_variables import ANNOTATION_PREFIX
+from policies.devices import ANNOTATION_PREFIX
 from policies.thread_counts import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet

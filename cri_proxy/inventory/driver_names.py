@@ -14,7 +14,7 @@ from cri_proxy.cri.device_names.names import pci_address
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.file_workers import FileCalls, FilesFailed
-from policies.devices.model import GPU, DeviceInventory, InventoryDevice, Statement
+from policies.devices import GPU, DeviceInventory, InventoryDevice, Statement
 
 DRIVER_FILES: Final = "the NVIDIA driver"
 READ_SECONDS: Final = 2.0

@@ -13,17 +13,18 @@ from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.foreign_files.form import FileForm
 from cri_proxy.link_file import links_value, read_link_document
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices.model import (
+from policies.devices import (
     DEVICE_TYPES,
     EMPTY_INVENTORY,
+    RESOURCES,
     DeviceInventory,
     GpuPartition,
     InventoryDevice,
     PciePath,
     VfGroup,
     VirtualFunction,
+    full_name,
 )
-from policies.devices.resources import RESOURCES, full_name
 from sysfs.documents.forms import MAX_NODE, TEXT, TRUTH, between, by_name, each, form, one_of, scalar
 from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.pci import parse_address

@@ -7,7 +7,7 @@ from cri_proxy.in_force.file_state import Judged, judge_one
 from cri_proxy.in_force.text_files import FoundFiles, OneTextFile
 from cri_proxy.inventory.file import DIALECT, INVENTORY_FORM, read_inventory
 from cri_proxy.yaml_fields import YamlField
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
 

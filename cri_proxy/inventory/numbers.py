@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.in_force.state_file import StateFile
-from policies.devices.model import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
+from policies.devices import DEVICE_TYPES, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
 _BOOT: Final = "proc/sys/kernel/random/boot_id"

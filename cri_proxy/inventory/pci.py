@@ -7,7 +7,7 @@ numbered by their addresses. Source: PCI Code and ID Assignment Specification; D
 from collections.abc import Iterable
 from typing import Final
 
-from policies.devices.model import (
+from policies.devices import (
     FPGA,
     GPU,
     RDMA,

@@ -16,7 +16,7 @@ from cri_proxy.kubelet.pod_resources import SERVICE
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
 from policies.device_grants import DeviceGrant
-from policies.devices.model import (
+from policies.devices import (
     DEVICE_TYPES,
     FPGA,
     GPU,

@@ -8,7 +8,7 @@ from typing import Final
 
 from cri_proxy.metrics.metric import OTHER, Label, Metric, Values, counter, gauge, histogram
 from policies.base import CpuKind
-from policies.devices.model import DEVICE_TYPES
+from policies.devices import DEVICE_TYPES
 from policies.registry import REASON_CODES as _POLICY_CODES
 
 # Labels.

@@ -18,7 +18,7 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet
 
 CALLER_LEFT = "the caller left before the runtime was asked"

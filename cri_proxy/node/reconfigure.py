@@ -17,7 +17,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Pinning, Reinstated
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from policies.policy import Policy
 
 # Changes that are reported before other tasks get the event loop.

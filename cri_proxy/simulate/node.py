@@ -39,7 +39,7 @@ from cri_proxy.simulate.scenario.costs import inventory_of
 from cri_proxy.simulate.scenario.devices import DeviceLocator
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.state.memory_store import MemoryStore
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.errors import PolicyBaseError
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet

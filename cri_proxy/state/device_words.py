@@ -2,7 +2,7 @@
 
 from policies.base import Grant
 from policies.device_grants import DeviceGrant
-from policies.devices.plugin_variables import PluginDevice
+from policies.devices import PluginDevice
 
 
 def device_words(grant: Grant) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ from policies.devices.allocate import (
     DeviceQuestion,
 )
 from policies.devices.model import PcieGroup
-from policies.hints.model import Hint
-from policies.hints.node_sets import MAX_LISTED_NODES, by_size, hints_of, sums, unions
+from policies.hints import MAX_LISTED_NODES, Hint, by_size, hints_of, sums, unions
 from sysfs.cpuset import NodeSet
 
 

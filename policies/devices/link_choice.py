@@ -10,17 +10,11 @@ from itertools import combinations
 from math import comb
 from typing import Final
 
-from policies.costs.demand import SetRequest
-from policies.costs.graph import layered
-from policies.costs.inventory import Inventory
-from policies.costs.select import SelectOptions, select_in
-from policies.costs.table import Group
 from policies.devices.candidates import DeviceCandidate
+from policies.devices.costs import Group, Inventory, SelectOptions, SetRequest, layered, select_in
 from policies.devices.demand import DeviceDemand
+from policies.devices.links import GpuRequest, LinkMatrix, allocate, points_between
 from policies.devices.model import GPU, PcieGroup
-from policies.links.allocate import GpuRequest, allocate
-from policies.links.matrix import LinkMatrix
-from policies.links.score import points_between
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256
@@ -46,8 +40,8 @@ def best_linked(
 ) -> tuple[DeviceCandidate, ...]:
     """Return as many GPUs as ``chosen``, on as many NUMA nodes, that score highest by their links.
 
-    Of each set of nodes best-effort takes one (``policies.links``), which also leaves good ones to others. Ties go to
-    the lowest nodes, and to what is chosen already where the matrix lacks one of the GPUs.
+    Of each set of nodes best-effort takes one (``policies.devices.links``), which also leaves good ones to others. Ties
+    go to the lowest nodes, and to what is chosen already where the matrix lacks one of the GPUs.
     """
     on_node: dict[int | None, list[DeviceCandidate]] = {}
     for candidate in usable:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from policies.costs.inventory import NO_DEVICES, Inventory
 from policies.device_grants import DeviceKey
-from policies.links.matrix import LinkMatrix
+from policies.devices.costs import NO_DEVICES, Inventory
+from policies.devices.links import LinkMatrix
 from sysfs.cpuset import NodeSet
 
 GPU: Final = "gpu"

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from policies.choose import Chooser
-from policies.costs.select import CostChooser
-from policies.costs.table import CostTable
+from policies.devices.costs import CostChooser, CostTable
+from policies.devices.links import LinkChooser, LinkMatrix
 from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
 from policies.devices.search import GroupOffer, cheapest_spread
-from policies.links.chooser import LinkChooser
-from policies.links.matrix import LinkMatrix
 
 
 @dataclass(frozen=True, slots=True)

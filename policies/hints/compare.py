@@ -10,8 +10,8 @@ from functools import cache
 from itertools import combinations, product
 from typing import Final
 
-from policies.hints.merge import POLICIES, merge
 from policies.hints.model import Hint, Merged, Nodes
+from policies.hints.policies import POLICIES, merge
 from policies.hints.reach import Reach
 
 MAX_NODES: Final = 3

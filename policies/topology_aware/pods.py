@@ -21,7 +21,7 @@ from policies.base import (
     Update,
 )
 from policies.device_grants import DeviceGrant
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.pod_share import PodShare
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons

@@ -20,7 +20,7 @@ from policies.base import (
     Update,
 )
 from policies.device_grants import DeviceGrant
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from policies.base import Allocations, CpuKind, Grant, Pinning, Pinnings, Placed, Reason, Reinstated, Request
 from policies.device_grants import with_given
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.model import Machine

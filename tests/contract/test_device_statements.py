@@ -14,10 +14,8 @@ from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.pci import inventory_of
 from cri_proxy.node.status.view import ConfigInForce, NodeView
 from policies.builder import build_policy
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing, cpu_names
-from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
+from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs, cpu_names
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

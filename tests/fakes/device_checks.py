@@ -12,9 +12,9 @@ from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.write import DEVICES_VARIABLE
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger
 from cri_proxy.runtime.embedded.state import Container
-from policies.costs.model import type_of
 from policies.device_grants import cost_names
 from policies.device_requests import DeviceAmount
+from policies.devices.costs import type_of
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
 

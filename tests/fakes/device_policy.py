@@ -5,11 +5,8 @@ from dataclasses import replace
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import use_devices
 from policies.builder import build_policy
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostListing
-from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, listed_only
-from policies.devices.model import (
+from policies.devices import (
     EMPTY_INVENTORY,
     GPU_MEMORY,
     DeviceInventory,
@@ -17,6 +14,7 @@ from policies.devices.model import (
     VfGroup,
     VirtualFunction,
 )
+from policies.devices.costs import CostListing, Inventory, compile_costs
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -20,7 +20,7 @@ from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.rows import Row
 from policies.alignment import TopologyOptions
 from policies.builder import build_policy
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -8,11 +8,8 @@ from cri_proxy.cri.annotations.table import DEVICE_REQUEST
 from cri_proxy.cri_client.pods import PodSpec
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Labels
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
 from policies.device_requests import DeviceAmount
+from policies.devices.costs import CostLine, CostListing, Inventory, Missing, compile_costs
 from sysfs.model import Machine
 
 KINDS = ("example.com/gpu", "example.com/nic", "example.com/quiet")

@@ -24,7 +24,7 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, Grant
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.histories import LivePod

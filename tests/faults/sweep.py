@@ -12,7 +12,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.state.memory_store import MemoryStore
 from cri_proxy.state.rows import Deletable, Saveable
 from policies.builder import build_policy
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

@@ -12,15 +12,13 @@ from cri_proxy.device_files.cdi import DIRECTORIES, CdiFiles
 from cri_proxy.errors import StoreError
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.runtime.cdi_support import support_of
-from policies.devices.plugin_variables import (
+from policies.devices import (
     ANNOTATION_PREFIX,
     PluginVariableError,
     allocated_annotations,
     read_annotated,
 )
-from policies.links.annotation import link_annotation, read_annotation
-from policies.links.matrix import LinkError
-from policies.links.text import read_links
+from policies.devices.links import LinkError, link_annotation, read_annotation, read_links
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of
 from tests.unit.policies.build import request

@@ -19,12 +19,15 @@ from cri_proxy.costs.merge import merge
 from cri_proxy.in_force.file_state import FileState, texts_in_force
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.costs.model import CostError
-from policies.costs.table import CostTable, Normalize, compile_costs
-from policies.costs.text import cost_text, with_colons
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
-from policies.devices.demand import DemandError
-from policies.devices.fields import AnnotationError
+from policies.devices import (
+    AnnotationError,
+    CannotAllocate,
+    DemandError,
+    DeviceAllocation,
+    DeviceAllocator,
+    DeviceQuestion,
+)
+from policies.devices.costs import CostError, CostTable, Normalize, compile_costs, cost_text, with_colons
 from sysfs.documents.forms import whole
 from tests.fuzz.budget import Budget
 from tests.fuzz.target import Target, text_of, yaml_seeds

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from cri_proxy.extender.server import ExtenderServer
 from cri_proxy.logs import configure_logging
-from policies.links.annotation import link_annotation, read_annotation
+from policies.devices.links import link_annotation, read_annotation
 from tests.fakes.scheduler import exchanged
 from tests.golden.costs_page import answer, answered
 from tests.golden.gpu_links_page import PAGE

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.hints.compare import ComparedPair, Verdict, compared_pairs
-from policies.hints.merge import POLICIES
+from policies.hints import POLICIES, ComparedPair, Verdict, compared_pairs
 
 FOLDER = Path(__file__).resolve().parent / "hints"
 

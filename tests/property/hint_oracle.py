@@ -7,7 +7,7 @@ shared with the product but the values.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from policies.hints.model import Hint, Nodes, Offers
+from policies.hints import Hint, Nodes, Offers
 
 Result = tuple[int | None, bool, bool] | None
 """Affinity, preferred, admitted; None = no hint, refused."""

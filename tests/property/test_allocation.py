@@ -17,8 +17,7 @@ from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass, Re
 from policies.builder import build_policy
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.device_requests import DeviceAsk
-from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE
-from policies.devices.model import DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
 from policies.pod_share import PodTotals
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions

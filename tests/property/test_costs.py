@@ -7,13 +7,20 @@ from random import Random
 
 import pytest
 
-from policies.costs.demand import SetRequest
-from policies.costs.graph import Missing
-from policies.costs.model import CostLine, CostListing, type_of
-from policies.costs.select import SelectMethod, SelectOptions
-from policies.costs.table import Normalize, compile_costs
-from policies.costs.text import cost_line, cost_text
-from tests.unit.policies.costs.build import CostOracle, random_listing, random_request, selected
+from policies.devices.costs import (
+    CostLine,
+    CostListing,
+    Missing,
+    Normalize,
+    SelectMethod,
+    SelectOptions,
+    SetRequest,
+    compile_costs,
+    cost_line,
+    cost_text,
+    type_of,
+)
+from tests.unit.policies.devices.costs.build import CostOracle, random_listing, random_request, selected
 
 CASES = 400
 METHODS = (SelectMethod.GREEDY, SelectMethod.ANNEAL, SelectMethod.EXACT)

@@ -5,15 +5,12 @@ from itertools import pairwise, permutations
 import pytest
 from hypothesis import given, settings
 
-from policies.costs.derive import MachineCosts
-from policies.costs.model import type_of
-from policies.costs.table import compile_costs
-from policies.costs.text import cost_text
+from policies.devices.costs import MachineCosts, compile_costs, cost_text, type_of
 from sysfs.discover import discover_tree
 from sysfs.model import Machine
 from tests.fakes.machines import machines
 from tests.golden.machines.captures import OTHER_MACHINES, OURS, others, ours
-from tests.unit.policies.costs.derived import by_pair
+from tests.unit.policies.devices.costs.derived import by_pair
 
 
 def check(machine: Machine) -> None:

@@ -14,14 +14,10 @@ import pytest
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import Allocations, Grant, Placed, Request
 from policies.builder import build_policy
-from policies.costs.catalog import DeviceCatalog
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostListing, type_of
-from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, cost_names
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
+from policies.devices.costs import CostListing, DeviceCatalog, Inventory, Missing, compile_costs, type_of
 from policies.policy import Policy
 from policies.topology_aware.devices.reasons import ChosenDevices
 from policies.topology_aware.devices.step import DeviceStep

@@ -18,8 +18,7 @@ from policies.base import Allocations, Grant, Placed, Rejected
 from policies.builder import build_policy
 from policies.device_grants import DeviceGrant
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.annotations import ALLOCATE_HINT
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import ALLOCATE_HINT, DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

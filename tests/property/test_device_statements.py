@@ -15,12 +15,8 @@ from cri_proxy.inventory.driver_names import with_identifiers
 from cri_proxy.inventory.file import inventory_value, read_inventory_text
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.pci import inventory_of
-from policies.costs.derive import MachineCosts
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostListing
-from policies.costs.table import Normalize, compile_costs
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath
+from policies.devices.costs import CostListing, Inventory, MachineCosts, Normalize, compile_costs
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Device, Machine
 from tests.fakes.machines import random_machine

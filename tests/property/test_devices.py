@@ -10,10 +10,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
-from policies.devices.hints import device_hints
-from policies.devices.model import DeviceInventory, InventoryDevice, pcie_groups
-from policies.hints.model import Hint
+from policies.devices import (
+    CannotAllocate,
+    DeviceAllocation,
+    DeviceAllocator,
+    DeviceInventory,
+    DeviceQuestion,
+    InventoryDevice,
+    device_hints,
+    pcie_groups,
+)
+from policies.hints import Hint
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, nic, question
 
 BOTH = ("gpu", "rdma")

@@ -5,10 +5,7 @@ from random import Random
 
 import pytest
 
-from policies.hints.cpu import CpuProvider, Topology
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.memory import MemoryAmounts, MemoryProvider
-from policies.hints.model import Hints
+from policies.hints import CpuProvider, DeviceProvider, DeviceRequest, Hints, MemoryAmounts, MemoryProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.property import plain_hints as plain
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from policies.hints.merge import POLICIES, merge
-from policies.hints.model import Hint, Merged, MergeOptions, Nodes, Offers
+from policies.hints import POLICIES, Hint, Merged, MergeOptions, Nodes, Offers, merge
 from tests.property import hint_oracle
 
 CASES = 3_000

@@ -8,10 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.merge import merge
-from policies.hints.model import Amount, Nodes, Offers
-from policies.hints.node_sets import enough, fewest_nodes, hints_of
+from policies.hints import Amount, DeviceProvider, DeviceRequest, Nodes, Offers, enough, fewest_nodes, hints_of, merge
 
 Flagged = list[tuple[int, bool]]
 

@@ -5,11 +5,18 @@ from random import Random
 
 import pytest
 
-from policies.links.allocate import GpuRequest, LinkOptions, LinkPolicy, allocate
-from policies.links.cut import ChosenSet, best_set
-from policies.links.matrix import LinkMatrix, matrix_of
-from policies.links.score import LinkMode
-from tests.unit.policies.links.machines import best_by_enumeration, random_points, score
+from policies.devices.links import (
+    ChosenSet,
+    GpuRequest,
+    LinkMatrix,
+    LinkMode,
+    LinkOptions,
+    LinkPolicy,
+    allocate,
+    best_set,
+    matrix_of,
+)
+from tests.unit.policies.devices.links.machines import best_by_enumeration, random_points, score
 
 CASES = 150
 MOST_GPUS = 8

@@ -24,7 +24,7 @@ from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.device_hints import DeviceHints
 from policies.base import ContainerKey, CpuKind, Grant, Request
 from policies.device_grants import by_cost, by_place
-from policies.devices.plugin_variables import VARIABLE_PREFIX as OF_PLUGIN
+from policies.devices import VARIABLE_PREFIX as OF_PLUGIN
 from tests.fakes.device_tree import made_up_devices, write_devices
 from tests.fakes.full_node import DOMAINS, FullNode, Wishes, full_machine, shapes
 

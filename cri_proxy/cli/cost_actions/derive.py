@@ -8,13 +8,19 @@ from cri_proxy.cli.output import emit
 from cri_proxy.device_costs import pci_address
 from cri_proxy.errors import CommandFailed
 from cri_proxy.yaml_fields import YamlField
-from policies.costs.derive import MachineCosts
-from policies.costs.derive_links import costs_of_links, nodes_of_gpus
-from policies.costs.model import PCI_TYPE, CostError, CostListing
-from policies.costs.table import compile_costs
-from policies.costs.text import cost_text, names_of, ranges_of
-from policies.links.matrix import LinkError
-from policies.links.text import read_links
+from policies.devices.costs import (
+    PCI_TYPE,
+    CostError,
+    CostListing,
+    MachineCosts,
+    compile_costs,
+    cost_text,
+    costs_of_links,
+    names_of,
+    nodes_of_gpus,
+    ranges_of,
+)
+from policies.devices.links import LinkError, read_links
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.sources import load_machine
 

@@ -8,10 +8,16 @@ from cri_proxy.cli.device_actions.request import HELD, read_document, read_quest
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator
-from policies.devices.demand import DemandError
-from policies.devices.fields import AnnotationError
-from policies.devices.model import GPU, WHOLE, PcieGroup
+from policies.devices import (
+    GPU,
+    WHOLE,
+    AnnotationError,
+    CannotAllocate,
+    DemandError,
+    DeviceAllocation,
+    DeviceAllocator,
+    PcieGroup,
+)
 
 HELP = "choose the devices that a container asks for: GPUs, NICs and VFs by their place to each other"
 EXAMPLE = """\

@@ -8,11 +8,8 @@ from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.hint_requests.offers import HINTS, set_lines
 from cri_proxy.cli.render.columns import paragraph
-from policies.devices.allocate import CannotAllocate, DeviceAllocator
-from policies.devices.demand import DemandError
-from policies.devices.fields import AnnotationError
-from policies.devices.hints import device_hints
-from policies.hints.model import Hint
+from policies.devices import AnnotationError, CannotAllocate, DemandError, DeviceAllocator, device_hints
+from policies.hints import Hint
 from sysfs.text import plural
 
 HELP = "print the NUMA nodes on which the devices of a request can be had, as hints for cri-proxy hints merge"

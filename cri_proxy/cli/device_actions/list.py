@@ -19,7 +19,7 @@ from cri_proxy.kubelet.plugin_inventory import ask_plugins
 from cri_proxy.kubelet.pod_resources import SOCKET
 from cri_proxy.runtime.client import RuntimeClient
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from sysfs.sources import load_machine
 
 HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"

@@ -10,11 +10,17 @@ from cri_proxy.cri.annotations.device_resources import device_quantity
 from cri_proxy.inventory.file import read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
-from policies.devices.allocate import DeviceQuestion
-from policies.devices.annotations import read_annotations
-from policies.devices.model import DEVICE_TYPES, WHOLE, DeviceInventory, InventoryDevice
-from policies.devices.plugin_variables import VF_UNITS
-from policies.devices.resources import RESOURCES, full_name
+from policies.devices import (
+    DEVICE_TYPES,
+    RESOURCES,
+    VF_UNITS,
+    WHOLE,
+    DeviceInventory,
+    DeviceQuestion,
+    InventoryDevice,
+    full_name,
+    read_annotations,
+)
 from sysfs.documents.forms import FIELD, TEXT, TEXT_OR_JSON, by_name, form, one_of, scalar, whole
 from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.known_words import TYPING_ERROR, question, similar

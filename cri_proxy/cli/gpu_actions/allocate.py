@@ -7,8 +7,7 @@ from time import perf_counter
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, flag
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
-from policies.links.allocate import GpuAllocation, GpuRequest, LinkOptions, LinkPolicy, allocate
-from policies.links.score import LinkMode, pair_points
+from policies.devices.links import GpuAllocation, GpuRequest, LinkMode, LinkOptions, LinkPolicy, allocate, pair_points
 from sysfs.cpuset import CpuSetError, NodeSet
 from sysfs.documents.forms import one_of, whole
 

@@ -12,8 +12,7 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.feature_file import FEATURE_DIRECTORY, feature_text, write_feature_file
 from cri_proxy.link_file import as_link_document, read_link_document
 from cri_proxy.yaml_fields import DocumentError
-from policies.links.annotation import ANNOTATION, labels_of, link_annotation
-from policies.links.matrix import LinkError, LinkMatrix
+from policies.devices.links import ANNOTATION, LinkError, LinkMatrix, labels_of, link_annotation
 
 HELP = "print the matrix as an annotation of the node, or write it as a feature file, for cri-proxy extender"
 EXAMPLE = f"""\

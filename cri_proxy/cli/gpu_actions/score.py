@@ -4,7 +4,7 @@ from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
-from policies.links.node_score import FULL_SCORE, NodeScore, node_score
+from policies.devices.links import FULL_SCORE, NodeScore, node_score
 from sysfs.documents.forms import between
 
 HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"

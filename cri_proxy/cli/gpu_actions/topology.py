@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
-from policies.links.matrix import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
+from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
 
 HELP = "show the matrix of links that nvidia-smi topo -m has printed, or that a YAML file has"
 EXAMPLE = """\

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Final
 
 from cri_proxy.errors import CommandFailed
-from policies.hints.compare import MAX_NODES, ComparedPair, Verdict, compared_pairs, hint_lists
-from policies.hints.merge import POLICIES
+from policies.hints import MAX_NODES, POLICIES, ComparedPair, Verdict, compared_pairs, hint_lists
 from sysfs.documents.forms import one_of
 
 HELP = "print what every policy makes of every pair of hint lists that two providers can offer"

@@ -9,10 +9,7 @@ from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory
 from cri_proxy.cli.hint_requests.offers import HINTS, set_lines
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.cpu import CpuProvider, topology_of
-from policies.hints.devices import DeviceProvider
-from policies.hints.memory import MemoryAmounts, MemoryProvider, idle_memory
-from policies.hints.model import Hints
+from policies.hints import CpuProvider, DeviceProvider, Hints, MemoryAmounts, MemoryProvider, idle_memory, topology_of
 from sysfs.documents.forms import FIELD
 from sysfs.documents.table import KeyRow, Table
 from sysfs.model import Machine

@@ -8,8 +8,7 @@ from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, f
 from cri_proxy.cli.hint_actions.merge_request import read_merge_request, read_node_count
 from cri_proxy.cli.hint_requests.offers import ANY_NODES, HINT
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout
-from policies.hints.merge import POLICIES, merge
-from policies.hints.model import KUBELET_NODES, HintOrigin, Merged, MergeOptions
+from policies.hints import KUBELET_NODES, POLICIES, HintOrigin, Merged, MergeOptions, merge
 from sysfs.cpuset import NodeSet
 from sysfs.documents.forms import between, one_of
 

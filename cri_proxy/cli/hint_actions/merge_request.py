@@ -6,7 +6,7 @@ from typing import Final
 
 from cri_proxy.cli.hint_requests.offers import HINTS
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.model import Nodes, Offers
+from policies.hints import Nodes, Offers
 from sysfs.documents.forms import FIELD, MAX_NODE, between, each, form, or_none, scalar
 from sysfs.documents.table import Form, KeyRow, Table
 

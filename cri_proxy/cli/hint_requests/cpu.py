@@ -3,7 +3,7 @@
 from typing import Final
 
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.cpu import CpuProvider, Topology
+from policies.hints import CpuProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.documents.forms import FIELD, NODES, by_key, by_name, cpu_list, form, node_number, one_of, scalar
 from sysfs.documents.table import Form, KeyRow, Table

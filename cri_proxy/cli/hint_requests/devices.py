@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.devices import DeviceProvider, DeviceRequest
+from policies.hints import DeviceProvider, DeviceRequest
 from sysfs.documents.forms import each, scalar, whole
 from sysfs.documents.table import Form, KeyRow, Table
 

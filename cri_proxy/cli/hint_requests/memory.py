@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
+from policies.hints import AssignedMemory, MemoryAmounts, MemoryProvider
 from sysfs.cpuset import NodeSet
 from sysfs.documents.forms import by_key, each, form, node_mask, node_number
 from sysfs.documents.table import Form, KeyRow, Table

@@ -5,7 +5,7 @@ from typing import Final
 
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.yaml_fields import YamlField
-from policies.hints.model import Hint, Hints
+from policies.hints import Hint, Hints
 from sysfs.cpuset import NodeSet
 from sysfs.documents.forms import TRUTH, each, form, node_number, or_none
 from sysfs.documents.table import KeyRow, Table

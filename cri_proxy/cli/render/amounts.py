@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from policies.costs.model import CostError, type_of
-from policies.costs.text import ranges_of
+from policies.devices.costs import CostError, ranges_of, type_of
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.text import numbered
 

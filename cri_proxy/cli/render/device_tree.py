@@ -5,8 +5,7 @@ from itertools import combinations
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
 from policies.device_grants import DeviceGrant
-from policies.devices.model import GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice, pcie_groups
-from policies.devices.usage import DeviceUse, usage_of
+from policies.devices import GPU_MEMORY, WHOLE, DeviceInventory, DeviceUse, InventoryDevice, pcie_groups, usage_of
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
 from sysfs.text import plural

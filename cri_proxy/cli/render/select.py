@@ -5,8 +5,7 @@ from fractions import Fraction
 
 from cri_proxy.cli.render.amounts import instances_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paragraph
-from policies.costs.model import CostValue, type_of
-from policies.costs.select import Selection, SelectMethod
+from policies.devices.costs import CostValue, Selection, SelectMethod, type_of
 from sysfs.text import plural
 
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from policies.costs.model import SYSTEM_TYPES
 from policies.device_requests import DeviceAmount
+from policies.devices.costs import SYSTEM_TYPES
 
 MAX_TYPES: Final = 16
 MAX_COUNT: Final = 256  # of one type: no node has so many devices that containers own whole

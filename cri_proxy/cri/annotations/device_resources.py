@@ -10,9 +10,7 @@ from typing import Final
 from cri_proxy.cri.annotations.device_request import named_amounts
 from cri_proxy.cri.annotations.values import ReadText
 from policies.device_requests import DeviceAsk
-from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
-from policies.devices.model import GPU_MEMORY
-from policies.devices.resources import RESOURCES, full_name
+from policies.devices import ALLOCATE_HINT, GPU_MEMORY, JOINT_ALLOCATE, PARTITION_SPEC, RESOURCES, full_name
 from sysfs.known_words import TYPING_ERROR, did_you_mean
 from sysfs.quantity import bytes_text, parse_bytes, parse_mcpu
 

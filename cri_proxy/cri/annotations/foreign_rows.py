@@ -7,7 +7,7 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import NOTHING_OF_OTHERS, Annotation
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.annotations.table import TABLE
-from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
-from policies.devices.plugin_variables import VF_UNITS
-from policies.devices.sources import JoinedDevices
+from policies.devices import GPU, VF_UNITS, WHOLE, DeviceInventory, InventoryDevice, JoinedDevices
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""

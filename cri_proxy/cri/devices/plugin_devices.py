@@ -11,9 +11,7 @@ from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.names import devices_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DEVICE_TYPES
-from policies.devices.plugin_variables import PluginVariableError, read_annotated
-from policies.devices.sources import JoinedDevices
+from policies.devices import DEVICE_TYPES, JoinedDevices, PluginVariableError, read_annotated
 
 Problems = tuple[AnnotationProblem, ...]
 

@@ -12,11 +12,20 @@ from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices.annotations import DOMAIN
-from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
-from policies.devices.plugin_variables import PluginDevice, allocated_variables
-from policies.devices.resources import GPU_CORE, GPU_MEMORY_RATIO, OTHERS
-from policies.devices.usage import taken
+from policies.devices import (
+    DOMAIN,
+    GPU,
+    GPU_CORE,
+    GPU_MEMORY,
+    GPU_MEMORY_RATIO,
+    OTHERS,
+    WHOLE,
+    DeviceInventory,
+    InventoryDevice,
+    PluginDevice,
+    allocated_variables,
+    taken,
+)
 
 DEVICE_ALLOCATED: Final = f"{DOMAIN}/device-allocated"
 VISIBLE_GPUS: Final = "NVIDIA_VISIBLE_DEVICES"

@@ -27,7 +27,7 @@ from cri_proxy.kubelet.device_plugin.settings import PluginResource, PluginSetti
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.logs import Log
 from cri_proxy.tasks import Tasks
-from policies.devices.model import EMPTY_INVENTORY
+from policies.devices import EMPTY_INVENTORY
 
 _NOWHERE: Final = PluginSockets(None)
 

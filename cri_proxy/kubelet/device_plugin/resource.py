@@ -12,11 +12,21 @@ from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from policies.choose import Chooser
 from policies.device_grants import DeviceGrant
-from policies.devices.model import GPU, DeviceInventory, InventoryDevice
-from policies.devices.partitions import NODE_DOMAIN, partition_rule
-from policies.devices.plugin_chooser import KnownCloseness, chooser_of
-from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, offered_devices
-from policies.devices.plugin_variables import PluginDevice, allocated_annotations, allocated_variables
+from policies.devices import (
+    GPU,
+    NODE_DOMAIN,
+    DeviceInventory,
+    InventoryDevice,
+    KnownCloseness,
+    OfferedDevice,
+    OfferedDevices,
+    PluginDevice,
+    allocated_annotations,
+    allocated_variables,
+    chooser_of,
+    offered_devices,
+    partition_rule,
+)
 from sysfs.text import some
 
 OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)

@@ -8,8 +8,7 @@ from typing import Final
 
 from cri_proxy.errors import COMMAND_LINE, ConfigError
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
-from policies.devices.model import DEVICE_TYPES
-from policies.devices.plugin_offer import WHOLE_DEVICES, DeviceOffer, offer_of
+from policies.devices import DEVICE_TYPES, WHOLE_DEVICES, DeviceOffer, offer_of
 
 PLUGIN_DIRECTORY: Final = Path("/var/lib/kubelet/device-plugins")
 DOMAIN: Final = "cri-proxy.io"

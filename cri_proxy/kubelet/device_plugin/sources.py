@@ -21,10 +21,9 @@ from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.link_file import read_link_text
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.costs.table import CostTable
-from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
-from policies.links.matrix import LinkMatrix
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from policies.devices.costs import NO_DEVICES, CostTable, Inventory
+from policies.devices.links import LinkMatrix
 from sysfs.discover import discover
 from sysfs.errors import SysfsBaseError
 

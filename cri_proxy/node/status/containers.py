@@ -16,9 +16,9 @@ from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
-from policies.costs.model import name_order, type_of
 from policies.device_grants import DeviceGrant
-from policies.devices.sources import JoinedDevices
+from policies.devices import JoinedDevices
+from policies.devices.costs import name_order, type_of
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine

@@ -10,9 +10,7 @@ from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.state.decisions import name_of
 from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.model import GPU, WHOLE, DeviceInventory, InventoryDevice
-from policies.devices.sources import JoinedDevices
-from policies.devices.usage import taken
+from policies.devices import GPU, WHOLE, DeviceInventory, InventoryDevice, JoinedDevices, taken
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.text import numbered, some

@@ -13,9 +13,9 @@ from cri_proxy.cri.claim import claimed
 from cri_proxy.cri.grant_text import GrantParts, GrantTextError, grant_parts_from_text
 from cri_proxy.cri.read_status import Existing
 from policies.base import ContainerKey, CpuKind, Grant, Previous, QosClass, Request
-from policies.costs.model import type_of
 from policies.device_grants import DeviceGrant, by_place, cost_names
 from policies.device_requests import DeviceAmount, DeviceAsk
+from policies.devices.costs import type_of
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine, MemoryKind

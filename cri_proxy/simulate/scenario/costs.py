@@ -8,7 +8,7 @@ from cri_proxy.costs.merge import merge, read_listing
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.costs.inventory import NO_DEVICES, Inventory
+from policies.devices.costs import NO_DEVICES, Inventory
 
 
 def read_cost_text(value: YamlField, what: str) -> CostText:

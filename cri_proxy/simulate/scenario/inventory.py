@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.yaml_fields import YamlField
-from policies.devices.model import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 
 
 def read_listed(value: YamlField, what: str) -> DeviceInventory:

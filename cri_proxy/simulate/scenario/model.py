@@ -7,7 +7,7 @@ from typing import Literal
 from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from cri_proxy.simulate.scenario.amounts import Amounts
 from policies.base import Labels, QosClass
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.documents.forms import TRUTH, matching, one_of, scalar
 from sysfs.documents.table import Form, keyed

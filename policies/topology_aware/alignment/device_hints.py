@@ -14,15 +14,18 @@ from dataclasses import replace
 from typing import Final
 
 from policies.base import DeviceLocality
-from policies.costs.model import type_of
 from policies.device_requests import DeviceAmount
-from policies.devices.allocate import DeviceAttempt, DeviceQuestion
-from policies.devices.candidates import DeviceCandidate
-from policies.devices.demand import DemandError
-from policies.devices.fields import AnnotationError
-from policies.devices.hints import can_meet, hints_on
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.model import Amount, Hints
+from policies.devices import (
+    AnnotationError,
+    DemandError,
+    DeviceAttempt,
+    DeviceCandidate,
+    DeviceQuestion,
+    can_meet,
+    hints_on,
+)
+from policies.devices.costs import type_of
+from policies.hints import Amount, DeviceProvider, DeviceRequest, Hints
 from policies.topology_aware.alignment.offers import (
     MOST_TRIED,
     SHOWN,

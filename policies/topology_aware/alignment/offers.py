@@ -12,8 +12,7 @@ from typing import Final
 from policies.base import HugePageLimit
 from policies.device_requests import DeviceAmount, DeviceAsk, summed
 from policies.hardware.pools import memory_at
-from policies.hints.model import Amount, Hints
-from policies.hints.node_sets import by_size, enough, fewest_nodes, hints_of, listed_nodes, unions
+from policies.hints import Amount, Hints, by_size, enough, fewest_nodes, hints_of, listed_nodes, unions
 from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.memory.reasons import amount_text

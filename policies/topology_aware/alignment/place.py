@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import CpuKind, Decision, Placed, Reason, Rejected
 from policies.errors import PolicyBaseError, PolicyOptionsError
-from policies.hints.merge import merge
-from policies.hints.model import Merged, MergeOptions, Nodes
-from policies.hints.node_sets import TooManyNodesError
+from policies.hints import Merged, MergeOptions, Nodes, TooManyNodesError, merge
 from policies.topology_aware.alignment import reasons
 from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import (

@@ -6,7 +6,7 @@ from typing import Final
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Reason, Request
 from policies.errors import PolicyBaseError
-from policies.hints.model import Hint, HintOrigin, Hints, Merged
+from policies.hints import Hint, HintOrigin, Hints, Merged
 from policies.topology_aware.alignment.offers import ResourceHints, nodes_text
 from policies.topology_aware.reason_codes import ReasonCode
 

@@ -1,7 +1,7 @@
 """Choose devices of cost files: the cheapest set of those that are free, together with CPUs. Pure.
 
-A choice is bounded: CPUs are joined to parts (``policies.costs.catalog``), devices to groups of interchangeable ones,
-and the search has a constant number of steps. The same holdings and the same request give the same devices.
+A choice is bounded: CPUs are joined to parts (``DeviceCatalog``), devices to groups of interchangeable ones, and the
+search has a constant number of steps. The same holdings and the same request give the same devices.
 """
 
 from collections import Counter
@@ -11,18 +11,20 @@ from typing import Final
 
 from policies.alignment import Alignment
 from policies.base import Reason, Rejected
-from policies.costs.catalog import DeviceCatalog
-from policies.costs.demand import SetRequest
-from policies.costs.graph import layered
-from policies.costs.model import CPU_TYPE, type_of
-from policies.costs.select import Selection, SelectOptions, select_in
-from policies.costs.table import Group
 from policies.device_grants import by_cost, cost_names
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.allocate import CannotAllocate
-from policies.devices.model import GPU
-from policies.devices.resources import WHOLE_GPUS
-from policies.devices.sources import JoinedDevices, Piece
+from policies.devices import GPU, WHOLE_GPUS, CannotAllocate, JoinedDevices, Piece
+from policies.devices.costs import (
+    CPU_TYPE,
+    DeviceCatalog,
+    Group,
+    Selection,
+    SelectOptions,
+    SetRequest,
+    layered,
+    select_in,
+    type_of,
+)
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import HeldDevices, earlier_devices
 from policies.topology_aware.devices.place_choice import PlaceSearch

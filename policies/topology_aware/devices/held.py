@@ -7,10 +7,7 @@ from itertools import chain
 
 from policies.base import Grant, Request
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.allocate import DeviceAllocator
-from policies.devices.model import WHOLE, InventoryDevice
-from policies.devices.sources import JoinedDevices, Piece
-from policies.devices.usage import Usage, taken
+from policies.devices import WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 

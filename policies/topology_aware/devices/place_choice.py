@@ -13,8 +13,7 @@ from typing import Final
 from policies.base import Rejected
 from policies.device_grants import DeviceGrant, DeviceKey, by_place
 from policies.device_requests import DeviceAsk
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion
-from policies.devices.annotations import read_annotations
+from policies.devices import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion, read_annotations
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import HeldDevices, claims_of, earlier_devices
 from policies.topology_aware.devices.reasons import ChosenDevices

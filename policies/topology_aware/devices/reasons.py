@@ -7,13 +7,10 @@ from typing import Final
 
 from policies.alignment import Alignment
 from policies.base import DeviceLocality, Reason
-from policies.costs.model import CPU_TYPE, CostValue, type_of
-from policies.costs.select import CostTerm, Selection
 from policies.device_grants import DeviceGrant, ExclusivePolicy, cost_names
 from policies.device_requests import DeviceAmount
-from policies.devices.allocate import DeviceAllocation, DeviceAllocator
-from policies.devices.joint import Closeness
-from policies.devices.model import WHOLE
+from policies.devices import WHOLE, Closeness, DeviceAllocation, DeviceAllocator
+from policies.devices.costs import CPU_TYPE, CostTerm, CostValue, Selection, type_of
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim, holder_name
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet

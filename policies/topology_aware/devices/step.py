@@ -8,8 +8,7 @@ from policies.alignment import Alignment
 from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
 from policies.device_grants import DeviceGrant, by_cost, by_place, sources_of, with_given
 from policies.device_requests import DeviceAsk
-from policies.devices.demand import DemandError
-from policies.devices.fields import AnnotationError
+from policies.devices import AnnotationError, DemandError
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.cost_choice import DeviceStock, choose_by_cost
 from policies.topology_aware.devices.held import (

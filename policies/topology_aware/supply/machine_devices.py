@@ -10,11 +10,9 @@ from operator import or_
 from typing import Final
 
 from policies.base import DeviceLocality
-from policies.costs.catalog import DeviceCatalog
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.allocate import DeviceAllocator
-from policies.devices.model import DeviceInventory
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceAllocator, DeviceInventory, JoinedDevices
+from policies.devices.costs import DeviceCatalog
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 

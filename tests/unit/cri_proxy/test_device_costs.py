@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.device_costs import device_costs, pci_address
-from policies.costs.model import CostError
+from policies.devices.costs import CostError
 from sysfs.errors import SysfsBaseError
 
 NIC = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0"

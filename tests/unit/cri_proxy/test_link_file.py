@@ -5,9 +5,9 @@ import pytest
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.link_file import as_link_document, read_link_document, read_link_text
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.links.matrix import Link, LinkMatrix
+from policies.devices.links import Link, LinkMatrix
 from tests.fakes.secret_files import MARK, SECRETS
-from tests.unit.policies.links.machines import KEP_690, kep_690
+from tests.unit.policies.devices.links.machines import KEP_690, kep_690
 
 DIALECT = Dialect(1 << 20, 20, 10_000)
 STORY = Path(__file__).parents[3] / "configs" / "links" / "story.yaml"

@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
-from policies.costs.text import names_of
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
+from policies.devices.costs import CostLine, CostListing, Inventory, Missing, compile_costs, names_of
 from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.model import Machine

@@ -1,7 +1,7 @@
 """The topology manager's words are the kubelet's, and it does nothing unless it is asked."""
 
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
-from policies.hints.merge import POLICIES
+from policies.hints import POLICIES
 
 
 def test_every_policy_is_one_that_hints_are_merged_by() -> None:

@@ -1,8 +1,6 @@
 from policies.base import Allocations, ContainerKey, Pinning, Pinnings, PoolView, Reason, Rejected, Update
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.costs.model import CostListing
-from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice
+from policies.devices.costs import NO_DEVICES, CostListing, Inventory, compile_costs
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
 from tests.contract.everywhere import Everywhere

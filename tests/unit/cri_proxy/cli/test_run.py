@@ -130,7 +130,7 @@ helper.call(list_directories, root)
 helper.call(note_holder, root / "lock", "1")
 helper.call(session._open, root / "state.db", 1.0)
 print("late:", sorted(helper.call(eval, LOADED) - before))
-unused = {"asyncio", "structlog", "google.protobuf", "ssl", "logging", "difflib", "tomllib", "policies.hints.merge"}
+unused = {"asyncio", "structlog", "google.protobuf", "ssl", "logging", "difflib", "tomllib", "policies.hints.policies"}
 print("in all:", sorted(helper.call(eval, LOADED) & unused))
 
 import asyncio, hashlib

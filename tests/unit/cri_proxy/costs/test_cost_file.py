@@ -3,8 +3,7 @@ import pytest
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.costs.cost_file import has_known_line, read_costs, read_names
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.costs.model import CostLine, CostListing
-from policies.costs.text import with_colons
+from policies.devices.costs import CostLine, CostListing, with_colons
 
 DIALECT = Dialect(max_bytes=100_000, max_depth=20, max_nodes=10_000)
 

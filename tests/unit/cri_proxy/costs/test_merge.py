@@ -7,9 +7,7 @@ from cri_proxy.costs import merge as module
 from cri_proxy.costs.merge import merge
 from cri_proxy.in_force.file_state import EMPTY, FileState, Judged, JudgedFile, texts_in_force
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
-from policies.costs.graph import Missing
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.costs.table import Normalize
+from policies.devices.costs import NO_DEVICES, Inventory, Missing, Normalize
 from tests.fakes.secret_files import MARK, SECRETS
 
 HERE = Path("/etc/cri-proxy/costs.d")

@@ -3,10 +3,7 @@ from pathlib import Path
 from cri_proxy.costs.merge import merge
 from cri_proxy.costs.words import listed_text, silent_text
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
-from policies.costs.graph import Missing
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
+from policies.devices.costs import CostLine, CostListing, Inventory, Missing, compile_costs
 
 HERE = Path("/d")
 

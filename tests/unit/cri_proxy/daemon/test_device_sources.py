@@ -17,8 +17,7 @@ from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.tasks import Tasks
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
-from policies.devices.sources import JoinedDevices
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, JoinedDevices, PciePath
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 from tests.fakes.clock import ManualClock

@@ -16,11 +16,11 @@ from cri_proxy.extender.directory import FileWord, LinkDirectory
 from cri_proxy.extender.metrics import NODES, REQUESTS, TABLE
 from cri_proxy.http.messages import HttpRequest, Response
 from cri_proxy.metrics.counters import Counters
-from policies.links.annotation import link_annotation
+from policies.devices.links import link_annotation
 from tests.fakes.clock import ManualClock
 from tests.fakes.counters import count_of
 from tests.fakes.scheduler import Json, arguments, container, named_arguments, node, pod
-from tests.unit.policies.links.machines import kep_690
+from tests.unit.policies.devices.links.machines import kep_690
 
 KEP = link_annotation(kep_690())
 SLOW = "v1.0t7.ux8.sx28"

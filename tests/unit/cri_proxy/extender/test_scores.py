@@ -2,8 +2,8 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 from cri_proxy.extender.scores import NodeScores, RecentlyUsed
-from policies.links.annotation import link_annotation
-from tests.unit.policies.links.machines import kep_690
+from policies.devices.links import link_annotation
+from tests.unit.policies.devices.links.machines import kep_690
 
 KEP = link_annotation(kep_690())
 

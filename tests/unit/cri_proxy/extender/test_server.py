@@ -15,7 +15,7 @@ from cri_proxy.extender.server import MAX_QUESTION_BYTES, ExtenderServer, serve
 from cri_proxy.link_file import read_link_document
 from cri_proxy.logs import configure_logging
 from cri_proxy.yaml_fields import YamlField
-from policies.links.annotation import labels_of, link_annotation
+from policies.devices.links import labels_of, link_annotation
 from tests.fakes.reference import reference_seconds
 from tests.fakes.scheduler import arguments, exchanged, filtered, named_arguments, node, pod, prioritized
 

@@ -16,9 +16,7 @@ from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.symlinks import ANY
 from cri_proxy.in_force.text_files import FoundFiles
 from cri_proxy.tasks import Tasks
-from policies.costs.graph import Missing
-from policies.costs.inventory import NO_DEVICES, Inventory
-from policies.costs.table import Normalize
+from policies.devices.costs import NO_DEVICES, Inventory, Missing, Normalize
 from tests.fakes.clock import ManualClock
 from tests.fakes.reloads import Heard
 

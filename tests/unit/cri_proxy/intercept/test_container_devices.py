@@ -19,7 +19,7 @@ from cri_proxy.intercept.reader import DeclaredOf
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
-from policies.devices.model import EMPTY_INVENTORY
+from policies.devices import EMPTY_INVENTORY
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import direct

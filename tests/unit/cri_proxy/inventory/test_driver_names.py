@@ -5,7 +5,7 @@ from typing import TypeVar, TypeVarTuple
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.inventory.driver_names import DriverIdentifiers, identified
 from cri_proxy.inventory.file import read_inventory_text
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from tests.fakes.nvidia_tree import write_gpu
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.inventory.file import DIALECT, read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 
 NO_ADDRESS = "expected a PCI address like 0000:3b:00.0"
 DEVICE_OBJECT = """\

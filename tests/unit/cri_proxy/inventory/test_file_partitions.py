@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices.model import GpuPartition
+from policies.devices import GpuPartition
 
 
 def read(text: str) -> tuple[GpuPartition, ...]:

@@ -6,7 +6,7 @@ from cri_proxy.in_force.file_state import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from tests.fakes.secret_files import MARK, SECRETS
 
 GOOD, BAD = "gpu: [{minor: 0}]\n", "gpu: 7\n"

@@ -6,7 +6,7 @@ import pytest
 from cri_proxy.errors import StoreError
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 
 A, B, C = "0000:10:00.0", "0000:20:00.0", "0000:30:00.0"
 SAVED = DeviceNumbers((("gpu", A, 0), ("gpu", B, 1), ("rdma", C, 0)), "boot-1")

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from cri_proxy.inventory.pci import inventory_of, left_out
-from policies.devices.model import InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Device, Machine

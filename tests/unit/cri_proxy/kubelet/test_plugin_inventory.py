@@ -6,7 +6,7 @@ from cri_proxy.errors import CallFailed, CommandFailed, RuntimeUnavailable
 from cri_proxy.kubelet.plugin_inventory import PluginInventory, ask_plugins, inventory_of_plugins
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
-from policies.devices.model import InventoryDevice, PciePath
+from policies.devices import InventoryDevice, PciePath
 
 
 def of(resource: str, *ids: str, nodes: tuple[int, ...] = ()) -> pb.ContainerDevices:

@@ -6,7 +6,7 @@ from cri_proxy.metrics.catalog import CPU_KINDS, DECISIONS, INVENTORY_DEVICES, J
 from cri_proxy.metrics.metric import OTHER, Metric
 from cri_proxy.node.ledger.ledger import ACTIVE
 from policies.base import CpuKind
-from policies.devices.model import DEVICE_TYPES
+from policies.devices import DEVICE_TYPES
 
 UNITS = (
     *("seconds", "bytes", "cpus", "containers", "connections", "calls", "fds", "generation", "blocks", "tasks"),

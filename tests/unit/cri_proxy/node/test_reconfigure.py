@@ -17,10 +17,8 @@ from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Pinning, Reason, Reinstated, Request
 from policies.builder import build_policy
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostListing
-from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
+from policies.devices.costs import CostListing, Inventory, compile_costs
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet

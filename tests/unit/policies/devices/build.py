@@ -4,17 +4,23 @@ import json
 from collections.abc import Mapping, Sequence
 
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import CannotAllocate, DeviceAllocation, DeviceAllocator, DeviceQuestion
-from policies.devices.annotations import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, read_annotations
-from policies.devices.model import (
+from policies.devices import (
+    ALLOCATE_HINT,
     GPU,
     GPU_MEMORY,
+    JOINT_ALLOCATE,
+    PARTITION_SPEC,
     RDMA,
+    CannotAllocate,
+    DeviceAllocation,
+    DeviceAllocator,
     DeviceInventory,
+    DeviceQuestion,
     GpuPartition,
     InventoryDevice,
     VfGroup,
     VirtualFunction,
+    read_annotations,
 )
 
 GPUS = "nvidia.com/gpu"

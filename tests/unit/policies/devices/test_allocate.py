@@ -1,15 +1,15 @@
 import pytest
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
-from policies.devices.allocate import (
+from policies.devices import (
     CannotAllocate,
+    Closeness,
     DeviceAllocation,
     DeviceAllocator,
     DeviceAttempt,
     DeviceQuestion,
+    GpuPartition,
 )
-from policies.devices.joint import Closeness
-from policies.devices.model import GpuPartition
 from tests.unit.policies.devices.build import (
     GIB,
     GPUS,

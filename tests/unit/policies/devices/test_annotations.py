@@ -3,19 +3,15 @@ import json
 import pytest
 
 from policies.device_grants import ExclusivePolicy
+from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, AnnotationError, read_annotations
 from policies.devices.annotations import (
-    ALLOCATE_HINT,
-    JOINT_ALLOCATE,
-    PARTITION_SPEC,
     AllocateStrategy,
     DeviceAnnotations,
     DeviceHint,
     JointAllocate,
     PartitionSpec,
     RequiredScope,
-    read_annotations,
 )
-from policies.devices.fields import AnnotationError
 
 
 def test_other_annotations_are_left_alone() -> None:

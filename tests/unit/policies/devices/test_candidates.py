@@ -2,11 +2,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policies.device_grants import DeviceGrant
+from policies.devices import DeviceInventory, pcie_groups, usage_of
 from policies.devices.candidates import FoundDevices, find_candidates
 from policies.devices.demand import read_demands
-from policies.devices.model import DeviceInventory, pcie_groups
 from policies.devices.refusals import shortage_text
-from policies.devices.usage import usage_of
 from tests.unit.policies.devices.build import GIB, GPUS, NICS, gpu, inventory, nic, question
 
 MEMORY = "koordinator.sh/gpu-memory"

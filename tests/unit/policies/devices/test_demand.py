@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import pytest
 
+from policies.devices import DemandError
 from policies.devices.annotations import DeviceAnnotations
-from policies.devices.demand import DemandError, DeviceDemand, as_counted, read_demands
+from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from tests.unit.policies.devices.build import GIB, GPUS, NICS, gpu, inventory, nic, question
 
 UNITS = "koordinator.sh/gpu"

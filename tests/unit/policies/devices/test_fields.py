@@ -2,7 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from policies.devices.fields import AnnotationError, JsonValue
+from policies.devices import AnnotationError
+from policies.devices.fields import JsonValue
 
 
 @pytest.mark.parametrize(

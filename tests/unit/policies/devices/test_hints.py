@@ -1,9 +1,15 @@
 from collections.abc import Mapping, Sequence
 
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceQuestion
-from policies.devices.hints import can_meet, device_hints, hints_on
-from policies.devices.model import DeviceInventory
+from policies.devices import (
+    CannotAllocate,
+    DeviceAllocator,
+    DeviceInventory,
+    DeviceQuestion,
+    can_meet,
+    device_hints,
+    hints_on,
+)
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question
 

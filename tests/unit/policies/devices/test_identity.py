@@ -1,8 +1,8 @@
 import pytest
 
 from policies.device_grants import DeviceGrant
+from policies.devices import InventoryDevice, PciePath
 from policies.devices.identity import address_in, identities_held, identities_named, identities_of
-from policies.devices.model import InventoryDevice, PciePath
 
 UUID = "GPU-5a12b7cd-0011-2233-4455-66778899aabb"
 BARE = "gpu5a12b7cd00112233445566778899aabb"

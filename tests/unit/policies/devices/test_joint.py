@@ -3,8 +3,8 @@
 import pytest
 
 from policies.device_grants import DeviceGrant
+from policies.devices import GpuPartition, InventoryDevice, pcie_groups
 from policies.devices.joint import CandidateSet, JointPart, JointSearch
-from policies.devices.model import GpuPartition, InventoryDevice, pcie_groups
 from tests.unit.policies.devices.build import (
     GPUS,
     NICS,

@@ -4,15 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
-from policies.devices.allocate import DeviceAllocator
+from policies.devices import DeviceAllocator, DeviceInventory, device_hints
+from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from policies.devices.demand import DeviceDemand
-from policies.devices.hints import device_hints
 from policies.devices.link_choice import counts_links, link_score
-from policies.devices.model import DeviceInventory
-from policies.links.matrix import LinkMatrix, matrix_of
+from policies.devices.links import LinkMatrix, matrix_of
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
 
 DOUBLE = ((0, 3), (3, 2), (2, 1), (4, 7), (7, 6), (6, 5))

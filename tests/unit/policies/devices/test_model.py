@@ -1,4 +1,4 @@
-from policies.devices.model import natural_order, pcie_groups
+from policies.devices import natural_order, pcie_groups
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
 

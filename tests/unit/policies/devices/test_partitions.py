@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.model import DeviceInventory, GpuPartition
+from policies.devices import DeviceInventory, GpuPartition
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 

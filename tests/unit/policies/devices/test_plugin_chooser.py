@@ -5,15 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory, GpuPartition
-from policies.devices.partitions import partition_rule
-from policies.devices.plugin_chooser import KnownCloseness, PlaceChooser, RenamedChooser, chooser_of
-from policies.devices.plugin_offer import DeviceOffer, OfferedDevices, OfferForm, offered_devices
-from policies.links.chooser import LinkChooser
+from policies.devices import (
+    DeviceInventory,
+    DeviceOffer,
+    GpuPartition,
+    KnownCloseness,
+    OfferedDevices,
+    OfferForm,
+    chooser_of,
+    offered_devices,
+    partition_rule,
+)
+from policies.devices.costs import CostLine, CostListing, compile_costs
+from policies.devices.links import LinkChooser
+from policies.devices.plugin_chooser import PlaceChooser, RenamedChooser
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
-from tests.unit.policies.links.machines import kep_690, of_nvlinks
+from tests.unit.policies.devices.links.machines import kep_690, of_nvlinks
 
 RESOURCE = "nvidia.com/gpu"
 

@@ -2,9 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from policies.devices.model import RDMA, VfGroup, VirtualFunction
-from policies.devices.plugin_offer import DeviceOffer, OfferForm, offer_of, offered_devices
-from policies.devices.plugin_variables import PluginDevice
+from policies.devices import (
+    RDMA,
+    DeviceOffer,
+    OfferForm,
+    PluginDevice,
+    VfGroup,
+    VirtualFunction,
+    offer_of,
+    offered_devices,
+)
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
 WHOLE = DeviceOffer()

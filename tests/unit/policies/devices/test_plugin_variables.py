@@ -1,6 +1,6 @@
 import pytest
 
-from policies.devices.plugin_variables import (
+from policies.devices import (
     PluginDevice,
     PluginVariableError,
     allocated_annotations,

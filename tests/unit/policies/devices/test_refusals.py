@@ -1,8 +1,8 @@
 from policies.device_grants import DeviceGrant
+from policies.devices import DeviceCandidate, GpuPartition, pcie_groups
 from policies.devices.annotations import DeviceHint, RequiredScope
-from policies.devices.candidates import DeviceCandidate, FoundDevices
+from policies.devices.candidates import FoundDevices
 from policies.devices.demand import DeviceDemand
-from policies.devices.model import GpuPartition, pcie_groups
 from policies.devices.refusals import joint_refusal, scope_refusal
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question, refused
 

@@ -1,6 +1,6 @@
 import pytest
 
-from policies.devices.resources import RESOURCES, full_name
+from policies.devices import RESOURCES, full_name
 
 
 @pytest.mark.parametrize("name", sorted(set(RESOURCES) - {"koordinator.sh/gpu"}))

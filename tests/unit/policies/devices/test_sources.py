@@ -1,11 +1,8 @@
 from dataclasses import replace
 
-from policies.costs.inventory import Inventory
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
 from policies.device_grants import DeviceGrant, listed_only
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath, VfGroup, VirtualFunction
+from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import inventory
 

@@ -1,6 +1,6 @@
 import pytest
 
-from policies.devices.model import InventoryDevice, PciePath, Statement
+from policies.devices import InventoryDevice, PciePath, Statement
 from policies.devices.sources import stated_apart
 from sysfs.cpuset import NodeSet
 

@@ -1,8 +1,7 @@
 from fractions import Fraction
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.model import pcie_groups
-from policies.devices.usage import DeviceUse, Usage, taken, usage_of
+from policies.devices import DeviceUse, Usage, pcie_groups, taken, usage_of
 from tests.unit.policies.devices.build import GIB, GPUS, gpu, inventory, nic
 
 NODE = inventory(gpu(0, 0, "p0"), gpu(1, 1, "p1"), nic(0, 0, "p0", vfs=2))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from policies.hints.model import Hints
+from policies.hints import Hints
 from sysfs.cpuset import NodeSet
 
 

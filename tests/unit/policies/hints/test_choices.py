@@ -1,5 +1,6 @@
+from policies.hints import Hint, HintOrigin, Hints, Offers
 from policies.hints.choices import Choices, choices_of
-from policies.hints.model import NO_RESOURCE, Hint, HintOrigin, Hints, Offers
+from policies.hints.model import NO_RESOURCE
 
 
 def of_cpus(hints: Hints) -> Choices:

@@ -1,8 +1,7 @@
 import random
 
-from policies.hints.compare import Verdict, compared_pairs, hint_lists, verdict
-from policies.hints.merge import POLICIES, merge
-from policies.hints.model import Merged, Nodes
+from policies.hints import POLICIES, Merged, Nodes, Verdict, compared_pairs, hint_lists, merge
+from policies.hints.compare import verdict
 
 
 def test_lists_are_every_choice_of_masks_and_any_node() -> None:

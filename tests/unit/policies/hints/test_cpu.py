@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.hints.cpu import CpuProvider, Topology, topology_of
-from policies.hints.model import Hints
-from policies.hints.node_sets import TooManyNodesError
+from policies.hints import CpuProvider, Hints, TooManyNodesError, Topology, topology_of
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.unit.policies.hints.build import shown

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from policies.hints.devices import DeviceProvider, DeviceRequest
-from policies.hints.model import Hints
+from policies.hints import DeviceProvider, DeviceRequest, Hints
 from tests.unit.policies.hints.build import shown
 
 FOUR_NODES = 0b1111

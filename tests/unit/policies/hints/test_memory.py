@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
-from policies.hints.node_sets import TooManyNodesError
+from policies.hints import AssignedMemory, MemoryAmounts, MemoryProvider, TooManyNodesError
 from tests.unit.policies.hints.build import shown
 
 

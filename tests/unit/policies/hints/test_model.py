@@ -1,4 +1,4 @@
-from policies.hints.model import Hint
+from policies.hints import Hint
 
 
 def test_equal_hints_are_one() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.hints.model import Amount
-from policies.hints.node_sets import TooManyNodesError, by_size, enough, fewest_nodes, hints_of, listed_nodes, touching
+from policies.hints import Amount, TooManyNodesError, by_size, enough, fewest_nodes, hints_of, listed_nodes
+from policies.hints.node_sets import touching
 from tests.unit.policies.hints.build import shown
 
 

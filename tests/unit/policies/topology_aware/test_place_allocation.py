@@ -5,7 +5,7 @@ from dataclasses import replace
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, CpuKind, Grant, Request
 from policies.device_grants import DeviceGrant
-from policies.devices.model import EMPTY_INVENTORY, DeviceInventory, InventoryDevice
+from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

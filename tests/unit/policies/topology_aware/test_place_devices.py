@@ -6,8 +6,8 @@ import pytest
 
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, CpuKind, Grant, Request
-from policies.costs.inventory import NO_DEVICES
 from policies.device_grants import cost_names
+from policies.devices.costs import NO_DEVICES
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed

@@ -7,7 +7,7 @@ import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Placed, QosClass, Rejected, Request
 from policies.device_requests import DeviceAsk
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from policies.pod_share import PodShare, PodTotals
 from policies.policy import Policy
 from policies.topology_aware.pods import PodSharing

@@ -6,7 +6,7 @@ from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.inventory.file import DIALECT
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.allocate import DeviceQuestion
+from policies.devices import DeviceQuestion
 
 INVENTORY = (
     "inventory: {gpu: [{minor: 0}], rdma: [{minor: 0, vf_groups: [{vfs: [{minor: 3, bus: '0000:1a:00.1'}]}]}]}\n"

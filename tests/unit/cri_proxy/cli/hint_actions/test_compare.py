@@ -7,7 +7,7 @@ import yaml
 
 from cri_proxy.cli.hint_actions.compare import columns
 from cri_proxy.cli.main import run_command
-from policies.hints.merge import POLICIES
+from policies.hints import POLICIES
 
 
 def compared(capsys: pytest.CaptureFixture[str], *words: str) -> str:

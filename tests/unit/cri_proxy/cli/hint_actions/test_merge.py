@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cli.main import run_command
-from policies.hints.merge import POLICIES
+from policies.hints import POLICIES
 
 SPLIT = """\
 nodes: 2

@@ -3,7 +3,7 @@ import pytest
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.hint_actions.merge_request import MergeRequest, read_merge_request
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.hints.model import Hint, Nodes
+from policies.hints import Hint, Nodes
 
 DIALECT = Dialect(max_bytes=10_000, max_depth=10, max_nodes=500)
 

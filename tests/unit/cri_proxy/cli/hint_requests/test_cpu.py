@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cli.hint_requests.cpu import CPU_OPTIONS, read_cpu, read_topology
 from cri_proxy.yaml_fields import DocumentError
-from policies.hints.cpu import Topology
+from policies.hints import Topology
 from tests.unit.cri_proxy.cli.hint_requests.build import field
 
 TWO_NODES = Topology(((0, 0b0011), (1, 0b1100)), (0b01, 0b10))

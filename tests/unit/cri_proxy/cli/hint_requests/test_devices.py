@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.yaml_fields import DocumentError
-from policies.hints.devices import DeviceRequest
+from policies.hints import DeviceRequest
 from tests.unit.cri_proxy.cli.hint_requests.build import field
 
 TWO_NODES = 0b11

@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.cli.hint_requests.memory import amounts_of_memory, read_memory
 from cri_proxy.yaml_fields import DocumentError
-from policies.hints.memory import AssignedMemory, MemoryAmounts, MemoryProvider
+from policies.hints import AssignedMemory, MemoryAmounts, MemoryProvider
 from tests.unit.cri_proxy.cli.hint_requests.build import field
 
 GIB = 1 << 30

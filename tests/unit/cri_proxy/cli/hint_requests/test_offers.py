@@ -1,7 +1,7 @@
 import json
 
 from cri_proxy.cli.hint_requests.offers import HINTS
-from policies.hints.model import Hint, Hints
+from policies.hints import Hint, Hints
 from tests.unit.cri_proxy.cli.hint_requests.build import field
 
 

@@ -4,8 +4,8 @@ from cri_proxy.cli.render.device_tree import device_tree
 from cri_proxy.inventory.file import DIALECT, inventory_value, read_inventory
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory, GpuPartition, PciePath
-from policies.links.matrix import matrix_of
+from policies.devices import DeviceInventory, GpuPartition, PciePath
+from policies.devices.links import matrix_of
 from tests.unit.policies.devices.build import gpu, nic
 
 NODE = DeviceInventory(

@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
-from policies.costs.select import CostTerm, Selection, SelectMethod
+from policies.devices.costs import CostTerm, Selection, SelectMethod
 
 
 def answer(method: SelectMethod = SelectMethod.EXACT, *, optimal: bool = True, steps: int = 9) -> SelectAnswer:

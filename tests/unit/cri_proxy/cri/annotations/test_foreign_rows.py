@@ -12,8 +12,7 @@ from cri_proxy.cri.annotations.values import ReadText
 from cri_proxy.cri.claim import of_annotation
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import QosClass
-from policies.devices.annotations import read_annotations
-from policies.devices.fields import AnnotationError
+from policies.devices import AnnotationError, read_annotations
 from tests.unit.policies.build import request
 
 GIB = 1 << 30

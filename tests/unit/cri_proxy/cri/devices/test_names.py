@@ -1,7 +1,6 @@
 from cri_proxy.cri.devices.names import devices_named, names_of
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()

@@ -1,7 +1,7 @@
 from cri_proxy.cri.devices.plugin_devices import annotated_devices, given_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices.sources import JoinedDevices
+from policies.devices import JoinedDevices
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()

@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.cri.devices.texts import DEVICE_ALLOCATED, DeviceTexts, allocated_text, device_texts, write_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()

@@ -13,7 +13,7 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.device_plugin.register import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
-from policies.devices.plugin_variables import PluginDevice, allocated_variables, read_annotated
+from policies.devices import PluginDevice, allocated_variables, read_annotated
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.nvidia_tree import write_gpu

@@ -10,13 +10,10 @@ from cri_proxy.kubelet.device_plugin.resource import AllocationRefused, ServedRe
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
-from policies.costs.model import CostLine, CostListing
-from policies.costs.table import compile_costs
-from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.devices.plugin_offer import DeviceOffer, OfferForm
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm
+from policies.devices.costs import CostLine, CostListing, compile_costs
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
-from tests.unit.policies.links.machines import kep_690
+from tests.unit.policies.devices.links.machines import kep_690
 
 UUID = "GPU-5a"
 

@@ -19,7 +19,7 @@ from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from cri_proxy.logs import configure_logging
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 from tests.fakes.device_kubelet import Reply, WatchedPlugin
 from tests.fakes.waiting import holds
 from tests.unit.policies.devices.build import gpu, inventory, pairs

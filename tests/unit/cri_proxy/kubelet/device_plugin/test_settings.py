@@ -2,7 +2,7 @@ import pytest
 
 from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.device_plugin.settings import plugin_resources
-from policies.devices.plugin_offer import DeviceOffer, OfferForm
+from policies.devices import DeviceOffer, OfferForm
 
 
 def test_without_names_each_type_has_one_in_our_domain_and_an_endpoint() -> None:

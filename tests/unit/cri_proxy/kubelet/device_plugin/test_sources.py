@@ -6,7 +6,7 @@ import pytest
 
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.sources import SCAN_SECONDS, PluginSources, rescanned
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
+from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.descriptions.machine import describe
 from tests.fakes.secret_files import MARK, SECRETS
 from tests.fakes.sysfs_tree import write_tree

@@ -15,8 +15,7 @@ from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceU
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, HugePageLimit
-from policies.devices.model import DeviceInventory
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, JoinedDevices
 from policies.pod_share import PodShare
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe

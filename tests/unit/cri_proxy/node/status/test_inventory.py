@@ -8,8 +8,7 @@ from cri_proxy.node.status.inventory import (
 )
 from policies.base import Allocations, CpuKind, Grant
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.devices.sources import JoinedDevices
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import two_pairs
 from tests.unit.policies.build import request

@@ -11,7 +11,7 @@ from cri_proxy.node.status.model import HealthPart
 from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStatus, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import policy_with_devices
 from tests.fakes.grants import small_policy

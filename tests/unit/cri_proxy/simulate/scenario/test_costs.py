@@ -7,8 +7,7 @@ from cri_proxy.simulate.scenario.costs import inventory_of, read_cost_text
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.simulate.scenario.parse import documents
 from cri_proxy.yaml_fields import DocumentError
-from policies.costs.graph import Missing
-from policies.costs.inventory import NO_DEVICES
+from policies.devices.costs import NO_DEVICES, Missing
 
 LISTING = "x.io/gpu/gpu0-1:\n- 5\n  - x.io/gpu/gpu0-1\nx.io/nic/eth0:\n"
 GPUS = ("x.io/gpu/gpu0", "x.io/gpu/gpu1")

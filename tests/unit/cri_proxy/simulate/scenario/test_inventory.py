@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.simulate.scenario.inventory import listed_words, read_listed
 from cri_proxy.simulate.scenario.parse import documents
 from cri_proxy.yaml_fields import DocumentError
-from policies.devices.model import DeviceInventory
+from policies.devices import DeviceInventory
 
 LISTED = "{gpu: [{minor: 0}, {minor: 1}], rdma: [{minor: 0}]}"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from policies.alignment import PodSums
 from policies.base import Grant
 from policies.device_requests import DeviceAsk
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice
 from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import ResourceHints, asked_of
 from policies.topology_aware.supply.context import PlacementContext

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.alignment import TopologyOptions
 from policies.base import CpuKind, Grant
-from policies.costs.inventory import Inventory
+from policies.devices.costs import Inventory
 from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import Asked, ResourceHints
 from policies.topology_aware.supply.context import PlacementContext

@@ -7,7 +7,7 @@ import pytest
 
 from policies.alignment import PodSums
 from policies.base import DeviceLocality, Grant, HugePageLimit, Request
-from policies.hints.node_sets import TooManyNodesError
+from policies.hints import TooManyNodesError
 from policies.preferences import Threads
 from policies.topology_aware.alignment.device_hints import device_hints
 from policies.topology_aware.alignment.offers import (

@@ -1,7 +1,7 @@
 """The sentences of ``explain`` and of refusals about topology hints."""
 
 from policies.alignment import Alignment, TopologyOptions, TopologyPolicy
-from policies.hints.model import Hint, HintOrigin, Hints, Merged
+from policies.hints import Hint, HintOrigin, Hints, Merged
 from policies.topology_aware.alignment.offers import ResourceHints
 from policies.topology_aware.alignment.reasons import hints_reason, merged_reason, refused, unmerged
 from sysfs.cpuset import NodeSet

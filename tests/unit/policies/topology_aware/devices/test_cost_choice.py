@@ -6,11 +6,11 @@ import pytest
 
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant, Previous, Rejected
-from policies.costs.inventory import Inventory
 from policies.device_grants import cost_names
 from policies.device_requests import DeviceAmount, DeviceAsk
-from policies.devices.model import DeviceInventory, InventoryDevice
-from policies.links.matrix import matrix_of
+from policies.devices import DeviceInventory, InventoryDevice
+from policies.devices.costs import Inventory
+from policies.devices.links import matrix_of
 from policies.topology_aware.devices.cost_choice import MOST_GROUPS, DeviceStock, cheapest_anywhere
 from policies.topology_aware.devices.held import HeldDevices
 from policies.topology_aware.devices.reasons import ChosenDevices

@@ -6,7 +6,7 @@ import pytest
 
 from policies.base import CpuKind, Grant, Previous
 from policies.device_grants import DeviceGrant, ExclusivePolicy
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.cost_choice import DeviceStock
 from policies.topology_aware.devices.held import LEFT_ALONE, UNHEALTHY, HeldDevices, earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext

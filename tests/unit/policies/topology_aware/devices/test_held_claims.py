@@ -2,8 +2,7 @@ from dataclasses import replace
 
 from policies.base import Grant
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import DeviceAllocator
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import DeviceAllocator, DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.held import claims_of, rivals, with_claims_counted
 from tests.unit.policies.allocations import DEVICE, PCIE, holding, whole
 

@@ -3,8 +3,7 @@
 from policies.base import CpuKind, Grant
 from policies.device_grants import DeviceGrant
 from policies.device_requests import DeviceAsk
-from policies.devices.allocate import CannotAllocate
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import CannotAllocate, DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.held import HeldDevices
 from policies.topology_aware.devices.place_choice import FoundAllocation, PlaceSearch
 from policies.topology_aware.supply.context import PlacementContext

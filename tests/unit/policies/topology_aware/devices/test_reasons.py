@@ -3,8 +3,8 @@ from fractions import Fraction
 
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
-from policies.costs.select import CostTerm, Selection, SelectMethod
 from policies.device_requests import DeviceAmount
+from policies.devices.costs import CostTerm, Selection, SelectMethod
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim
 from policies.topology_aware.devices.reasons import Scope

@@ -3,9 +3,14 @@ from dataclasses import replace
 from policies.alignment import Alignment
 from policies.base import Grant
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import DeviceAllocation, DeviceAllocator, TogetherChoice
-from policies.devices.joint import Closeness
-from policies.devices.model import DeviceInventory, InventoryDevice
+from policies.devices import (
+    Closeness,
+    DeviceAllocation,
+    DeviceAllocator,
+    DeviceInventory,
+    InventoryDevice,
+    TogetherChoice,
+)
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import DeviceClaim
 from sysfs.cpuset import NodeSet

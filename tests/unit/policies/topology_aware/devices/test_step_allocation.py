@@ -5,7 +5,7 @@ from dataclasses import replace
 from policies.alignment import Alignment
 from policies.base import Previous, Rejected
 from policies.device_grants import DeviceGrant
-from policies.devices.model import EMPTY_INVENTORY
+from policies.devices import EMPTY_INVENTORY
 from policies.topology_aware.devices.reasons import ChosenDevices
 from policies.topology_aware.devices.step import DeviceStep, near_given
 from policies.topology_aware.supply.context import PlacementContext

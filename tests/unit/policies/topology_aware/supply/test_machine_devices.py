@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DeviceInventory, InventoryDevice, PciePath
+from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine

@@ -1,1 +1,0 @@
-"""Choose the cheapest set of devices and CPUs by the costs between them: the cost graph."""

@@ -1,0 +1,21 @@
+"""Choose the cheapest set of devices and CPUs by the costs between them: the cost graph."""
+
+from policies.lazy_import import door
+
+__getattr__ = door(
+    __name__,
+    """
+    catalog: DeviceCatalog
+    choice: CostChooser, CostTerm, SelectMethod, SelectOptions, Selection, select, select_in
+    demand: CannotSelect, SetRequest
+    derive: DeviceCosts, MachineCosts
+    derive_links: costs_of_links, nodes_of_gpus
+    graph: CostGraph, Missing, build_graph, layered
+    graphviz: dot
+    inventory: Inventory, NO_DEVICES
+    model: CPU_TYPE, CostError, CostLine, CostListing, CostValue, PCI_TYPE, SYSTEM_TYPES, cpu_names, name_order
+    model: type_of
+    table: CostTable, Group, Normalize, compile_costs
+    text: cost_line, cost_text, names_of, ranges_of, unique_names, with_colons
+    """,
+)

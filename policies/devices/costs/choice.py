@@ -1,0 +1,176 @@
+"""Select the cheapest set of a request: greedy walk, annealing, exact search, and what the set's cost is made of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from random import Random
+
+from policies.devices.costs.anneal import WALK_STEPS, anneal
+from policies.devices.costs.demand import CannotSelect, SetRequest
+from policies.devices.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
+from policies.devices.costs.graph import CostGraph, Missing, build_graph, known_groups
+from policies.devices.costs.greedy import take_greedily
+from policies.devices.costs.model import CostValue, type_of
+from policies.devices.costs.table import CostTable, with_instances
+
+# Most requests of a node are proved within these steps, before annealing takes its constant time.
+SHORT_STEPS = 4_000
+
+
+class SelectMethod(StrEnum):
+    """How a set is found. AUTO: the exact search within its budget, from the best of the other two."""
+
+    AUTO = "auto"
+    GREEDY = "greedy"
+    ANNEAL = "anneal"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectOptions:
+    """How to select. ``steps`` is the budget of the exact search, None = no end; ``seed`` is that of the annealing.
+
+    ``walk_steps`` is how long the annealing is.
+    """
+
+    method: SelectMethod = SelectMethod.AUTO
+    missing: Missing = Missing.ZERO
+    seed: int = 0
+    steps: int | None = SEARCH_STEPS
+    walk_steps: int = WALK_STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerm:
+    """What the pairs of a set between two types, or within one, cost together."""
+
+    types: tuple[str, str]
+    pairs: int
+    cost: CostValue
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A set in ascending order and its cost. ``is_optimal``: no cheaper set exists, which is proved.
+
+    ``method`` is the one that found the set. ``silent`` are members that say nothing about costs while other free
+    instances of their type do, and may have been chosen for that.
+    """
+
+    names: tuple[str, ...]
+    cost: CostValue
+    method: SelectMethod
+    is_optimal: bool
+    greedy_cost: CostValue
+    terms: tuple[CostTerm, ...] = ()
+    silent: tuple[str, ...] = ()
+    steps: int = 0
+
+
+def select(
+    table: CostTable,
+    wanted: SetRequest,
+    options: SelectOptions | None = None,
+    is_over: Clock | None = None,
+) -> Selection | CannotSelect:
+    """Return the set that the method finds, or why there is none.
+
+    The same arguments give the same set, unless ``is_over``, which the exact search asks now and then, ends it early.
+    """
+    options = options or SelectOptions()
+    graph = build_graph(table, wanted, options.missing)
+    if isinstance(graph, CannotSelect):
+        return graph
+    found = select_in(graph, options, is_over)
+    return replace(found, silent=_silent(table, wanted, found.names, options.missing))
+
+
+def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = None) -> Selection:
+    """Return the set that the method finds in this graph, of which ``missing`` is a part already; no ``silent``."""
+    first = take_greedily(graph)
+    method, found = _search(graph, first, options, is_over)
+    cost = graph.cost(found.counts)
+    return Selection(
+        graph.members(found.counts),
+        _value(cost, graph),
+        method,
+        found.is_proved or not cost,
+        _value(graph.cost(first), graph),
+        tuple(_terms(graph, found.counts)),
+        steps=found.steps,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CostChooser:
+    """A ``policies.choose.Chooser`` of the devices of one resource by their costs to each other.
+
+    A device is ``RESOURCE/ID`` in the table. One that the table lacks costs nothing, as one that says nothing.
+    """
+
+    table: CostTable
+    resource: str
+    options: SelectOptions = SelectOptions()
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the cheapest set of this size with all of ``included``; empty where there is none."""
+        names = [f"{self.resource}/{device}" for device in available]
+        table = with_instances(self.table, self.resource, names)
+        others = frozenset(name for group in table.groups for name in group.members).difference(names)
+        must = frozenset(f"{self.resource}/{device}" for device in included)
+        answer = select(table, SetRequest({self.resource: size}, others, must), self.options)
+        if isinstance(answer, CannotSelect):
+            return ()
+        return tuple(name.removeprefix(f"{self.resource}/") for name in answer.names)
+
+
+def _search(
+    graph: CostGraph, first: list[int], options: SelectOptions, is_over: Clock | None
+) -> tuple[SelectMethod, Found]:
+    """Return the set of the method, and which one found it; the greedy set, ``first``, is where the others begin."""
+    if options.method is SelectMethod.GREEDY:
+        return options.method, Found(tuple(first), is_proved=False, steps=0)
+    if options.method is SelectMethod.ANNEAL:
+        walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+        return options.method, Found(tuple(walked), is_proved=False, steps=0)
+    search = ExactSearch(graph, first)
+    found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
+    if found.is_proved:
+        return SelectMethod.EXACT, found
+    walked = anneal(graph, first, Random(options.seed), options.walk_steps)
+    search.offer(walked)
+    found = search.run(options.steps, is_over)
+    if options.method is SelectMethod.EXACT or found.is_proved:
+        return SelectMethod.EXACT, found
+    by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
+    return min(by_method, key=lambda method: graph.cost(by_method[method])), found
+
+
+def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:
+    """Yield the terms of a set, those of the first layer first."""
+    for k, layer in enumerate(graph.layers):
+        for other in graph.layers[k:]:
+            is_same = other is layer  # where each pair is met from both sides
+            pairs = layer.count * (other.count - is_same) // (1 + is_same)
+            cost = sum(
+                counts[v] * (counts[w] - (v == w)) * graph.pair[v][w]
+                for v in layer.vertices
+                if counts[v]
+                for w in other.vertices
+            )
+            if pairs:
+                yield CostTerm((layer.kind, other.kind), pairs, _value(cost // (1 + is_same), graph))
+
+
+def _silent(table: CostTable, wanted: SetRequest, names: Sequence[str], missing: Missing) -> tuple[str, ...]:
+    """Return the members of a set without any known cost, of types of which another free instance has one."""
+    known = known_groups(table, missing)
+    reporting = {table.groups[i].kind for i in known if any(m not in wanted.busy for m in table.groups[i].members)}
+    silent = {name for i, group in enumerate(table.groups) if i not in known for name in group.members}
+    return tuple(name for name in names if name in silent and type_of(name) in reporting)
+
+
+def _value(cost: int, graph: CostGraph) -> CostValue:
+    value = Fraction(cost, graph.scale)
+    return value.numerator if value.denominator == 1 else value

@@ -1,0 +1,136 @@
+"""Choose GPUs for a request, by the policies of go-gpuallocator; a refusal has the reason as a sentence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from policies.devices.links.cut import ChosenSet, TooManySets, best_set
+from policies.devices.links.matrix import LinkError, LinkMatrix
+from policies.devices.links.score import LinkMode, PairPoints, points_between, set_points
+from policies.devices.links.swap import swapped_set
+
+
+class LinkPolicy(StrEnum):
+    """How GPUs are chosen. The static ones have lists of sets for machines whose links never change."""
+
+    BEST_EFFORT = "best-effort"
+    SIMPLE = "simple"
+    STATIC_DGX1_PASCAL = "static-dgx1-pascal"
+    STATIC_DGX1_VOLTA = "static-dgx1-volta"
+    STATIC_DGX2 = "static-dgx2"
+
+
+StaticSets = Mapping[int, tuple[tuple[int, ...], ...]]
+
+# The sets of each size, of which the first free one is given. Source: staticdgx_policies.go of go-gpuallocator.
+_DGX1: StaticSets = {
+    size: tuple(tuple(range(first, first + size)) for first in range(0, 8, size)) for size in (1, 2, 4, 8)
+}
+STATIC_SETS: Mapping[LinkPolicy, StaticSets] = {
+    LinkPolicy.STATIC_DGX1_PASCAL: {**_DGX1, 2: ((0, 2), (1, 3), (4, 6), (5, 7))},
+    LinkPolicy.STATIC_DGX1_VOLTA: {**_DGX1, 2: ((0, 3), (1, 2), (4, 7), (5, 6))},
+    LinkPolicy.STATIC_DGX2: {
+        size: tuple(tuple(range(first, first + size)) for first in range(0, 16, size)) for size in (1, 2, 4, 8, 16)
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOptions:
+    """How to choose.
+
+    ``from_all_cuts``: best-effort takes the best set of all cuts with the greatest total, instead of the first of them.
+    ``spares_links``: a single GPU is the one whose links to the other free ones are worth least, instead of the first.
+    """
+
+    policy: LinkPolicy = LinkPolicy.BEST_EFFORT
+    mode: LinkMode = LinkMode.SUM
+    from_all_cuts: bool = False
+    spares_links: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """A number of GPUs out of the available ones, with the required ones among them; None: all are available."""
+
+    size: int
+    available: frozenset[int] | None = None
+    required: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuAllocation:
+    """The GPUs by index, ascending, and the points of their pairs; none where ``rejected`` is why.
+
+    ``total`` is that of the cut they are a set of, None where the policy makes none; ``is_optimal``: no cut has more.
+    """
+
+    devices: tuple[int, ...]
+    score: int = 0
+    total: int | None = None
+    is_optimal: bool = True
+    rejected: str = ""
+
+
+def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = LinkOptions()) -> GpuAllocation:
+    """Return the GPUs of a request. Raises LinkError for an available GPU that the matrix does not have."""
+    if unknown := sorted((request.available or frozenset()) - matrix.indices):
+        known = ", ".join(map(str, sorted(matrix.indices))) or "none"
+        raise LinkError(0, 0, f"GPU{unknown[0]}", f"available, but not in the matrix, which has {known}")
+    available = sorted(matrix.indices if request.available is None else request.available)
+    if problem := _problem(request, available):
+        return GpuAllocation((), rejected=problem)
+    points = points_between(matrix, available, options.mode)
+    if options.policy in STATIC_SETS:
+        return _static(options.policy, request, available, points)
+    required = frozenset(available.index(gpu) for gpu in request.required)
+    if options.policy is LinkPolicy.SIMPLE or request.size == 1:
+        spares_links = options.spares_links and options.policy is LinkPolicy.BEST_EFFORT
+        return _first(available, points, request.size, required, spares_links=spares_links)
+    found, is_optimal = _best_effort(points, request.size, required, options)
+    return GpuAllocation(tuple(available[i] for i in found.members), found.score, found.total, is_optimal)
+
+
+def _problem(request: GpuRequest, available: Sequence[int]) -> str:
+    """Return why no GPUs can be given; empty: some can."""
+    if request.size <= 0:
+        return f"size: {request.size} requested; ask for at least 1"
+    if request.size > len(available):
+        return f"size: {request.size} requested, {len(available)} available; ask for fewer or wait until more are free"
+    if missing := sorted(request.required.difference(available)):
+        return f"required: GPU{missing[0]} is not available"
+    if len(request.required) > request.size:
+        return f"required: {len(request.required)} GPUs, and only {request.size} requested; ask for as many"
+    return ""
+
+
+def _static(policy: LinkPolicy, request: GpuRequest, available: Sequence[int], points: PairPoints) -> GpuAllocation:
+    sets = STATIC_SETS[policy]
+    if request.size not in sets:
+        sizes = ", ".join(map(str, sets))
+        return GpuAllocation((), rejected=f"size: {request.size} requested; {policy} has sets of {sizes}")
+    for members in sets[request.size]:
+        if request.required <= frozenset(members) <= frozenset(available):
+            return GpuAllocation(members, set_points(points, [available.index(gpu) for gpu in members]))
+    having = " with all that is required" if request.required else ""
+    rejected = f"size: no set of {request.size} of {policy}{having} is available; take the policy best-effort"
+    return GpuAllocation((), rejected=rejected)
+
+
+def _first(
+    available: Sequence[int], points: PairPoints, size: int, required: frozenset[int], *, spares_links: bool
+) -> GpuAllocation:
+    """Return what is required and the first others, or those with the fewest points to what is available."""
+    order = sorted(range(len(available)), key=lambda i: (i not in required, sum(points[i]) if spares_links else 0, i))
+    members = sorted(order[:size])
+    return GpuAllocation(tuple(available[i] for i in members), set_points(points, members))
+
+
+def _best_effort(
+    points: PairPoints, size: int, required: frozenset[int], options: LinkOptions
+) -> tuple[ChosenSet, bool]:
+    """Return the set, and whether its cut is proved to be one of the best."""
+    try:
+        return best_set(points, size, required, from_all_cuts=options.from_all_cuts), True
+    except TooManySets:
+        return swapped_set(points, size, required), False

@@ -1,1 +1,0 @@
-"""Links between GPUs: the matrix that ``nvidia-smi topo -m`` prints, what links are worth, which GPUs go together."""

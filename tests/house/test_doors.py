@@ -1,0 +1,68 @@
+"""Rooms with a door: the outside imports their names from the package, and from no module inside."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
+
+ROOMS = ("policies.devices", "policies.devices.costs", "policies.devices.links", "policies.hints")
+
+
+def room_of(module: str) -> str:
+    """The innermost room that a module is, or is in; '' for none."""
+    return max((room for room in ROOMS if f"{module}.".startswith(f"{room}.")), key=len, default="")
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """The modules that a file imports from, each with the name."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+def from_outside() -> Iterator[tuple[Path, str, str]]:
+    """The imports from rooms by files that neither are in the room nor among its unit tests."""
+    for path in python_files(*PACKAGES, "tests", "benchmarks", "packaging"):
+        home = ".".join(path.parent.relative_to(ROOT).parts).removeprefix("tests.unit.")
+        yield from ((path, module, name) for module, name in imports(path) if room_of(module) not in ("", home))
+
+
+def at_door(room: str) -> dict[str, str]:
+    """The modules of the names at a door, as its stub lists them."""
+    stub = ROOT / room.replace(".", "/") / "__init__.pyi"
+    return {name: module for module, name in imports(stub)}
+
+
+def test_the_outside_imports_from_doors_only() -> None:
+    assert [f"{shown(path)}: {module}" for path, module, _ in from_outside() if module not in ROOMS] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_door_has_the_names_of_its_stub(room: str) -> None:
+    call = parsed(ROOT / room.replace(".", "/") / "__init__.py").body[-1].value  # type: ignore[attr-defined]  # door(...)
+    pairs = [row.strip().split(": ") for row in call.args[1].value.strip().splitlines()]
+    assert {name: f"{room}.{module}" for module, names in pairs for name in names.split(", ")} == at_door(room)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_name_of_a_door_is_that_of_its_module(room: str) -> None:
+    door = import_module(room)
+    assert [n for n, module in at_door(room).items() if getattr(door, n) is not getattr(import_module(module), n)] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_name_of_a_door_is_that_of_a_module(room: str) -> None:
+    """The module would take the name's place as soon as it is loaded."""
+    inside = {path.stem for path in (ROOT / room.replace(".", "/")).iterdir()}
+    assert inside & at_door(room).keys() == set()
+
+
+def test_every_name_of_a_door_is_imported_from_outside() -> None:
+    used = {(module, name) for _, module, name in from_outside()}
+    assert {(room, name) for room in ROOMS for name in at_door(room)} - used == set()

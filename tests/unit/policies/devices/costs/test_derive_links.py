@@ -1,0 +1,74 @@
+from itertools import pairwise
+
+import pytest
+
+from policies.devices.costs import CostError, MachineCosts, costs_of_links, nodes_of_gpus
+from policies.devices.costs.derive_links import link_cost
+from policies.devices.links import read_links
+from sysfs.cpuset import NodeSet
+from tests.unit.policies.devices.costs.derived import by_pair, machine
+
+HEAD = "GPU0 GPU1 GPU2 NIC0 NIC1 CPU Affinity NUMA Affinity\n"
+MATRIX = (
+    HEAD
+    + "GPU0 X NV2 SYS PIX SYS 0-7 0\nGPU1 NV2 X PHB PXB NODE 0-7 0\nGPU2 SYS PHB X SYS PHB 8-15 1\n"
+    + "NIC0 PIX PXB SYS X SYS\nNIC1 SYS NODE PHB SYS X\nNIC0: mlx5_0\nNIC1: mlx5_1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cost"),
+    [
+        ("nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1", 9),
+        ("nvidia.com/gpu/gpu1", "nvidia.com/gpu/gpu2", 20 + 10),
+        ("nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu2", 67 + 10),  # the distance of nodes 0 and 1
+        ("nvidia.com/gpu/gpu0", "nic/mlx5_0", 5),
+        ("nvidia.com/gpu/gpu1", "nic/mlx5_0", 10),
+        ("nvidia.com/gpu/gpu2", "nic/mlx5_1", 20),
+        ("nvidia.com/gpu/gpu1", "nic/mlx5_1", 25),
+        ("nvidia.com/gpu/gpu0", "nic/mlx5_1", 100),  # the matrix has no node of a NIC
+        ("nic/mlx5_0", "nic/mlx5_1", 100),
+    ],
+)
+def test_a_word_of_the_matrix_is_a_cost(one: str, other: str, cost: int) -> None:
+    costs = by_pair(costs_of_links(read_links(MATRIX), MachineCosts(machine()).scale))
+    assert (costs[one, other], costs[other, one]) == (cost, cost)
+
+
+def test_more_nvlinks_never_cost_more_and_one_less_than_a_switch_between_gpus() -> None:
+    costs = [link_cost(links) for links in range(1, 40)]
+    assert (costs[0], costs[17], costs[-1]) == (10, 2, 2)
+    assert all(more <= fewer for fewer, more in pairwise(costs))
+    assert costs[:19] == [10, 9, 9, 8, 8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 2, 2]
+    switch = by_pair(costs_of_links(read_links("GPU0 GPU1\nGPU0 X PIX\nGPU1 PIX X"), MachineCosts(machine()).scale))
+    assert link_cost(1) < switch["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu1"]
+
+
+def test_a_nic_without_a_name_in_the_legend_goes_by_that_of_its_column() -> None:
+    matrix = read_links("GPU0 NIC0\nGPU0 X PIX\nNIC0 PIX X\n")
+    assert costs_of_links(matrix, MachineCosts(machine()).scale).present == ("nvidia.com/gpu/gpu0", "nic/NIC0")
+    assert nodes_of_gpus(matrix) == {}
+
+
+def test_a_gpu_without_links_is_present() -> None:
+    matrix = read_links("GPU0 CPU Affinity NUMA Affinity\nGPU0 X 0-7 0-1")
+    listing = costs_of_links(matrix, MachineCosts(machine()).scale)
+    assert (listing.lines, listing.present) == ((), ("nvidia.com/gpu/gpu0",))
+    assert nodes_of_gpus(matrix) == {"nvidia.com/gpu/gpu0": NodeSet.of([0, 1])}
+
+
+@pytest.mark.parametrize("name", ["mlx5/0", "mlx5-0"])
+def test_a_name_of_the_legend_that_is_no_instance_is_refused(name: str) -> None:
+    matrix = read_links(MATRIX.replace("NIC1: mlx5_1", f"NIC1: {name}"))
+    with pytest.raises(CostError, match=f"NIC1: expected a device's name in the legend, got '{name}'; correct it"):
+        costs_of_links(matrix, MachineCosts(machine()).scale)
+
+
+def test_a_pair_of_which_nothing_is_known_is_as_far_as_can_be() -> None:
+    costs = by_pair(
+        costs_of_links(
+            read_links(MATRIX.replace("SYS PIX SYS 0-7", "N/A PIX SYS 0-7").replace("GPU2 SYS", "GPU2 -")),
+            MachineCosts(machine()).scale,
+        )
+    )
+    assert costs["nvidia.com/gpu/gpu0", "nvidia.com/gpu/gpu2"] == 100
