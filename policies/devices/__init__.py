@@ -16,7 +16,7 @@ __getattr__ = door(
     model: DEVICE_TYPES, DeviceInventory, EMPTY_INVENTORY, FPGA, GPU, GPU_MEMORY, GpuPartition, InventoryDevice
     model: PcieGroup, PciePath, RDMA, Statement, VfGroup, VirtualFunction, WHOLE, natural_order, pcie_groups
     partitions: NODE_DOMAIN, partition_rule
-    plugin_chooser: KnownCloseness, chooser_of
+    plugin_chooser: Chooser, KnownCloseness, chooser_of
     plugin_offer: DeviceOffer, OfferForm, OfferedDevice, OfferedDevices, WHOLE_DEVICES, offer_of, offered_devices
     plugin_variables: ANNOTATION_PREFIX, PluginDevice, PluginVariableError, VARIABLE_PREFIX, VF_UNITS
     plugin_variables: allocated_annotations, allocated_variables, read_annotated

@@ -40,6 +40,7 @@ from policies.devices.model import natural_order as natural_order
 from policies.devices.model import pcie_groups as pcie_groups
 from policies.devices.partitions import NODE_DOMAIN as NODE_DOMAIN
 from policies.devices.partitions import partition_rule as partition_rule
+from policies.devices.plugin_chooser import Chooser as Chooser
 from policies.devices.plugin_chooser import KnownCloseness as KnownCloseness
 from policies.devices.plugin_chooser import chooser_of as chooser_of
 from policies.devices.plugin_offer import WHOLE_DEVICES as WHOLE_DEVICES

@@ -22,6 +22,7 @@ from policies.devices.joint import (
     sets_by_node,
 )
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
+from policies.devices.links import GpuRequest
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -226,7 +227,7 @@ class DeviceAttempt:
         at = {c.device.minor: self._groups[c.group].numa for c in self._candidates[GPU].usable}
         minors = [grant.number for grant in answer.of(GPU)]
         nodes = {at[minor] for minor in minors}
-        here = [minor for minor, node in at.items() if node in nodes]
+        here = GpuRequest(len(minors), frozenset(minor for minor, node in at.items() if node in nodes))
         joined, demand = self._joined, self._demands[GPU]
         cheapest = cheapest_linked(self._links, joined.inventory.costs, joined.gpu_names, here, minors)
         gpus = [c.grant(demand) for c in self._candidates[GPU].usable if c.device.minor in cheapest]

@@ -5,7 +5,7 @@ decided by their PCIe, and a part of a GPU reaches no other one. The GPU of mino
 decide among sets that are as good by their links.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import Final
@@ -61,13 +61,14 @@ def best_linked(
 
 
 def cheapest_linked(
-    matrix: LinkMatrix, costs: Inventory, names: Mapping[int, str], usable: Collection[int], chosen: Sequence[int]
+    matrix: LinkMatrix, costs: Inventory, names: Mapping[int, str], request: GpuRequest, chosen: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the cheapest usable GPUs whose links score as those of the chosen ones; these where none are cheaper.
+    """Return the cheapest GPUs with links as good as those of the chosen ones; these where none are cheaper.
 
     ``names`` are those of GPUs in the cost files. The better links of a pair outweigh all costs in the search.
     """
-    if len(chosen) == len(usable) or not matrix.indices.issuperset(usable) or not names.keys() >= set(usable):
+    usable = request.available or frozenset()
+    if len(chosen) == len(usable) or not matrix.indices.issuperset(usable) or not names.keys() >= usable:
         return tuple(chosen)
     gpus = sorted(usable, key=lambda gpu: (gpu not in chosen, gpu))  # of equal sets the one that is chosen
     cost, points = costs.between([names[gpu] for gpu in gpus]), points_between(matrix, gpus)
@@ -79,6 +80,7 @@ def cheapest_linked(
     outweighs = 1 + sum(map(sum, pair))
     rows = [[(most - points[a][b]) * outweighs + pair[a][b] if a != b else 0 for b in numbers] for a in numbers]
     groups = [Group(GPU, (f"{GPU}/{number}",)) for number in numbers]
-    found = select_in(layered(groups, rows, SetRequest({GPU: len(chosen)})), SELECT)
+    must = frozenset(f"{GPU}/{number}" for number in numbers if gpus[number] in request.required)
+    found = select_in(layered(groups, rows, SetRequest({GPU: len(chosen)}, must=must)), SELECT)
     cheapest = sorted(gpus[int(name.rpartition("/")[2])] for name in found.names)
     return tuple(cheapest if link_score(matrix, cheapest) == link_score(matrix, chosen) else chosen)

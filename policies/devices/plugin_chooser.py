@@ -1,20 +1,33 @@
 """Choose among the devices that a plugin offers: by their links, their costs, or their place on the machine.
 
-Each way is a ``policies.choose.Chooser`` of ids; ``chooser_of`` takes the one that knows most.
+Each way is a ``Chooser`` of ids; ``chooser_of`` takes the one that knows most.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
+from typing import Final, Protocol
 
-from policies.choose import Chooser
-from policies.devices.costs import CostChooser, CostTable
-from policies.devices.links import LinkChooser, LinkMatrix
+from policies.devices.costs import NO_DEVICES, CostTable, Inventory, cheapest_of
+from policies.devices.link_choice import cheapest_linked
+from policies.devices.links import GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
 from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
 from policies.devices.search import GroupOffer, cheapest_spread
+
+_SPARING: Final = LinkOptions(spares_links=True)
+
+
+class Chooser(Protocol):
+    """Knows which devices go well together: by their links, their costs, or their place on the machine."""
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none.
+
+        ``included`` is part of ``available``. Source: GetPreferredAllocation of the device plugin API.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +35,28 @@ class KnownCloseness:
     """What is known of how devices go together, beside their place: links of GPUs, costs, partitions of GPUs."""
 
     links: LinkMatrix | None = None
-    costs: CostTable | None = None
+    costs: Inventory = NO_DEVICES
     partitions: PartitionRule | None = None
 
 
 def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) -> Chooser:
-    """Return the chooser of a resource: by links if these have its GPUs, else by costs if these have its devices.
+    """Return the chooser of a resource: by links if these have its GPUs, then by costs if these have its devices.
 
-    Partitions of GPUs go before all. In a matrix a GPU has its minor as number, in costs a device is
-    ``RESOURCE/gpu0``. All of these are about whole devices.
+    Partitions of GPUs go before all, and costs decide between sets with as good links. In a matrix a GPU has its minor
+    as number, in costs a device is ``RESOURCE/gpu0``. All of these are about whole devices.
     """
     if offered.offer.form is not OfferForm.WHOLE:
         return PlaceChooser(offered)
     minors = {name: device.part.minor for name, device in offered.devices.items()}
-    names = {name: f"{offered.kind}{minor}" for name, minor in minors.items()}
+    names = {name: f"{resource}/{offered.kind}{minor}" for name, minor in minors.items()}
     found: Chooser = PlaceChooser(offered)
     if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
-        found = LinkChooser(known.links, minors)
-    elif known.costs is not None and _has_costs(known.costs, {f"{resource}/{name}" for name in names.values()}):
-        found = RenamedChooser(CostChooser(known.costs, resource), names)
+        listed = set(known.costs.devices.get(resource, ()))
+        found = LinkChooser(
+            known.links, minors, known.costs, {minors[n]: names[n] for n in names if names[n] in listed}
+        )
+    elif _has_costs(known.costs.table, set(names.values())):
+        found = CostChooser(known.costs, resource, names)
     if offered.kind == GPU and known.partitions is not None:
         found = PartitionChooser(minors, known.partitions, found)
     return found
@@ -52,19 +68,58 @@ def _has_costs(table: CostTable, names: set[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RenamedChooser:
-    """A chooser that knows the devices by other names; ``names`` has that of each id."""
+class LinkChooser:
+    """Prefers the GPUs that best-effort takes; of sets with as good links the cheapest one.
 
-    chooser: Chooser
+    ``gpus`` has the number in the matrix of each device, ``names`` those of the numbers in the cost files. A device
+    without a number counts as unlinked and comes last. Devices that are parts of one GPU are not told apart: with
+    several of them there is no preferred set. A single GPU is the one whose links the others miss least, so that no
+    linked pair is broken for it.
+    """
+
+    matrix: LinkMatrix
+    gpus: Mapping[str, int]
+    costs: Inventory = NO_DEVICES
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none."""
+        devices = dict.fromkeys(available)
+        indices = self.matrix.indices
+        free = max(indices, default=-1) + 1
+        unlinked = [name for name in devices if self.gpus.get(name) not in indices]
+        number = {name: self.gpus[name] for name in devices if self.gpus.get(name) in indices}
+        number |= {name: free + i for i, name in enumerate(unlinked)}
+        name_of = {index: name for name, index in number.items()}
+        if len(name_of) < len(number) or not number.keys() >= set(included):
+            return ()
+        more = tuple(MatrixGpu(free + i) for i in range(len(unlinked)))
+        matrix = LinkMatrix((*self.matrix.gpus, *more), (), self.matrix.links)
+        request = GpuRequest(size, frozenset(name_of), frozenset(number[name] for name in included))
+        chosen = allocate(matrix, request, _SPARING).devices
+        if size > 1 and chosen:
+            chosen = cheapest_linked(matrix, self.costs, self.names, request, chosen)
+        return tuple(name_of[index] for index in chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class CostChooser:
+    """Prefers the cheapest devices by their costs to each other; ``names`` has that of each id in the cost files.
+
+    A device that the files do not list costs nothing, as one that reports nothing.
+    """
+
+    costs: Inventory
+    resource: str
     names: Mapping[str, str]
 
     def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
         """Return the preferred set of this size, with all of ``included``; empty where there is none."""
         ids = {self.names[name]: name for name in available if name in self.names}
-        if not {self.names.get(name) for name in included} <= ids.keys():
+        must = frozenset(self.names.get(name, name) for name in included)
+        if not must <= ids.keys():
             return ()
-        answer = self.chooser.choose(tuple(ids), tuple(self.names[name] for name in included), size)
-        return tuple(ids[name] for name in answer)
+        return tuple(ids[name] for name in cheapest_of(self.costs.table, self.resource, tuple(ids), must, size))
 
 
 @dataclass(frozen=True, slots=True)

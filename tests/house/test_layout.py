@@ -11,7 +11,6 @@ from tests.house.tree import PACKAGES, ROOT, files, folder_of, functions, python
 # Source files without behaviour, each with the reason.
 WITHOUT_A_TEST_FILE = {
     "cri_proxy/relay/calls.py": "values and a Protocol only; tests/relay holds both relays to it",
-    "policies/choose.py": "a Protocol only; the choosers of links, costs and device plugins have their tests",
 }
 # Rooms that are tested through their doors: what is inside may move.
 ROOMS_WITH_DOORS = {room.replace(".", "/") for room in ROOMS}

@@ -10,11 +10,11 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
-from policies.choose import Chooser
 from policies.device_grants import DeviceGrant
 from policies.devices import (
     GPU,
     NODE_DOMAIN,
+    Chooser,
     DeviceInventory,
     InventoryDevice,
     KnownCloseness,

@@ -22,7 +22,7 @@ from cri_proxy.inventory.numbers import NUMBERS, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out
 from cri_proxy.link_file import read_link_text
 from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
-from policies.devices.costs import NO_DEVICES, CostTable, Inventory
+from policies.devices.costs import NO_DEVICES, Inventory
 from policies.devices.links import LinkMatrix
 from sysfs.discover import discover
 from sysfs.errors import SysfsBaseError
@@ -53,7 +53,7 @@ class PluginKnowledge:
 
     inventory: DeviceInventory | None = None
     links: LinkMatrix | None = None
-    costs: CostTable | None = None
+    costs: Inventory = NO_DEVICES
     problems: tuple[SourceProblem, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -125,7 +125,7 @@ class PluginSources:
         return PluginKnowledge(
             self._scan(problems) if self._inventory is None else self._inventory.judged.content,
             None if self._links is None else self._links.judged.content,
-            None if self._costs is None else self._costs.judged.content.table,
+            NO_DEVICES if self._costs is None else self._costs.judged.content,
             tuple(problems),
             self._notes,
         )

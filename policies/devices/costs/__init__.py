@@ -6,7 +6,7 @@ __getattr__ = door(
     __name__,
     """
     catalog: DeviceCatalog
-    choice: CostChooser, CostTerm, SelectMethod, SelectOptions, Selection, select, select_in
+    choice: CostTerm, SelectMethod, SelectOptions, Selection, cheapest_of, select, select_in
     demand: CannotSelect, SetRequest
     derive: DeviceCosts, MachineCosts
     derive_links: costs_of_links, nodes_of_gpus

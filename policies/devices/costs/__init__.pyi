@@ -1,9 +1,9 @@
 from policies.devices.costs.catalog import DeviceCatalog as DeviceCatalog
-from policies.devices.costs.choice import CostChooser as CostChooser
 from policies.devices.costs.choice import CostTerm as CostTerm
 from policies.devices.costs.choice import Selection as Selection
 from policies.devices.costs.choice import SelectMethod as SelectMethod
 from policies.devices.costs.choice import SelectOptions as SelectOptions
+from policies.devices.costs.choice import cheapest_of as cheapest_of
 from policies.devices.costs.choice import select as select
 from policies.devices.costs.choice import select_in as select_in
 from policies.devices.costs.demand import CannotSelect as CannotSelect

@@ -11,8 +11,8 @@ from policies.devices.costs.demand import CannotSelect, SetRequest
 from policies.devices.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
 from policies.devices.costs.graph import CostGraph, Missing, build_graph, known_groups
 from policies.devices.costs.greedy import take_greedily
-from policies.devices.costs.model import CostValue, type_of
-from policies.devices.costs.table import CostTable, with_instances
+from policies.devices.costs.model import CostValue, name_order, type_of
+from policies.devices.costs.table import CostTable, Group
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.
 SHORT_STEPS = 4_000
@@ -102,27 +102,17 @@ def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CostChooser:
-    """A ``policies.choose.Chooser`` of the devices of one resource by their costs to each other.
+def cheapest_of(table: CostTable, kind: str, names: Sequence[str], must: frozenset[str], size: int) -> tuple[str, ...]:
+    """Return the cheapest set of instances of a type, of those with these names; empty where there is none.
 
-    A device is ``RESOURCE/ID`` in the table. One that the table lacks costs nothing, as one that says nothing.
+    One that the table lacks costs nothing, as one that reports nothing.
     """
-
-    table: CostTable
-    resource: str
-    options: SelectOptions = SelectOptions()
-
-    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
-        """Return the cheapest set of this size with all of ``included``; empty where there is none."""
-        names = [f"{self.resource}/{device}" for device in available]
-        table = with_instances(self.table, self.resource, names)
-        others = frozenset(name for group in table.groups for name in group.members).difference(names)
-        must = frozenset(f"{self.resource}/{device}" for device in included)
-        answer = select(table, SetRequest({self.resource: size}, others, must), self.options)
-        if isinstance(answer, CannotSelect):
-            return ()
-        return tuple(name.removeprefix(f"{self.resource}/") for name in answer.names)
+    known = {name for group in table.groups for name in group.members}
+    lacking = tuple(sorted({*names} - known, key=name_order))
+    if lacking:
+        table = CostTable((*table.groups, Group(kind, lacking)), (*table.costs, {}), table.scale)
+    answer = select(table, SetRequest({kind: size}, frozenset(known.difference(names)), must))
+    return () if isinstance(answer, CannotSelect) else answer.names
 
 
 def _search(

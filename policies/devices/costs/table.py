@@ -125,12 +125,3 @@ def _disagreement(listing: CostListing, source: Group, target: Group, line: Cost
     said += f" of {earlier.file}" * (earlier.file != line.file)
     problem = f"has {said} to {other} and cost {line.cost} here; keep one"
     return CostError(line.line, name, problem, line.file)
-
-
-def with_instances(table: CostTable, kind: str, names: Sequence[str]) -> CostTable:
-    """Return the table with those of these instances of a type that it lacks, without costs."""
-    known = {name for group in table.groups if group.kind == kind for name in group.members}
-    lacking = tuple(sorted({*names} - known, key=name_order))
-    if not lacking:
-        return table
-    return CostTable((*table.groups, Group(kind, lacking)), (*table.costs, {}), table.scale)

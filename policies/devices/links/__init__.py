@@ -7,7 +7,6 @@ __getattr__ = door(
     """
     annotation: ANNOTATION, joined_labels, labels_of, link_annotation, read_annotation
     choice: GpuAllocation, GpuRequest, LinkOptions, LinkPolicy, allocate
-    chooser: LinkChooser
     cut: ChosenSet, best_set
     matrix: Link, LinkError, LinkMatrix, MAX_NVLINKS, MatrixGpu, MatrixNic, SELF, UNKNOWN, matrix_of
     node_scores: FULL_SCORE, NodeScore, node_score, ranked_points

@@ -8,7 +8,6 @@ from policies.devices.links.choice import GpuRequest as GpuRequest
 from policies.devices.links.choice import LinkOptions as LinkOptions
 from policies.devices.links.choice import LinkPolicy as LinkPolicy
 from policies.devices.links.choice import allocate as allocate
-from policies.devices.links.chooser import LinkChooser as LinkChooser
 from policies.devices.links.cut import ChosenSet as ChosenSet
 from policies.devices.links.cut import best_set as best_set
 from policies.devices.links.matrix import MAX_NVLINKS as MAX_NVLINKS

@@ -16,13 +16,14 @@ from policies.devices import (
     offered_devices,
     partition_rule,
 )
-from policies.devices.costs import CostLine, CostListing, compile_costs
-from policies.devices.links import LinkChooser
-from policies.devices.plugin_chooser import PlaceChooser, RenamedChooser
+from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
+from policies.devices.plugin_chooser import CostChooser, LinkChooser, PlaceChooser
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690, of_nvlinks
 
 RESOURCE = "nvidia.com/gpu"
+NAMES = tuple(f"GPU-{letter}" for letter in "hgfedcba")  # GPU-h is number 0
+GPUS = {name: i for i, name in enumerate(NAMES)}
 
 
 def gpus(devices: DeviceInventory, offer: DeviceOffer | None = None) -> OfferedDevices:
@@ -35,6 +36,10 @@ def nics() -> OfferedDevices:
 
 def ids(*minors: int) -> tuple[str, ...]:
     return tuple(f"gpu-{minor}" for minor in minors)
+
+
+def costs_of(*lines: CostLine) -> Inventory:
+    return Inventory(compile_costs(CostListing(lines)))
 
 
 def test_devices_of_one_pcie_come_before_those_of_one_node_and_low_numbers_last() -> None:
@@ -163,27 +168,41 @@ def cost(offered: OfferedDevices, minors: frozenset[int], used: set[int]) -> tup
 
 def test_links_decide_before_costs_and_costs_before_places() -> None:
     offered = gpus(pairs(8))
-    costs = compile_costs(CostListing((CostLine((f"{RESOURCE}/gpu0",), 9, (f"{RESOURCE}/gpu1",)),)))
+    costs = costs_of(CostLine((f"{RESOURCE}/gpu0",), 9, (f"{RESOURCE}/gpu1",)))
     both = KnownCloseness(kep_690(), costs)
     assert isinstance(chooser_of(offered, RESOURCE, both), LinkChooser)
-    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(costs=costs)), RenamedChooser)
+    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(costs=costs)), CostChooser)
     assert isinstance(chooser_of(offered, "other.com/gpu", KnownCloseness(costs=costs)), PlaceChooser)
-    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(of_nvlinks([]), costs)), RenamedChooser)
+    assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(of_nvlinks([]), costs)), CostChooser)
     assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness()), PlaceChooser)
-    silent = compile_costs(CostListing(present=(f"{RESOURCE}/gpu0",)))
+    silent = Inventory(compile_costs(CostListing(present=(f"{RESOURCE}/gpu0",))))
     assert isinstance(chooser_of(offered, RESOURCE, KnownCloseness(costs=silent)), PlaceChooser)
+
+
+def test_costs_decide_between_gpus_with_as_good_links() -> None:
+    far = [CostLine((f"{RESOURCE}/gpu{gpu}",), 9, tuple(f"{RESOURCE}/gpu{i}" for i in range(gpu))) for gpu in range(8)]
+    near = replace(far[5], targets=far[5].targets[1:])  # from GPU 5 to GPU 0 it costs nothing
+    costs = costs_of(*far[1:5], near, *far[6:])
+    alike = of_nvlinks([[int(a != b) for b in range(8)] for a in range(8)])
+    chooser = chooser_of(gpus(pairs(8)), RESOURCE, KnownCloseness(alike, costs))
+    assert chooser.choose(ids(*range(8)), (), 2) == ids(0, 5)
+    assert chooser.choose(ids(*range(8)), ids(3), 2) == ids(2, 3)
+    assert chooser.choose(ids(*range(8)), ids(3), 3) == ids(0, 3, 5)
+    assert chooser.choose(ids(*range(1, 8)), (), 1) == ids(1)
+    linked = chooser_of(gpus(pairs(8)), RESOURCE, KnownCloseness(kep_690(), costs))
+    assert linked.choose(ids(*range(8)), (), 2) == ids(0, 3)
 
 
 def test_links_and_costs_are_those_of_whole_devices() -> None:
     offered = offered_devices(pairs(2, vfs=2), "rdma", DeviceOffer(OfferForm.VFS))
-    costs = compile_costs(CostListing((CostLine(("x.io/rdma/rdma0",), 9, ("x.io/rdma/rdma1",)),)))
+    costs = costs_of(CostLine(("x.io/rdma/rdma0",), 9, ("x.io/rdma/rdma1",)))
     assert isinstance(chooser_of(offered, "x.io/rdma", KnownCloseness(kep_690(), costs)), PlaceChooser)
 
 
 def test_the_cheapest_devices_are_chosen_by_their_names_in_cost_files() -> None:
     far = [CostLine((f"{RESOURCE}/gpu{one}",), 50, (f"{RESOURCE}/gpu{one + 1}",)) for one in (0, 1)]
     near = CostLine((f"{RESOURCE}/gpu0",), 5, (f"{RESOURCE}/gpu2",))
-    chooser = chooser_of(gpus(pairs(4)), RESOURCE, KnownCloseness(costs=compile_costs(CostListing((*far, near)))))
+    chooser = chooser_of(gpus(pairs(4)), RESOURCE, KnownCloseness(costs=costs_of(*far, near)))
     assert set(chooser.choose(ids(2, 1, 0), (), 2)) == set(ids(0, 2))
     assert set(chooser.choose(ids(2, 1, 0), ids(1), 2)) in ({"gpu-0", "gpu-1"}, {"gpu-1", "gpu-2"})
     assert chooser.choose(ids(0, 1), ids(2), 2) == ()
@@ -199,3 +218,46 @@ def test_every_pair_of_a_dgx1_has_two_links() -> None:
         pair = chooser.choose(tuple(free), (), 2)
         assert tuple(sorted(int(name[-1]) for name in pair)) in double
         free = [name for name in free if name not in pair]
+
+
+def test_devices_are_chosen_by_their_numbers_whatever_they_are_called() -> None:
+    chooser = LinkChooser(kep_690(), GPUS)
+    assert chooser.choose(NAMES, (), 2) == ("GPU-h", "GPU-e")
+    assert chooser.choose(tuple(reversed(NAMES)), (), 2) == ("GPU-h", "GPU-e")
+    assert chooser.choose(NAMES, ("GPU-g",), 2) == ("GPU-g", "GPU-f")
+
+
+def test_there_may_be_no_set() -> None:
+    chooser = LinkChooser(kep_690(), GPUS)
+    assert chooser.choose(NAMES, (), 9) == ()
+    assert chooser.choose(NAMES[:2], NAMES[2:3], 2) == ()
+    assert chooser.choose((), (), 1) == ()
+
+
+def test_a_device_without_a_number_comes_last() -> None:
+    chooser = LinkChooser(kep_690(), GPUS)
+    assert chooser.choose(("new", "GPU-h", "GPU-e"), (), 2) == ("GPU-h", "GPU-e")
+    assert chooser.choose(("new", "GPU-h", "GPU-e"), ("new",), 3) == ("GPU-h", "GPU-e", "new")
+
+
+def test_parts_of_one_gpu_have_no_preferred_set() -> None:
+    assert LinkChooser(kep_690(), {"a": 0, "b": 0, "c": 1}).choose(("a", "b", "c"), (), 2) == ()
+
+
+def test_one_device_breaks_no_linked_pair() -> None:
+    """Peer defect: a request of one takes the first GPU, here half of the only linked pair."""
+    matrix = of_nvlinks([[0, 4, 0], [4, 0, 0], [0, 0, 0]])
+    assert LinkChooser(matrix, {"a": 0, "b": 1, "c": 2}).choose(("a", "b", "c"), (), 1) == ("c",)
+
+
+def test_devices_without_numbers_follow_in_their_order() -> None:
+    chooser = LinkChooser(kep_690(), GPUS)
+    everything = ("new1", *NAMES, "new0", "new2")
+    assert chooser.choose(everything, everything, 11) == (*NAMES, "new1", "new0", "new2")
+    assert chooser.choose(everything, ("new0",), 9) == (*NAMES, "new0")
+    assert chooser.choose(everything, (), 10) == (*NAMES, "new1", "new0")
+
+
+def test_without_any_matrix_the_first_devices_are_chosen() -> None:
+    assert LinkChooser(of_nvlinks([]), {}).choose(("b", "a", "c"), (), 2) == ("b", "a")
+    assert LinkChooser(of_nvlinks([]), {"a": 0}).choose(("b", "a", "c"), ("a",), 2) == ("b", "a")

@@ -11,7 +11,7 @@ from cri_proxy.kubelet.device_plugin.settings import PluginResource
 from cri_proxy.kubelet.device_plugin.sources import PluginKnowledge
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from policies.devices import DeviceInventory, DeviceOffer, InventoryDevice, JoinedDevices, OfferForm
-from policies.devices.costs import CostLine, CostListing, compile_costs
+from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690
 
@@ -23,10 +23,11 @@ def served(devices: DeviceInventory, kind: str = "gpu", name: str = "x.io/d", fo
     return served_resource(PluginResource(kind, name, offer), devices, PluginKnowledge())
 
 
-COSTS = CostListing((CostLine(("x.io/d/gpu0",), 9, ("x.io/d/gpu1",)), CostLine(("x.io/d/gpu2",), 5, ("x.io/d/gpu5",))))
+LINES = CostLine(("x.io/d/gpu0",), 9, ("x.io/d/gpu1",)), CostLine(("x.io/d/gpu2",), 5, ("x.io/d/gpu5",))
+COSTS = Inventory(compile_costs(CostListing(LINES)))
 RESOURCES = {
     "links": served(replace(pairs(8), links=kep_690())),
-    "costs": served_resource(PluginResource("gpu", "x.io/d"), pairs(8), PluginKnowledge(costs=compile_costs(COSTS))),
+    "costs": served_resource(PluginResource("gpu", "x.io/d"), pairs(8), PluginKnowledge(costs=COSTS)),
     "place": served(pairs(8)),
     "shares": served(inventory(nic(0), nic(1)), "rdma", form="shares"),
     "vfs": served(inventory(nic(0, vfs=4), nic(1, vfs=4)), "rdma", form="vfs"),

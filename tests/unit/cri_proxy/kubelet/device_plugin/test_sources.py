@@ -30,8 +30,7 @@ def test_all_three_files_are_read(tmp_path: Path) -> None:
     assert [device.key for device in known.inventory.devices] == [("gpu", 0)]
     assert known.links is not None
     assert len(known.links.indices) == 8
-    assert known.costs is not None
-    assert {group.kind for group in known.costs.groups} == {"x.io/gpu"}
+    assert {group.kind for group in known.costs.table.groups} == {"x.io/gpu"}
 
 
 @pytest.mark.parametrize(

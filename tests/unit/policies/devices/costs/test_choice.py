@@ -2,10 +2,8 @@ from fractions import Fraction
 
 import pytest
 
-from policies.choose import Chooser
 from policies.devices.costs import (
     CannotSelect,
-    CostChooser,
     CostLine,
     CostListing,
     CostTerm,
@@ -15,6 +13,7 @@ from policies.devices.costs import (
     SelectMethod,
     SelectOptions,
     SetRequest,
+    cheapest_of,
     compile_costs,
     select,
 )
@@ -113,9 +112,12 @@ def test_a_request_that_cannot_be_met_is_answered_with_the_reason() -> None:
 
 def test_devices_of_one_resource_are_chosen_by_their_costs_to_each_other() -> None:
     far = (CostLine(("gpu/0", "gpu/1"), 40, ("gpu/2", "gpu/3")), CostLine(("gpu/0",), 2, ("gpu/1",)))
-    chooser: Chooser = CostChooser(compile_costs(CostListing((*far, CostLine(("gpu/2",), 3, ("gpu/3",))))), "gpu")
-    assert chooser.choose(("0", "1", "2", "3"), (), 2) == ("0", "1")
-    assert chooser.choose(("0", "2", "3"), (), 2) == ("2", "3")
-    assert chooser.choose(("0", "1", "2", "3"), ("3",), 2) == ("2", "3")
-    assert chooser.choose(("2", "3", "new"), ("2",), 2) == ("2", "new")
-    assert chooser.choose(("0", "1"), (), 3) == ()
+    table = compile_costs(CostListing((*far, CostLine(("gpu/2",), 3, ("gpu/3",)))))
+
+    def chosen(free: str, size: int, must: str = "") -> str:
+        names, required = [f"gpu/{one}" for one in free], frozenset(f"gpu/{one}" for one in must)
+        return "".join(name[-1] for name in cheapest_of(table, "gpu", names, required, size))
+
+    assert (chosen("0123", 2), chosen("023", 2), chosen("0123", 2, "3")) == ("01", "23", "23")
+    assert (chosen("239", 2, "2"), chosen("239", 3), chosen("98", 2)) == ("29", "239", "89")  # 8, 9: not listed
+    assert chosen("01", 3) == ""

@@ -3,7 +3,6 @@ from fractions import Fraction
 import pytest
 
 from policies.devices.costs import CostError, CostLine, CostListing, Group, Normalize, compile_costs
-from policies.devices.costs.table import with_instances
 
 FOOS, BARS = ("foo/0", "foo/1"), ("bar/0",)
 
@@ -61,14 +60,6 @@ def test_two_lines_that_disagree_are_refused_with_both_lines() -> None:
     with pytest.raises(CostError, match="line 8: foo/1: has cost 10 on line 3 to bar/0 and cost 12 here"):
         compile_costs(CostListing(lines))
     assert compile_costs(CostListing((lines[0], lines[0]))).costs == ({}, {0: 10})
-
-
-def test_instances_that_the_table_lacks_are_added_without_costs() -> None:
-    table = compile_costs(CostListing((CostLine(FOOS, 10, BARS),)))
-    assert with_instances(table, "foo", FOOS) is table
-    grown = with_instances(table, "foo", ("foo/1", "foo/10", "foo/9"))
-    assert grown.groups == (*table.groups, Group("foo", ("foo/9", "foo/10")))
-    assert [dict(row) for row in grown.costs] == [{}, {0: 10}, {}]
 
 
 def test_pairs_of_all_lines_are_bounded() -> None:

@@ -1,10 +1,8 @@
 import pytest
 
-from policies.choose import Chooser
 from policies.devices.links import (
     GpuAllocation,
     GpuRequest,
-    LinkChooser,
     LinkError,
     LinkMatrix,
     LinkMode,
@@ -134,11 +132,6 @@ def test_questions_too_large_are_answered_without_a_proof() -> None:
     found = allocate(matrix, GpuRequest(4, None, frozenset({3})))
     assert (len(found.devices), found.is_optimal, 3 in found.devices) == (4, False, True)
     assert found == allocate(matrix, GpuRequest(4, None, frozenset({3})))
-
-
-def test_the_answer_is_that_of_any_chooser() -> None:
-    chooser: Chooser = LinkChooser(kep_690(), {f"gpu{i}": i for i in range(8)})
-    assert chooser.choose([f"gpu{i}" for i in range(8)], (), 2) == ("gpu0", "gpu3")
 
 
 def test_the_lowest_gpu_that_is_wrong_is_named() -> None:
