@@ -6,8 +6,6 @@ from policies.devices.costs.choice import SelectOptions as SelectOptions
 from policies.devices.costs.choice import cheapest_of as cheapest_of
 from policies.devices.costs.choice import select as select
 from policies.devices.costs.choice import select_in as select_in
-from policies.devices.costs.demand import CannotSelect as CannotSelect
-from policies.devices.costs.demand import SetRequest as SetRequest
 from policies.devices.costs.derive import DeviceCosts as DeviceCosts
 from policies.devices.costs.derive import MachineCosts as MachineCosts
 from policies.devices.costs.derive_links import costs_of_links as costs_of_links
@@ -29,6 +27,8 @@ from policies.devices.costs.model import CostValue as CostValue
 from policies.devices.costs.model import cpu_names as cpu_names
 from policies.devices.costs.model import name_order as name_order
 from policies.devices.costs.model import type_of as type_of
+from policies.devices.costs.request import CannotSelect as CannotSelect
+from policies.devices.costs.request import SetRequest as SetRequest
 from policies.devices.costs.table import CostTable as CostTable
 from policies.devices.costs.table import Group as Group
 from policies.devices.costs.table import Normalize as Normalize

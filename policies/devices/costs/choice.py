@@ -7,11 +7,11 @@ from fractions import Fraction
 from random import Random
 
 from policies.devices.costs.anneal import WALK_STEPS, anneal
-from policies.devices.costs.demand import CannotSelect, SetRequest
 from policies.devices.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
 from policies.devices.costs.graph import CostGraph, Missing, build_graph, known_groups
 from policies.devices.costs.greedy import take_greedily
 from policies.devices.costs.model import CostValue, name_order, type_of
+from policies.devices.costs.request import CannotSelect, SetRequest
 from policies.devices.costs.table import CostTable, Group
 
 # Most requests of a node are proved within these steps, before annealing takes its constant time.

@@ -6,8 +6,8 @@ from enum import StrEnum
 from itertools import repeat
 from operator import add, itemgetter, mul
 
-from policies.devices.costs.demand import CannotSelect, SetRequest, refuse
 from policies.devices.costs.model import name_order, type_of
+from policies.devices.costs.request import CannotSelect, SetRequest, refuse
 from policies.devices.costs.table import CostTable, Group
 
 # Graph and search hold two numbers for each pair of vertices: 1,024 of them take 100 MiB. 1,792 CPUs are 896 cores.

@@ -1,4 +1,4 @@
-"""What is asked of the cost graph, and whether the instances that are present can give it."""
+"""Request a set of instances of the cost graph, and refuse one that the instances which are present cannot meet."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.devices.costs import CannotSelect, CostListing, SetRequest, compile_costs
-from policies.devices.costs.demand import refuse
+from policies.devices.costs.request import refuse
 
 TABLE = compile_costs(CostListing(present=("gpu/0", "gpu/1", "gpu/2", "nic/0")))
 
