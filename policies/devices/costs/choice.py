@@ -90,12 +90,11 @@ def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = 
     """Return the set that the method finds in this graph, of which ``missing`` is a part already; no ``silent``."""
     first = take_greedily(graph)
     method, found = _search(graph, first, options, is_over)
-    cost = graph.cost(found.counts)
     return Selection(
         graph.members(found.counts),
-        _value(cost, graph),
+        _value(found.cost, graph),
         method,
-        found.is_proved or not cost,
+        found.is_proved or not found.cost,
         _value(graph.cost(first), graph),
         tuple(_terms(graph, found.counts)),
         steps=found.steps,
@@ -120,10 +119,10 @@ def _search(
 ) -> tuple[SelectMethod, Found]:
     """Return the set of the method, and which one found it; the greedy set, ``first``, is where the others begin."""
     if options.method is SelectMethod.GREEDY:
-        return options.method, Found(tuple(first), is_proved=False, steps=0)
+        return options.method, Found(tuple(first), graph.cost(first))
     if options.method is SelectMethod.ANNEAL:
         walked = anneal(graph, first, Random(options.seed), options.walk_steps)
-        return options.method, Found(tuple(walked), is_proved=False, steps=0)
+        return options.method, Found(tuple(walked), graph.cost(walked))
     search = ExactSearch(graph, first)
     found = search.run(SHORT_STEPS if options.steps is None else min(SHORT_STEPS, options.steps), is_over)
     if found.is_proved:
@@ -133,8 +132,9 @@ def _search(
     found = search.run(options.steps, is_over)
     if options.method is SelectMethod.EXACT or found.is_proved:
         return SelectMethod.EXACT, found
-    by_method = {SelectMethod.GREEDY: first, SelectMethod.ANNEAL: walked, SelectMethod.EXACT: found.counts}
-    return min(by_method, key=lambda method: graph.cost(by_method[method])), found
+    if graph.cost(first) == found.cost:
+        return SelectMethod.GREEDY, found
+    return SelectMethod.ANNEAL if graph.cost(walked) == found.cost else SelectMethod.EXACT, found
 
 
 def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:

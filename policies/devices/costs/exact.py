@@ -20,11 +20,12 @@ Clock = Callable[[], bool]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The cheapest set that was met, whether the search proved that none is cheaper, and the steps it took."""
+    """The cheapest set that was met, its cost, whether no set is cheaper for certain, and the steps it took."""
 
     counts: tuple[int, ...]
-    is_proved: bool
-    steps: int
+    cost: int
+    is_proved: bool = False
+    steps: int = 0
 
 
 @dataclass(slots=True)
@@ -53,10 +54,9 @@ class ExactSearch:
         self._next_look = CLOCK_STEPS
         self._layer = [vertex.layer for vertex in graph.vertices]
         self._twins = _twins(graph)
-        layers = [layer.vertices for layer in graph.layers]
         # For each vertex, the vertices of each layer with the cost to them, cheapest first.
         self._nearest = [
-            [sorted(zip(row[vertices.start : vertices.stop], vertices, strict=True)) for vertices in layers]
+            [[(row[w], w) for w in sorted(layer.vertices, key=row.__getitem__)] for layer in graph.layers]
             for row in graph.pair
         ]
         counts = [vertex.must for vertex in graph.vertices]
@@ -77,7 +77,7 @@ class ExactSearch:
         """
         while self._left and (steps is None or self._steps < steps) and not self._is_late(is_over):
             self._descend(self._left.pop(), self._left)
-        return Found(self._best, not self._left, self._steps)
+        return Found(self._best, self._best_cost, not self._left, self._steps)
 
     def _is_late(self, is_over: Clock | None) -> bool:
         if is_over is None or self._steps < self._next_look:
