@@ -67,6 +67,17 @@ class DeviceGrant:
         """The name under which its place stands among a request's hints."""
         return self.cost_name or f"{self.kind}/{self.minor}"
 
+    @property
+    def word(self) -> str:
+        """Its text in a list of devices of its type.
+
+        >>> [DeviceGrant("rdma", 1, *part).word for part in ((100,), (1, "0000:51:00.1"), (25,))]
+        ['1', '1@0000:51:00.1', '1:25']
+        """
+        if self.vf:
+            return f"{self.minor}@{self.vf}"
+        return str(self.minor) if self.amount == 100 else f"{self.minor}:{self.amount}"
+
     def __str__(self) -> str:
         return f"{self.kind} {self.minor}" + (f" VF {self.vf}" if self.vf else "")
 

@@ -53,7 +53,9 @@ class Containers:
         """Return the containers that satisfy the expression. An unknown operator matches nothing."""
         if expression.operator == "AlwaysTrue":
             return self._every
-        test, is_negated = _OPERATORS.get(expression.operator, (_never, False))
+        if expression.operator not in _OPERATORS:
+            return 0
+        test, is_negated = _OPERATORS[expression.operator]
         found = test(self._column(expression.key), expression.values)
         return found ^ self._every if is_negated else found
 
@@ -119,10 +121,6 @@ def _is_like(column: _Column, values: tuple[str, ...]) -> int:
     for pattern in values:
         found |= column.like(pattern)
     return found
-
-
-def _never(column: _Column, values: tuple[str, ...]) -> int:
-    return 0
 
 
 # Each with whether the opposite is meant.

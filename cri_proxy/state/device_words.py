@@ -2,7 +2,6 @@
 
 from policies.base import Grant
 from policies.device_grants import DeviceGrant
-from policies.devices import PluginDevice
 
 
 def device_words(grant: Grant) -> tuple[str, ...]:
@@ -19,4 +18,4 @@ def device_word(part: DeviceGrant) -> str:
     >>> device_word(DeviceGrant("gpu", 1, 25)), device_word(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1"))
     ('gpu/1:25', 'rdma/1@0000:51:00.1')
     """
-    return part.cost_name or f"{part.kind}/{PluginDevice(part.kind, part.number, part.vf, part.amount).word}"
+    return part.cost_name or f"{part.kind}/{part.word}"

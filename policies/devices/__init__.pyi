@@ -3,7 +3,6 @@ from policies.devices.allocate import DeviceAllocation as DeviceAllocation
 from policies.devices.allocate import DeviceAllocator as DeviceAllocator
 from policies.devices.allocate import DeviceAttempt as DeviceAttempt
 from policies.devices.allocate import DeviceQuestion as DeviceQuestion
-from policies.devices.allocate import TogetherChoice as TogetherChoice
 from policies.devices.annotations import ALLOCATE_HINT as ALLOCATE_HINT
 from policies.devices.annotations import DOMAIN as DOMAIN
 from policies.devices.annotations import HINT as HINT
@@ -19,6 +18,7 @@ from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on
 from policies.devices.joint import Closeness as Closeness
+from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION
 from policies.devices.label_selector import SELECTOR as SELECTOR
 from policies.devices.model import DEVICE_TYPES as DEVICE_TYPES
@@ -53,7 +53,6 @@ from policies.devices.plugin_offer import offered_devices as offered_devices
 from policies.devices.plugin_variables import ANNOTATION_PREFIX as ANNOTATION_PREFIX
 from policies.devices.plugin_variables import VARIABLE_PREFIX as VARIABLE_PREFIX
 from policies.devices.plugin_variables import VF_UNITS as VF_UNITS
-from policies.devices.plugin_variables import PluginDevice as PluginDevice
 from policies.devices.plugin_variables import PluginVariableError as PluginVariableError
 from policies.devices.plugin_variables import allocated_annotations as allocated_annotations
 from policies.devices.plugin_variables import allocated_variables as allocated_variables

@@ -13,7 +13,6 @@ from policies.devices.candidates import DeviceCandidate, FoundDevices, find_cand
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import (
     CandidateSet,
-    Closeness,
     JointChoice,
     JointPart,
     JointSearch,
@@ -45,32 +44,11 @@ class DeviceQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class TogetherChoice:
-    """How good the choice of types is that were chosen together; ``choice_rank`` compares choices for one request.
-
-    ``partition`` are the GPUs of the partition that was chosen, empty where partitions do not matter or none was free.
-    ``link_score`` is that of the GPUs among each other, None where it does not count.
-    """
-
-    kinds: tuple[str, ...]
-    closeness: Closeness
-    partition: tuple[int, ...] = ()
-    by_score: int = 0
-    by_rest: int = 0
-    link_score: int | None = None
-
-    @property
-    def choice_rank(self) -> tuple[bool, int, int, int]:
-        """What makes one choice better than another, wherever its devices are: lower is better."""
-        return not self.partition, self.by_score, int(self.closeness), -(self.link_score or 0)
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceAllocation:
     """The devices for a container, by type and minor, and how they were chosen: a choice for types that go together."""
 
     grants: tuple[DeviceGrant, ...]
-    choices: tuple[TogetherChoice, ...] = ()
+    choices: tuple[JointChoice, ...] = ()
 
     def of(self, kind: str) -> tuple[DeviceGrant, ...]:
         """Return the grants of a type by minor."""
@@ -178,47 +156,35 @@ class DeviceAttempt:
         grants: list[DeviceGrant] = []
         choices = []
         for kinds in ([together] if together else []) + alone:
-            chosen = self._choose(kinds)
-            if isinstance(chosen, CannotAllocate):
-                return chosen
-            choice, is_partitioned = chosen
+            choice = self._choose(kinds)
+            if isinstance(choice, CannotAllocate):
+                return choice
             grants += (c.grant(self._demands[kind]) for kind, found in choice.devices.items() for c in found)
-            choices.append(self._described(choice, is_partitioned=is_partitioned))
+            choices.append(choice)
         in_order = sorted(grants, key=lambda g: (DEVICE_TYPES.index(g.kind), g.minor))
         return DeviceAllocation(tuple(in_order), tuple(choices))
 
-    def _described(self, choice: JointChoice, *, is_partitioned: bool) -> TogetherChoice:
-        kinds, gpus = tuple(choice.devices), choice.devices.get(GPU, ())
-        minors = tuple(sorted(candidate.device.minor for candidate in gpus))
-        is_linked = self._links is not None and not is_partitioned and self._is_by_links(kinds)
-        score = link_score(self._links, minors) if self._links is not None and is_linked else None
-        partition = minors if is_partitioned else ()
-        return TogetherChoice(kinds, choice.closeness, partition, choice.by_score, choice.by_rest, score)
-
-    def _choose(self, kinds: Sequence[str]) -> tuple[JointChoice, bool] | CannotAllocate:
+    def _choose(self, kinds: Sequence[str]) -> JointChoice | CannotAllocate:
         """Return the devices of types that go together; partitions first, and without them where that may be."""
         rule = self._rule if GPU in kinds and self._is_partitioned() else None
         if rule is not None:
             chosen = self._search(kinds, rule)
             if not isinstance(chosen, CannotAllocate):
-                return chosen, True
+                return replace(chosen, partition=chosen.minors)
             if rule.is_required:
                 return chosen
         chosen = self._search(kinds, None)
-        return chosen if isinstance(chosen, CannotAllocate) else (self._linked(kinds, chosen), False)
+        return chosen if isinstance(chosen, CannotAllocate) else self._linked(chosen)
 
-    def _is_by_links(self, kinds: Sequence[str]) -> bool:
-        """Return whether links tell the choices apart: of GPUs that are asked for alone, wherever they are."""
-        demand = self._demands[kinds[0]]
+    def _linked(self, chosen: JointChoice) -> JointChoice:
+        """Return GPUs that are asked for alone, wherever they are, with the best links among them, where known."""
+        demand = self._demands[next(iter(chosen.devices))]
         is_anywhere = demand.hint.scope not in (RequiredScope.PCIE, RequiredScope.DEVICE)
-        return len(kinds) == 1 and is_anywhere and counts_links(demand)
-
-    def _linked(self, kinds: Sequence[str], chosen: JointChoice) -> JointChoice:
-        """Return GPUs that are asked for alone with the best links among them, where links are known."""
-        if self._links is None or not self._is_by_links(kinds):
+        if self._links is None or len(chosen.devices) > 1 or not is_anywhere or not counts_links(demand):
             return chosen
-        usable = self._candidates[GPU].usable
-        return replace(chosen, devices={GPU: best_linked(self._links, self._groups, usable, chosen.devices[GPU])})
+        linked = best_linked(self._links, self._groups, self._candidates[GPU].usable, chosen.devices[GPU])
+        chosen = replace(chosen, devices={GPU: linked})
+        return replace(chosen, link_score=link_score(self._links, chosen.minors))
 
     def cheapest(self, answer: DeviceAllocation) -> DeviceAllocation:
         """Return the cheapest answer of those with the same NUMA nodes and as good links: an answer of ``run``."""

@@ -12,7 +12,7 @@ from enum import IntEnum
 from itertools import groupby, islice, product
 
 from policies.devices.candidates import DeviceCandidate
-from policies.devices.model import PcieGroup
+from policies.devices.model import GPU, PcieGroup
 from policies.devices.search import GroupCounts, GroupOffer, cheapest_spread
 
 
@@ -59,12 +59,29 @@ Chosen = Mapping[str, tuple[DeviceCandidate, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JointChoice:
-    """The devices of each type, how close they are, and how good their partitions are: lower is better."""
+    """The devices of each type, how close they are, and how good the choice is; ``rank`` compares those of a request.
+
+    ``by_score`` and ``by_rest`` are those of their partitions. ``partition`` are the GPUs of the partition that was
+    chosen, empty where partitions do not matter or none was free. ``link_score`` is that of the GPUs among each other,
+    None where it does not count.
+    """
 
     devices: Chosen
     closeness: Closeness = Closeness.SAME_PCIE
     by_score: int = 0
     by_rest: int = 0
+    partition: tuple[int, ...] = ()
+    link_score: int | None = None
+
+    @property
+    def minors(self) -> tuple[int, ...]:
+        """The minors of its GPUs."""
+        return tuple(sorted(candidate.device.minor for candidate in self.devices.get(GPU, ())))
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """What makes one choice better than another, wherever its devices are: lower is better."""
+        return not self.partition, self.by_score, int(self.closeness), -(self.link_score or 0)
 
 
 def _rank(way: tuple[Sequence[_PlacedSet], Closeness]) -> tuple[int, Closeness, int]:

@@ -47,7 +47,7 @@ def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) ->
     """
     if offered.offer.form is not OfferForm.WHOLE:
         return PlaceChooser(offered)
-    minors = {name: device.part.minor for name, device in offered.devices.items()}
+    minors = {name: device.part.number for name, device in offered.devices.items()}
     names = {name: f"{resource}/{offered.kind}{minor}" for name, minor in minors.items()}
     found: Chooser = PlaceChooser(offered)
     if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
@@ -177,7 +177,7 @@ class PlaceChooser:
             for group, count in zip(numbers, spread.counts, strict=True)
             for device in self._picked(members[group], must, taken)[:count]
         )
-        return tuple(device.id for device in sorted(picked, key=_by_number))
+        return tuple(device.id for device in sorted(picked, key=lambda device: (device.part.number, device.order)))
 
     def _taken(self, free: set[str]) -> tuple[str, ...]:
         """Return the healthy ids that are not free, so that others have them."""
@@ -194,15 +194,11 @@ class PlaceChooser:
         self, members: Iterable[OfferedDevice], must: set[str], taken: Sequence[str]
     ) -> Sequence[OfferedDevice]:
         """Return the ids of a group in the order in which they are taken: what must be there, then the others."""
-        ordered = sorted(members, key=lambda device: (device.part.minor, device.id not in must, device.order))
+        ordered = sorted(members, key=lambda device: (device.part.number, device.id not in must, device.order))
         if self.offered.offer.form is OfferForm.SHARES:
-            held = {self.offered.devices[name].part.minor for name in (*must, *taken)}
-            ordered = sorted(ordered, key=lambda device: device.part.minor not in held)
+            held = {self.offered.devices[name].part.number for name in (*must, *taken)}
+            ordered = sorted(ordered, key=lambda device: device.part.number not in held)
         else:  # one of each device, then a second one
-            of_each = (list(same) for _, same in groupby(ordered, key=lambda device: device.part.minor))
+            of_each = (list(same) for _, same in groupby(ordered, key=lambda device: device.part.number))
             ordered = [device for turn in zip_longest(*of_each) for device in turn if device is not None]
         return sorted(ordered, key=lambda device: device.id not in must)
-
-
-def _by_number(device: OfferedDevice) -> tuple[int, int]:
-    return device.part.minor, device.order

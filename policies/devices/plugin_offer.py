@@ -6,11 +6,12 @@ A device is offered as a whole (``gpu-0``), by its virtual functions (``rdma-1-v
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
+from policies.device_grants import DeviceGrant
 from policies.devices.model import (
     RDMA,
     WHOLE,
@@ -20,7 +21,7 @@ from policies.devices.model import (
     natural_order,
     pcie_groups,
 )
-from policies.devices.plugin_variables import VF_UNITS, PluginDevice
+from policies.devices.plugin_variables import VF_UNITS
 
 _SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})", re.ASCII)
 
@@ -46,14 +47,14 @@ WHOLE_DEVICES: Final = DeviceOffer()
 
 @dataclass(frozen=True, slots=True)
 class OfferedDevice:
-    """What one id stands for. ``part`` has the units of this id alone.
+    """What one id stands for. ``part`` is the grant of this id alone.
 
     ``node`` is the NUMA node, None where it is unknown, ``group`` the number of the PCIe group among those of the whole
     inventory. ``order`` is the place among the ids of the device. ``uuid`` is that of the device.
     """
 
     id: str
-    part: PluginDevice
+    part: DeviceGrant
     node: int | None
     group: int
     order: int = 0
@@ -70,19 +71,19 @@ class OfferedDevices:
     devices: Mapping[str, OfferedDevice]
     groups: tuple[PcieGroup, ...]
 
-    def parts(self, ids: Iterable[str]) -> tuple[PluginDevice, ...]:
+    def parts(self, ids: Iterable[str]) -> tuple[DeviceGrant, ...]:
         """Return the devices that these ids stand for, by minor and address; shares of one device are one part of it.
 
         Raises KeyError for an id that is not offered.
         """
-        parts = sorted((self.devices[name].part for name in ids), key=lambda p: (p.minor, natural_order(p.vf)))
+        parts = sorted((self.devices[name].part for name in ids), key=lambda p: (p.number, natural_order(p.vf)))
         return tuple(self._joined(list(same)) for _, same in groupby(parts))
 
-    def _joined(self, parts: Sequence[PluginDevice]) -> PluginDevice:
+    def _joined(self, parts: Sequence[DeviceGrant]) -> DeviceGrant:
         first = parts[0]
         if self.offer.form is not OfferForm.SHARES:
             return first
-        return PluginDevice(first.kind, first.minor, units=len(parts) * WHOLE // self.offer.shares)
+        return replace(first, amount=len(parts) * WHOLE // self.offer.shares)
 
 
 def offer_of(kind: str, text: str) -> DeviceOffer:
@@ -122,7 +123,7 @@ def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group
     for order, (suffix, vf, units) in enumerate(_pieces(device, offer)):
         yield OfferedDevice(
             f"{device.kind}-{device.minor}{suffix}",
-            PluginDevice(device.kind, device.minor, vf, units),
+            DeviceGrant(device.kind, device.minor, units, vf, is_given=True),
             node,
             group,
             order,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, WHOLE
 from policies.errors import PolicyBaseError
 
@@ -42,56 +43,32 @@ class PluginVariableError(PolicyBaseError):
         return f"{self.name}: cannot use {self.value[:80]!r}: {self.problem}"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginDevice:
-    """A device, or a part of one, that the plugin has allocated: its type and minor, and the units of 100 taken of it.
-
-    ``vf`` is the PCI address of a virtual function; '' for the device itself.
-    """
-
-    kind: str
-    minor: int
-    vf: str = ""
-    units: int = WHOLE
-
-    @property
-    def word(self) -> str:
-        """Its text in a variable.
-
-        >>> [PluginDevice("rdma", 1, *part).word for part in ((), ("0000:51:00.1", 1), ("", 25))]
-        ['1', '1@0000:51:00.1', '1:25']
-        """
-        if self.vf:
-            return f"{self.minor}@{self.vf}"
-        return str(self.minor) if self.units == WHOLE else f"{self.minor}:{self.units}"
-
-
-def allocated_variables(devices: Iterable[PluginDevice]) -> dict[str, str]:
+def allocated_variables(devices: Iterable[DeviceGrant]) -> dict[str, str]:
     """Return the environment variable of each type; the devices stand in their order.
 
-    >>> allocated_variables([PluginDevice("gpu", 0), PluginDevice("gpu", 1)])
+    >>> allocated_variables([DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 1, 100)])
     {'CRI_PROXY_ALLOCATED_GPU': '0,1'}
     """
     return {f"{VARIABLE_PREFIX}{kind.upper()}": text for kind, text in _texts(devices).items()}
 
 
-def allocated_annotations(devices: Iterable[PluginDevice]) -> dict[str, str]:
+def allocated_annotations(devices: Iterable[DeviceGrant]) -> dict[str, str]:
     """Return the annotation of each type, which says the same as the variable.
 
-    >>> allocated_annotations([PluginDevice("gpu", 1)])
+    >>> allocated_annotations([DeviceGrant("gpu", 1, 100)])
     {'allocated.cri-proxy.io/gpu': '1'}
     """
     return {f"{ANNOTATION_PREFIX}{kind}": text for kind, text in _texts(devices).items()}
 
 
-def read_annotated(annotations: Mapping[str, str]) -> tuple[PluginDevice, ...]:
+def read_annotated(annotations: Mapping[str, str]) -> tuple[DeviceGrant, ...]:
     """Return the devices in a container's annotations, by type, as they stand there; others are no matter.
 
     A container has these annotations from plugins only: those of its pod stand on the sandbox. Raises
     PluginVariableError.
 
-    >>> read_annotated({"allocated.cri-proxy.io/rdma": "1@0000:51:00.1", "io.kubernetes.x": "/"})
-    (PluginDevice(kind='rdma', minor=1, vf='0000:51:00.1', units=1),)
+    >>> [str(d) for d in read_annotated({"allocated.cri-proxy.io/rdma": "1@0000:51:00.1", "io.kubernetes.x": "/"})]
+    ['rdma 1 VF 0000:51:00.1']
     """
     names = {kind: f"{ANNOTATION_PREFIX}{kind}" for kind in DEVICE_TYPES}
     return tuple(
@@ -102,21 +79,21 @@ def read_annotated(annotations: Mapping[str, str]) -> tuple[PluginDevice, ...]:
     )
 
 
-def _texts(devices: Iterable[PluginDevice]) -> dict[str, str]:
+def _texts(devices: Iterable[DeviceGrant]) -> dict[str, str]:
     words: dict[str, list[str]] = {}
     for device in devices:
         words.setdefault(device.kind, []).append(device.word)
     return {kind: ",".join(found) for kind, found in words.items()}
 
 
-def _devices(kind: str, name: str, text: str) -> Iterable[PluginDevice]:
+def _devices(kind: str, name: str, text: str) -> Iterable[DeviceGrant]:
     """Return the devices of one text; none of an empty one."""
     if not text:
         return ()
     words = text.split(",", _MAX_DEVICES)
     if len(words) > _MAX_DEVICES:
         raise PluginVariableError(name, text, f"more than {_MAX_DEVICES} devices")
-    found: dict[tuple[int, str], PluginDevice] = {}
+    found: dict[tuple[int, str], DeviceGrant] = {}
     for word in words:
         match = _DEVICE.fullmatch(word)
         if match is None:
@@ -127,5 +104,5 @@ def _devices(kind: str, name: str, text: str) -> Iterable[PluginDevice]:
             raise PluginVariableError(name, text, f"{word}: a device has 1 to {WHOLE} units")
         if (minor, vf) in found:
             raise PluginVariableError(name, text, f"{kind} {minor}{vf and ' ' + vf} stands twice")
-        found[minor, vf] = PluginDevice(kind, minor, vf, units)
+        found[minor, vf] = DeviceGrant(kind, minor, units, vf, is_given=True)
     return found.values()

@@ -47,13 +47,10 @@ def scope_refusal(
     counts: dict[str, int] = {}
     for candidate in usable:
         group = groups[candidate.group]
-        place = str(group) if scope is RequiredScope.PCIE else _node_text(group)
+        node = f"the unknown NUMA node of {group}" if group.numa is None else f"NUMA node {group.numa}"
+        place = str(group) if scope is RequiredScope.PCIE else node
         counts[place] = counts.get(place, 0) + 1
     return f"{begin}; those that can be given: {_counted(counts)}"
-
-
-def _node_text(group: PcieGroup) -> str:
-    return f"the unknown NUMA node of {group}" if group.numa is None else f"NUMA node {group.numa}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:

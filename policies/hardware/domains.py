@@ -131,10 +131,5 @@ def _grow(
             rest &= ~cpus
     if level is not Level.CORE:
         # Every CPU lies in a core, so that a walk down to the cores sees all of them.
-        children += _single_cpus(package, rest, indexes)
+        children += (Domain(next(indexes), Level.CORE, package, cpu, 1 << cpu, ()) for cpu in CpuSet(rest))
     return Domain(index, level, package, own[0], own[1], tuple(children))
-
-
-def _single_cpus(package: int, cpus: int, indexes: Iterator[int]) -> list[Domain]:
-    """Return one core domain for each of these CPUs."""
-    return [Domain(next(indexes), Level.CORE, package, cpu, 1 << cpu, ()) for cpu in CpuSet(cpus)]

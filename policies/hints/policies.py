@@ -7,6 +7,7 @@ from set intersections where hints have to be equal, and from ``Reach`` where th
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from policies.errors import PolicyOptionsError, UnknownPolicyError
@@ -42,6 +43,9 @@ class MaskOrder:
         """Return the one of the lowest rank among those of this number of nodes; 0 where there is none."""
         fitting = [mask for mask in masks if mask.bit_count() == size]
         return min(fitting, default=0) if self.distances is None else min(fitting, key=self.rank, default=0)
+
+
+Rule = Callable[[Sequence[Choices], MaskOrder], Merged]
 
 
 def by_wanted_size(size: int, wanted: int) -> tuple[bool, int]:
@@ -137,11 +141,6 @@ def _parts(reach: Reach, choices: Sequence[Choices], target: int, full: int) -> 
     return tuple(c.origin_within(mask, full) for c, mask in zip(choices, parts, strict=True))
 
 
-def _restricted(choices: Sequence[Choices], order: MaskOrder) -> Merged:
-    merged = _best_effort(choices, order)
-    return replace(merged, admit=merged.preferred)
-
-
 def _single_numa_node(choices: Sequence[Choices], order: MaskOrder) -> Merged:
     """Keep the preferred hints for a single node or for any; the full mask becomes no affinity, as in the kubelet."""
     single = [
@@ -182,22 +181,8 @@ def _best_effort_2019(choices: Sequence[Choices], order: MaskOrder) -> Merged:
     return Merged(best, preferred=False, admit=True, rests_on=_parts(reach, choices, best, full))
 
 
-def _strict_2019(choices: Sequence[Choices], order: MaskOrder) -> Merged:
-    merged = _best_effort_2019(choices, order)
-    return replace(merged, admit=merged.preferred)
-
-
-def _proposed_strict(choices: Sequence[Choices], order: MaskOrder) -> Merged:
-    """Admit only what all agree on with preferred hints."""
-    return _agreement(choices, order, (True,))
-
-
-def _equal_only(choices: Sequence[Choices], order: MaskOrder) -> Merged:
-    """Admit what all agree on with preferred hints, or else with others."""
-    return _agreement(choices, order, (True, False))
-
-
 def _agreement(choices: Sequence[Choices], order: MaskOrder, flags: tuple[bool, ...]) -> Merged:
+    """Admit what all agree on with hints of the first of these flags for which there is something."""
     for flag in flags:
         equal = _equal(choices, order.full, preferred=flag)
         if equal:
@@ -206,14 +191,20 @@ def _agreement(choices: Sequence[Choices], order: MaskOrder, flags: tuple[bool, 
     return Merged(None, preferred=False, admit=False, has_hint=False)
 
 
-_RULES: Final[dict[str, Callable[[Sequence[Choices], MaskOrder], Merged]]] = {
+def _if_preferred(rule: Rule, choices: Sequence[Choices], order: MaskOrder) -> Merged:
+    """Admit a preferred result of this rule alone."""
+    merged = rule(choices, order)
+    return replace(merged, admit=merged.preferred)
+
+
+_RULES: Final[dict[str, Rule]] = {
     "best-effort": _best_effort,
-    "restricted": _restricted,
+    "restricted": partial(_if_preferred, _best_effort),
     "single-numa-node": _single_numa_node,
     "best-effort-2019": _best_effort_2019,
-    "strict-2019": _strict_2019,
-    "proposed-strict": _proposed_strict,
-    "equal-only": _equal_only,
+    "strict-2019": partial(_if_preferred, _best_effort_2019),
+    "proposed-strict": partial(_agreement, flags=(True,)),
+    "equal-only": partial(_agreement, flags=(True, False)),
 }
 POLICIES: Final = ("none", *_RULES)
 """The policies of ``merge``: today's of the kubelet, then those of 2019."""

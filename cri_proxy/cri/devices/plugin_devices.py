@@ -36,10 +36,9 @@ def with_named(given: Iterable[DeviceGrant], names: Iterable[str], joined: Joine
 def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that the annotations of a container name, and what could not be read."""
     try:
-        found = read_annotated(annotations)
+        given = read_annotated(annotations)
     except PluginVariableError as error:
         return (), (AnnotationProblem(error.name, cut(error.value), error.problem),)
-    given = (DeviceGrant(each.kind, each.minor, each.units, vf=each.vf, is_given=True) for each in found)
     return tuple(sorted(given, key=_order)), ()
 
 

@@ -22,7 +22,6 @@ from policies.devices import (
     WHOLE,
     DeviceInventory,
     InventoryDevice,
-    PluginDevice,
     allocated_variables,
     taken,
 )
@@ -53,11 +52,7 @@ def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -
     if not kinds:
         return DeviceTexts()
     devices = {device.key: device for device in inventory.devices}
-    variables = allocated_variables(
-        PluginDevice(grant.kind, grant.number, grant.vf, WHOLE if grant.vf else grant.amount)
-        for grant in allocated
-        if grant.kind in kinds
-    )
+    variables = allocated_variables(grant for grant in allocated if grant.kind in kinds)
     if GPU in kinds:
         gpus = (devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU)
         variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in gpus)

@@ -20,7 +20,6 @@ from policies.devices import (
     KnownCloseness,
     OfferedDevice,
     OfferedDevices,
-    PluginDevice,
     allocated_annotations,
     allocated_variables,
     chooser_of,
@@ -113,7 +112,7 @@ class ServedResource:
             raise AllocationRefused(f"{twice}: asked for twice; a device can be had once")
         return tuple(found)
 
-    def _is_nvidia(self, part: PluginDevice, uuid: str) -> bool:
+    def _is_nvidia(self, part: DeviceGrant, uuid: str) -> bool:
         return part.kind == GPU and not part.vf and (self.is_nvidia or uuid.startswith(_NVIDIA_ID))
 
     def _shown(self, name: str) -> str:
@@ -141,7 +140,7 @@ def _device(device: OfferedDevice) -> pb.Device:
     return pb.Device(ID=device.id, health=_HEALTH[device.is_healthy], topology=place)
 
 
-def _cdi_names(part: PluginDevice, uuid: str) -> tuple[str, ...]:
+def _cdi_names(part: DeviceGrant, uuid: str) -> tuple[str, ...]:
     """Return the CDI names that a device may have, the most exact one first: those that the daemon knows it by."""
-    device = InventoryDevice(part.kind, part.minor, uuid=uuid)
-    return names_of(DeviceGrant(part.kind, part.minor, part.units, vf=part.vf), DeviceInventory((device,)))
+    device = InventoryDevice(part.kind, part.number, uuid=uuid)
+    return names_of(part, DeviceInventory((device,)))

@@ -7,7 +7,7 @@ of the first GPU first, as ``v12`` for NV12 or a letter. ``x4`` behind a node or
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, groupby
 from typing import Final
 
@@ -152,14 +152,8 @@ def _tokens(form: re.Pattern[str], text: str, count: int, what: str) -> list[str
 
 def _listed(indices: Sequence[int]) -> str:
     """Return ascending numbers as runs: 0t3a5 for 0, 1, 2, 3 and 5."""
-    return "a".join(f"{first}t{last}" if last > first else str(first) for first, last in _neighbours(indices))
-
-
-def _neighbours(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each run of numbers that follow each other."""
-    for _, same in groupby(enumerate(indices), key=lambda item: item[1] - item[0]):
-        run = [index for _, index in same]
-        yield run[0], run[-1]
+    runs = [[index for _, index in same] for _, same in groupby(enumerate(indices), key=lambda at: at[1] - at[0])]
+    return "a".join(f"{run[0]}t{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _gpus(text: str) -> list[int]:

@@ -94,7 +94,9 @@ def _matrix(text: str) -> LinkMatrix:
     legend = _legend(rows[at + 1 :])
     links = dict(_links(names, found, rows[at]))
     gpus = tuple(_gpu(name, found[name], len(names), rows[at]) for name in names if _GPU.match(name))
-    nics = tuple(_nic(name, legend) for name in names if not _GPU.match(name))
+    # A NIC that a column names has no other name, whereas NIC0 alone is no name of the host.
+    others = [name for name in names if not _GPU.match(name)]
+    nics = tuple(MatrixNic(name, legend.get(name, "" if _NIC.match(name) else name)) for name in others)
     shown = [nic.device or nic.name for nic in nics]
     if twice := [nic for i, nic in enumerate(nics) if shown[i] in (*shown[:i], *names) and shown[i] != nic.name]:
         raise LinkError(0, 0, twice[0].name, f"the legend calls it {twice[0].device}, which is taken; correct one")
@@ -138,14 +140,10 @@ def _rows(rows: Sequence[_Row], names: frozenset[str]) -> Mapping[str, _Row]:
             if name in found:
                 raise row.error(0, f"it has a row on line {found[name].line} already; keep one matrix")
             found[name] = row
-        elif len(row.cells) > 1 and _is_of_a_row(row.cells[1][1]):
+        elif len(row.cells) > 1 and (row.cells[1][1] == SELF or link_of(row.cells[1][1])):
             problem = "a row of no column; where the lines are broken, save what nvidia-smi topo -m prints to a file"
             raise row.error(0, problem)
     return found
-
-
-def _is_of_a_row(word: str) -> bool:
-    return word == SELF or link_of(word) is not None
 
 
 def _links(names: Sequence[str], found: Mapping[str, _Row], header: _Row) -> Iterator[tuple[tuple[str, str], Link]]:
@@ -199,11 +197,6 @@ def _between_tabs(rest: str, start: int) -> list[tuple[int, str]]:
         found.append((start + len(part) - len(part.lstrip()), part.strip()))
         start += len(part) + 1
     return found[1:]
-
-
-def _nic(name: str, legend: Mapping[str, str]) -> MatrixNic:
-    """Return a NIC; one that a column names has no other name, whereas NIC0 alone is no name of the host."""
-    return MatrixNic(name, legend.get(name, "" if _NIC.match(name) else name))
 
 
 def _legend(rows: Sequence[_Row]) -> Mapping[str, str]:

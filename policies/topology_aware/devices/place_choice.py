@@ -157,4 +157,4 @@ class PlaceSearch:
 
 
 def _rank(answer: DeviceAllocation) -> tuple[tuple[bool, int, int, int], ...]:
-    return tuple(choice.choice_rank for choice in answer.choices)
+    return tuple(choice.rank for choice in answer.choices)

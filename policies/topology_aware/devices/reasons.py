@@ -165,8 +165,8 @@ def allocated(allocator: DeviceAllocator, answer: DeviceAllocation, passed_over:
     devices = answer.grants
     parts = [f"{grants_text(devices)}: {_places_text(allocator, devices)}"]
     for choice in answer.choices:
-        if len(choice.kinds) > 1:
-            parts.append(f"{' and '.join(choice.kinds)} {_CLOSE[choice.closeness]}")
+        if len(choice.devices) > 1:
+            parts.append(f"{' and '.join(choice.devices)} {_CLOSE[choice.closeness]}")
         if choice.partition:
             parts.append(f"partition {NodeSet.of(choice.partition)}")
         if choice.link_score is not None:

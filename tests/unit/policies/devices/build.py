@@ -32,6 +32,11 @@ def gpu(minor: int, numa: int | None = 0, pcie: str | None = None, memory: int =
     return InventoryDevice(GPU, minor, numa, pcie, resources={GPU_MEMORY: memory} if memory else {})
 
 
+def plugin_given(kind: str, minor: int, amount: int = 100, vf: str = "") -> DeviceGrant:
+    """A device, or a part of one, that the device plugin has allocated."""
+    return DeviceGrant(kind, minor, amount, vf, is_given=True)
+
+
 def nic(minor: int, numa: int | None = 0, pcie: str | None = None, vfs: int = 0, **labels: str) -> InventoryDevice:
     """A NIC; its VFs are in one group without labels."""
     addresses = tuple(VirtualFunction(vf, f"0000:{minor:02x}:00.{vf + 1}") for vf in range(vfs))

@@ -159,13 +159,13 @@ def test_what_the_container_has_itself_is_not_free_and_no_others() -> None:
 
 def test_choices_say_how_good_they_are() -> None:
     (choice,) = allocated(pairs(4), question({GPUS: 1, NICS: 1}, BOTH)).choices
-    assert (choice.kinds, choice.closeness, choice.partition) == (BOTH, Closeness.SAME_PCIE, ())
+    assert ((*choice.devices,), choice.closeness, choice.partition) == (BOTH, Closeness.SAME_PCIE, ())
     devices = inventory(*(gpu(i) for i in range(4)), partitions=[GpuPartition((2, 3), score=2)])
     one, other = (
         allocated(devices, asked).choices[0] for asked in (question({GPUS: 2}, partition={}), question({GPUS: 2}))
     )
     assert (one.partition, other.partition) == ((2, 3), ())
-    assert one.choice_rank < other.choice_rank
+    assert one.rank < other.rank
 
 
 @pytest.mark.parametrize(

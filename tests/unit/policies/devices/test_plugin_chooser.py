@@ -152,10 +152,10 @@ def test_the_chosen_set_is_the_best_of_all(
         return
     taken = {minor for minor in range(len(found)) if minor not in free}
     best = min(sets, key=lambda one: cost(offered, one, taken | must))
-    assert cost(offered, frozenset(offered.devices[name].part.minor for name in chosen), taken | must) == cost(
+    assert cost(offered, frozenset(offered.devices[name].part.number for name in chosen), taken | must) == cost(
         offered, best, taken | must
     )
-    assert must <= {offered.devices[name].part.minor for name in chosen}
+    assert must <= {offered.devices[name].part.number for name in chosen}
 
 
 def cost(offered: OfferedDevices, minors: frozenset[int], used: set[int]) -> tuple[int, int, int]:

@@ -6,13 +6,12 @@ from policies.devices import (
     RDMA,
     DeviceOffer,
     OfferForm,
-    PluginDevice,
     VfGroup,
     VirtualFunction,
     offer_of,
     offered_devices,
 )
-from tests.unit.policies.devices.build import gpu, inventory, nic
+from tests.unit.policies.devices.build import gpu, inventory, nic, plugin_given
 
 WHOLE = DeviceOffer()
 VFS = DeviceOffer(OfferForm.VFS)
@@ -21,23 +20,23 @@ VFS = DeviceOffer(OfferForm.VFS)
 def test_whole_devices_are_named_by_type_and_minor_in_the_order_of_minors() -> None:
     offered = offered_devices(inventory(gpu(10), gpu(2), nic(0)), "gpu", WHOLE)
     assert list(offered.devices) == ["gpu-2", "gpu-10"]
-    assert offered.parts(["gpu-10", "gpu-2"]) == (PluginDevice("gpu", 2), PluginDevice("gpu", 10))
+    assert offered.parts(["gpu-10", "gpu-2"]) == (plugin_given("gpu", 2), plugin_given("gpu", 10))
 
 
 def test_virtual_functions_are_named_by_device_and_address_and_a_device_without_them_is_not_offered() -> None:
     offered = offered_devices(inventory(nic(0), nic(1, vfs=2)), "rdma", VFS)
     assert list(offered.devices) == ["rdma-1-vf-0000:01:00.1", "rdma-1-vf-0000:01:00.2"]
     parts = offered.parts(reversed(list(offered.devices)))
-    assert [(part.minor, part.vf, part.units) for part in parts] == [(1, "0000:01:00.1", 1), (1, "0000:01:00.2", 1)]
+    assert [(part.minor, part.vf, part.amount) for part in parts] == [(1, "0000:01:00.1", 1), (1, "0000:01:00.2", 1)]
 
 
 @pytest.mark.parametrize(("shares", "units"), [(4, [25, 50, 75, 100]), (3, [33, 66, 100]), (100, [1, 2, 3, 4])])
 def test_shares_of_one_device_add_up_to_all_of_it(shares: int, units: list[int]) -> None:
     offered = offered_devices(inventory(nic(0), nic(1)), "rdma", DeviceOffer(OfferForm.SHARES, shares))
     ids = [f"rdma-1-share-{number}" for number in range(shares)]
-    assert {offered.devices[name].part.units for name in ids} == {units[0]}
+    assert {offered.devices[name].part.amount for name in ids} == {units[0]}
     assert [offered.parts(ids[: count + 1]) for count in range(len(units))] == [
-        (PluginDevice(RDMA, 1, units=most),) for most in units
+        (plugin_given(RDMA, 1, most),) for most in units
     ]
 
 

@@ -1,31 +1,32 @@
 import pytest
 
+from policies.device_grants import DeviceGrant
 from policies.devices import (
-    PluginDevice,
     PluginVariableError,
     allocated_annotations,
     allocated_variables,
     read_annotated,
 )
+from tests.unit.policies.devices.build import plugin_given
 
-VF = PluginDevice("rdma", 1, "0000:51:00.1", 1)
-SHARE = PluginDevice("rdma", 2, units=25)
+VF = plugin_given("rdma", 1, 1, "0000:51:00.1")
+SHARE = plugin_given("rdma", 2, 25)
 SETS = (
     (),
-    (PluginDevice("gpu", 0),),
-    (PluginDevice("gpu", 10), PluginDevice("gpu", 2)),
+    (plugin_given("gpu", 0),),
+    (plugin_given("gpu", 10), plugin_given("gpu", 2)),
     (VF, SHARE),
-    (PluginDevice("gpu", 3), PluginDevice("rdma", 1), PluginDevice("fpga", 0)),
+    (plugin_given("gpu", 3), plugin_given("rdma", 1), plugin_given("fpga", 0)),
 )
 
 
 @pytest.mark.parametrize("devices", SETS)
-def test_what_is_written_is_read_again(devices: tuple[PluginDevice, ...]) -> None:
+def test_what_is_written_is_read_again(devices: tuple[DeviceGrant, ...]) -> None:
     assert read_annotated(allocated_annotations(devices)) == devices
 
 
 def test_the_texts_are_those_of_the_contract() -> None:
-    devices = (PluginDevice("gpu", 0), PluginDevice("gpu", 1), VF, SHARE)
+    devices = (plugin_given("gpu", 0), plugin_given("gpu", 1), VF, SHARE)
     assert allocated_variables(devices) == {
         "CRI_PROXY_ALLOCATED_GPU": "0,1",
         "CRI_PROXY_ALLOCATED_RDMA": "1@0000:51:00.1,2:25",

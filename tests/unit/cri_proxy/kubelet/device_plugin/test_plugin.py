@@ -13,13 +13,14 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.device_plugin.register import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
-from policies.devices import PluginDevice, allocated_variables, read_annotated
+from policies.devices import allocated_variables, read_annotated
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.nvidia_tree import write_gpu
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
 from tests.unit.cri_proxy.kubelet.device_plugin.stage import RunningPlugin, running, settings_of
+from tests.unit.policies.devices.build import plugin_given
 
 GPU, RDMA = "cri-proxy.io/gpu", "cri-proxy.io/rdma"
 ROOT = Path(__file__).parents[5]
@@ -85,7 +86,7 @@ async def test_the_answer_names_the_devices_in_variable_and_annotation(
 ) -> None:
     ids, answer = await kubelet.allocate(GPU, 2)
     assert sorted(ids) == ["gpu-0", "gpu-1"]
-    given = (PluginDevice("gpu", 0), PluginDevice("gpu", 1))
+    given = (plugin_given("gpu", 0), plugin_given("gpu", 1))
     assert (dict(answer.envs), read_annotated(answer.annotations)) == (allocated_variables(given), given)
     assert (await plugin.says("allocated"))["resource"] == GPU
 

@@ -9,7 +9,7 @@ from policies.devices import (
     DeviceAllocator,
     DeviceInventory,
     InventoryDevice,
-    TogetherChoice,
+    JointChoice,
 )
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import DeviceClaim
@@ -27,7 +27,7 @@ def claims(*grants: Grant) -> list[DeviceClaim]:
 
 
 def allocated(*devices: DeviceGrant, passed_over: int = 0, **choice: object) -> str:
-    made = TogetherChoice(tuple(dict.fromkeys(d.kind for d in devices)), Closeness.SAME_PCIE)
+    made = JointChoice({device.kind: () for device in devices})
     answer = DeviceAllocation(devices, (replace(made, **choice),))  # type: ignore[arg-type]  # its own fields
     return reasons.allocated(ALLOCATOR, answer, passed_over).text
 
