@@ -29,8 +29,25 @@ class Area:
 AREAS: Final = (
     Area(
         "policies",
-        ("policies/**/*.py",),
+        ("policies/*.py", "policies/hardware/*.py", "policies/topology_aware/**/*.py"),
         ("tests/unit/policies", "tests/contract", "tests/golden", "tests/property"),
+    ),
+    # Rooms with a door: their own tests, and those of the rooms that go through it.
+    Area("costs", ("policies/devices/costs/*.py",), ("tests/unit/policies/devices", "tests/property")),
+    Area(
+        "links",
+        ("policies/devices/links/*.py",),
+        ("tests/unit/policies/devices", "tests/unit/cri_proxy/extender", "tests/property"),
+    ),
+    Area(
+        "hints",
+        ("policies/hints/*.py",),
+        ("tests/unit/policies/hints", "tests/unit/policies/topology_aware/alignment", "tests/property"),
+    ),
+    Area(
+        "allocation",
+        ("policies/devices/*.py",),
+        ("tests/unit/policies/devices", "tests/unit/policies/topology_aware/devices", "tests/property"),
     ),
     Area(
         "relay",
