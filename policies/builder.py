@@ -11,10 +11,7 @@ _CLASSES = {policy.name: policy.load() for policy in POLICIES}
 
 
 def build_policy(
-    name: str,
-    machine: Machine,
-    options: PolicyOptions,
-    devices: DeviceInventory = EMPTY_INVENTORY,
+    name: str, machine: Machine, options: PolicyOptions, devices: DeviceInventory = EMPTY_INVENTORY
 ) -> Policy:
     """Bind the policy of this name to a machine, options and the devices that it may give to containers.
 

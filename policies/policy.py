@@ -58,12 +58,7 @@ class Policy(ABC):
     name: str
     """The name in the configuration, as in ``policies/registry.py``."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        options: PolicyOptions,
-        devices: DeviceInventory = EMPTY_INVENTORY,
-    ) -> None:
+    def __init__(self, machine: Machine, options: PolicyOptions, devices: DeviceInventory = EMPTY_INVENTORY) -> None:
         """Bind to a machine, to options, and to the devices that may be given to containers."""
         self._bound_options: Final = options
         self.machine: Final = machine

@@ -9,12 +9,7 @@ from functools import reduce
 from operator import or_
 
 from policies.device_grants import DeviceGrant
-from policies.devices.allocate import (
-    CannotAllocate,
-    DeviceAllocator,
-    DeviceAttempt,
-    DeviceQuestion,
-)
+from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceAttempt, DeviceQuestion
 from policies.devices.model import PcieGroup
 from policies.hints import MAX_LISTED_NODES, Hint, by_size, hints_of, sums, unions
 from sysfs.cpuset import NodeSet

@@ -201,11 +201,4 @@ def natural_order(name: str) -> tuple[tuple[int, int, str], ...]:
 def _group_order(group: PcieGroup) -> tuple[bool, int, bool, tuple[tuple[int, int, str], ...], int, int]:
     first = group.devices[0]
     kind = DEVICE_TYPES.index(first.kind)
-    return (
-        group.numa is None,
-        group.numa or 0,
-        group.pcie is None,
-        natural_order(group.pcie or ""),
-        kind,
-        first.minor,
-    )
+    return group.numa is None, group.numa or 0, group.pcie is None, natural_order(group.pcie or ""), kind, first.minor

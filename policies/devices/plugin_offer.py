@@ -12,15 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import (
-    RDMA,
-    WHOLE,
-    DeviceInventory,
-    InventoryDevice,
-    PcieGroup,
-    natural_order,
-    pcie_groups,
-)
+from policies.devices.model import RDMA, WHOLE, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
 from policies.devices.plugin_variables import VF_UNITS
 
 _SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})", re.ASCII)

@@ -12,14 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from policies.device_grants import DeviceGrant, listed_only
-from policies.devices.identity import (
-    address_in,
-    identities_held,
-    identities_named,
-    identities_of,
-    strength,
-    uuid_in,
-)
+from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength, uuid_in
 from policies.devices.model import EMPTY_INVENTORY, GPU, WHOLE, DeviceInventory, InventoryDevice, Statement
 from policies.devices.plugin_variables import VF_UNITS
 from sysfs.cpuset import CpuSet, NodeSet

@@ -69,10 +69,7 @@ class Selection:
 
 
 def select(
-    table: CostTable,
-    wanted: SetRequest,
-    options: SelectOptions | None = None,
-    is_over: Clock | None = None,
+    table: CostTable, wanted: SetRequest, options: SelectOptions | None = None, is_over: Clock | None = None
 ) -> Selection | CannotSelect:
     """Return the set that the method finds, or why there is none.
 
