@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from cri_proxy import events
 from cri_proxy.config.settings import Settings
@@ -26,6 +26,7 @@ from cri_proxy.errors import ConfigError
 from cri_proxy.helper_process import Launcher
 from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
+from cri_proxy.relay.boundary import Relay
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.relay.traffic import Traffic
@@ -50,22 +51,6 @@ DECIDED_SECONDS: Final = 1.0
 """For decisions under way and the runtime's answers to them; later answers pass, and the next process asks for them."""
 CLOSING_SECONDS: Final = 3.2
 """For the node to close, the last saves among it."""
-
-
-class Relay(Protocol):
-    """The interface of the splice and of the relay on grpc.aio, as the daemon uses them."""
-
-    async def start(self) -> None:
-        """Open the socket."""
-
-    async def leave(self) -> None:
-        """Accept no new clients and ask the present ones to leave; calls go on."""
-
-    async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
-        """Stop accepting; give calls ``grace_seconds`` to end, endless streams only with ``for_streams``."""
-
-    def socket_problem(self) -> str:
-        """Return why new clients cannot connect; '' while the socket is in place."""
 
 
 class Daemon:

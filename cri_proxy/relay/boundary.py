@@ -1,16 +1,20 @@
-"""Call the interceptor for a relay: if it raises, report that and forward the call; cache interests, count calls.
+"""The base of both relays; call the interceptor for them: if it raises, report that and forward the call.
 
 A bug of the proxy must not stop a container from starting.
 """
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2.headers import VALUE_BYTES
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interceptor, Interest, Outcome, Verdict
 from cri_proxy.relay.traffic import Traffic
+from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import Published, socket_path
 
 OnError = Callable[[BaseException], None]
 
@@ -103,3 +107,47 @@ class Boundary:
         self.traffic.ended(call, outcome)
         with contained(self._on_error):
             self._interceptor.on_outcome(call, outcome)
+
+
+@dataclass(eq=False, kw_only=True)
+class Relay(ABC):
+    """Relays every call of one listening socket to one runtime socket.
+
+    ``listen`` and ``runtime`` are 'unix:///path' or a path. ``on_error`` is called with errors that do not stop the
+    relay: an interceptor that raised, a client that broke HTTP/2. ``take_over`` takes the socket's name although
+    another process still answers there.
+    """
+
+    listen: str
+    runtime: str
+    interceptor: Interceptor
+    on_error: OnError = lambda error: None
+    take_over: bool = False
+    traffic: Traffic | None = None
+
+    def __post_init__(self) -> None:
+        """Open nothing yet."""
+        self.boundary = Boundary(self.interceptor, self.on_error, self.traffic)
+        self.tasks = Tasks(self.on_error)
+        self.runtime_path, self._listen = socket_path(self.runtime), socket_path(self.listen)
+        self._published: Published | None = None
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Open the socket. Raises ConfigError when it cannot be opened."""
+
+    @abstractmethod
+    async def leave(self) -> None:
+        """Accept no new clients and ask the present ones to leave; calls go on."""
+
+    @abstractmethod
+    async def stop(self, grace_seconds: float, *, for_streams: bool = False) -> None:
+        """Stop accepting; give calls ``grace_seconds`` to end, endless streams only with ``for_streams``."""
+
+    def socket_problem(self) -> str:
+        """Return why new clients cannot connect; '' while the socket is in place."""
+        return self._published.problem if self._published is not None else ""
+
+    def _withdraw(self) -> None:
+        if self._published is not None:
+            self._published.withdraw()

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2.frames import ProtocolError
-from cri_proxy.relay.boundary import Boundary, OnError, new_call
-from cri_proxy.relay.calls import Aborted, Call, Interceptor, Refuse, Rewrite
+from cri_proxy.relay.boundary import Relay, new_call
+from cri_proxy.relay.calls import Aborted, Call, Refuse, Rewrite
 from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
 from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
-from cri_proxy.relay.traffic import RelayTotals, Traffic
-from cri_proxy.tasks import Tasks
-from cri_proxy.unix_socket import Published, listen_on, socket_path
+from cri_proxy.relay.traffic import RelayTotals
+from cri_proxy.unix_socket import listen_on
 
 _MAX_UNREAD_BYTES: Final = 4 << 20
 """Unsent answers at which a client is left. The runtime is no longer read from a quarter of it on; the rest are frames
@@ -62,7 +61,7 @@ class _Pair:
     async def connect(self) -> None:
         """Connect to the runtime; without one, close the client's connection."""
         try:
-            sock = await connected(self._relay.runtime)
+            sock = await connected(str(self._relay.runtime_path))
         except OSError:
             self.close()
             return
@@ -207,49 +206,29 @@ class _Pair:
         self.flush()
 
 
-class SpliceRelay:
-    """Relay every call of one listening socket to one runtime socket."""
+class SpliceRelay(Relay):
+    """The relay that passes HTTP/2 frames on."""
 
-    def __init__(
-        self,
-        *,
-        listen: str,
-        runtime: str,
-        interceptor: Interceptor,
-        on_error: OnError | None = None,
-        take_over: bool = False,
-        traffic: Traffic | None = None,
-    ) -> None:
-        """Open nothing yet. ``listen`` and ``runtime`` are 'unix:///path' or a path.
-
-        ``on_error`` is called with errors that do not stop the relay: an interceptor that raised, a client that
-        broke HTTP/2. ``take_over`` takes the socket's name although another process still answers there.
-        """
-        self.runtime = str(socket_path(runtime))
-        self.on_error = on_error or (lambda error: None)
-        self.boundary = Boundary(interceptor, self.on_error, traffic)
+    def __post_init__(self) -> None:
+        """As ``Relay``."""
+        super().__post_init__()
         self.boundary.traffic.add_relay(self._totals)
         self.quota = RequestQuota()
-        self.tasks = Tasks(self.on_error)
-        self._listen = socket_path(listen)
-        self._take_over = take_over
         self._listener: Listener | None = None
-        self._published: Published | None = None
         self._pairs: set[_Pair] = set()
         self._ended_bytes = [0, 0]  # received by pairs that have ended, from clients and the runtime
         self.is_ending = False
         self.changed = asyncio.Event()  # set whenever a condition of ``stop`` may have changed
 
     async def start(self) -> None:
-        """Open the socket. Raises ConfigError when it cannot be had."""
-        listening, self._published = listen_on(self._listen, socket_path(self.runtime), take_over=self._take_over)
+        """As ``Relay``."""
+        listening, self._published = listen_on(self._listen, self.runtime_path, take_over=self.take_over)
         self._listener = Listener(listening, self._serve, self.on_error)
 
     async def leave(self) -> None:
         """Accept the backlog, then no new clients; ask connected ones to leave. Calls go on."""
         self.is_ending = True
-        if self._published is not None:
-            self._published.withdraw()
+        self._withdraw()
         if self._listener is not None:
             self._listener.accept_all()  # clients in the backlog would see a reset
             self._listener.close()
@@ -261,8 +240,7 @@ class SpliceRelay:
         Endless streams are waited for only with ``for_streams``, until their clients leave.
         """
         self.is_ending = True
-        if self._published is not None:
-            self._published.withdraw()
+        self._withdraw()
         if self._listener is not None:
             self._listener.close()
         if for_streams:
@@ -281,10 +259,6 @@ class SpliceRelay:
             pair.abort()
         await self.tasks.cancel()
         await self._all_gone()
-
-    def socket_problem(self) -> str:
-        """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
-        return self._published.problem if self._published is not None else ""
 
     def _ask_to_leave(self) -> None:
         for pair in tuple(self._pairs):

@@ -1,6 +1,6 @@
 """``GrpcRelay`` of ``--relay grpc``: start, leave and stop a grpc.aio server, choose the handler of each method.
 
-The interface is that of ``SpliceRelay``. The daemon imports this package, and so grpcio, for ``--relay grpc`` alone.
+The daemon imports this package, and so grpcio, for ``--relay grpc`` alone.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from grpc import aio
 
 from cri_proxy.http2.frames import MAX_BLOCK_BYTES
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES
-from cri_proxy.relay.boundary import Boundary, OnError
-from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Interceptor, Interest
+from cri_proxy.relay.boundary import Boundary, OnError, Relay
+from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Interest
 from cri_proxy.relay.grpcio.calls import Channel, Context, HeldUnaryCall, Runtime, StreamCall, UnaryCall
 from cri_proxy.relay.grpcio.in_flight import InFlight
 from cri_proxy.relay.method_types import ENDLESS, SERVER_STREAMS, UNARY
 from cri_proxy.relay.request_quota import MAX_CONNECTION_CALLS, MAX_RELAY_CALLS, RequestQuota
-from cri_proxy.relay.traffic import Traffic, count_passed
+from cri_proxy.relay.traffic import count_passed
 from cri_proxy.tasks import Tasks
-from cri_proxy.unix_socket import Published, claim, named_errors, private_umask, publish, refuse_passed, socket_path
+from cri_proxy.unix_socket import claim, named_errors, private_umask, publish, refuse_passed
 
 _MESSAGE_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -60,39 +60,24 @@ _SERVER_OPTIONS: Final = (
 _LEAVING_SECONDS: Final = 3600.0  # after ``leave``, until ``stop`` gives a bound: grpcio takes the shortest
 
 
-class GrpcRelay:
-    """Relay every call of one listening socket to one runtime socket."""
+class GrpcRelay(Relay):
+    """The relay on grpc.aio."""
 
-    def __init__(
-        self,
-        *,
-        listen: str,
-        runtime: str,
-        interceptor: Interceptor,
-        on_error: OnError | None = None,
-        take_over: bool = False,
-        traffic: Traffic | None = None,
-    ) -> None:
-        """Open nothing yet; the arguments are those of ``SpliceRelay``."""
-        self._listen = socket_path(listen)
-        self._runtime = socket_path(runtime)
-        self._take_over = take_over
-        self._on_error = on_error or (lambda error: None)
-        self._boundary = Boundary(interceptor, self._on_error, traffic)
+    def __post_init__(self) -> None:
+        """As ``Relay``."""
+        super().__post_init__()
         self._server: aio.Server | None = None
         self._channel: Channel | None = None
-        self._published: Published | None = None
-        self._leaving = Tasks(self._on_error)
         self._in_flight = InFlight()
 
     async def start(self) -> None:
-        """Open the socket. Raises ConfigError when it cannot be had."""
+        """As ``Relay``."""
         refuse_passed(self._listen)
-        temporary = claim(self._listen, take_over=self._take_over)
-        self._channel = aio.insecure_channel(f"unix:{self._runtime}", options=_CHANNEL_OPTIONS)
+        temporary = claim(self._listen, take_over=self.take_over)
+        self._channel = aio.insecure_channel(f"unix:{self.runtime_path}", options=_CHANNEL_OPTIONS)
         self._server = aio.server(options=_SERVER_OPTIONS)
-        runtime = Runtime(self._channel, self._runtime)
-        handlers = _MethodHandlers(runtime, self._boundary, self._in_flight, self._on_error)
+        runtime = Runtime(self._channel, self.runtime_path)
+        handlers = _MethodHandlers(runtime, self.boundary, self._in_flight, self.on_error)
         self._server.add_generic_rpc_handlers((handlers,))
         with named_errors(self._listen):
             try:
@@ -101,7 +86,7 @@ class GrpcRelay:
             except RuntimeError as error:  # how grpcio reports a bind that failed
                 raise OSError(str(error)) from error
             await self._server.start()
-            self._published = publish(temporary, self._listen, self._runtime)
+            self._published = publish(temporary, self._listen, self.runtime_path)
 
     async def leave(self) -> None:
         """Take no new calls and ask clients to leave; calls go on.
@@ -109,13 +94,12 @@ class GrpcRelay:
         A server of grpcio that stops drops connections that it has not accepted and calls that just arrive, so the
         stop waits for a moment without any.
         """
-        if self._published is not None:
-            self._published.withdraw()
-        if self._server is None or self._leaving:
+        self._withdraw()
+        if self._server is None or self.tasks:
             return
         try:
             await self._in_flight.gather()
-            self._leaving.start(self._server.stop(_LEAVING_SECONDS), name="leave")
+            self.tasks.start(self._server.stop(_LEAVING_SECONDS), name="leave")
             await asyncio.sleep(0)
         finally:
             self._in_flight.release()
@@ -125,22 +109,17 @@ class GrpcRelay:
 
         Endless streams end with the last other call, or go on as long with ``for_streams``.
         """
-        if self._published is not None:
-            self._published.withdraw()
+        self._withdraw()
         if self._server is not None:
-            self._leaving.start(self._server.stop(grace_seconds), name="stop")
+            self.tasks.start(self._server.stop(grace_seconds), name="stop")
             if not for_streams:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(grace_seconds):
                         await self._in_flight.ended()
                 self._in_flight.end_endless()
-        await self._leaving.join()
+        await self.tasks.join()
         if self._channel is not None:
             await self._channel.close()
-
-    def socket_problem(self) -> str:
-        """Return why new clients cannot connect, as a sentence; '' while the socket is in its place."""
-        return self._published.problem if self._published is not None else ""
 
 
 class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in grpc-stubs only
