@@ -5,11 +5,12 @@ helper.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar, TypeVarTuple
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
@@ -17,6 +18,9 @@ from cri_proxy.state import tables
 from cri_proxy.state.database import open_database
 from cri_proxy.state.rows import Saved
 from cri_proxy.state.tables import Statement
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +135,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 _session = cache(LocalSession)
 
 
-def _open(path: Path, busy_seconds: float) -> Opened:
-    return _session(path).open(busy_seconds)
-
-
-def _write(path: Path, statements: Sequence[Statement]) -> Written:
-    return _session(path).write(statements)
-
-
-def _read(path: Path) -> Saved:
-    return _session(path).read()
-
-
-def _close(path: Path) -> None:
-    _session(path).close()
+def _in_helper(path: Path, method: Callable[[LocalSession, *Ts], T], *args: *Ts) -> T:
+    return method(_session(path), *args)
 
 
 class RemoteSession:
@@ -158,43 +150,36 @@ class RemoteSession:
 
     def open(self, busy_seconds: float) -> Opened:
         """See ``Session``."""
-        try:
-            return self._running().call(_open, self._path, busy_seconds)
-        except HelperFailed as error:
-            raise self._lost(error) from error
+        return self._call(LocalSession.open, busy_seconds)
 
     def write(self, statements: Sequence[Statement]) -> Written:
         """See ``Session``."""
         try:
-            return self._running().call(_write, self._path, statements)
-        except HelperFailed as error:
-            return Written(self._lost(error).problem)
+            return self._call(LocalSession.write, statements)
+        except StoreUnavailable as error:
+            return Written(error.problem)
 
     def read(self) -> Saved:
         """See ``Session``."""
-        try:
-            return self._running().call(_read, self._path)
-        except HelperFailed as error:
-            raise self._lost(error) from error
+        return self._call(LocalSession.read)
 
     def close(self) -> None:
         """See ``Session``."""
         if self._helper is not None:
-            helper, self._helper = self._helper, None
-            try:
-                helper.call(_close, self._path)
-            except HelperFailed:
-                return  # it ended: the kernel has closed the file
-            finally:
-                helper.close()
+            with suppress(StoreUnavailable):  # it ended: the kernel has closed the file
+                self._call(LocalSession.close)
+            self._drop()
 
-    def _running(self) -> HelperProcess:
-        if self._helper is None:
-            self._helper = self._launcher.start()
-        return self._helper
+    def _call(self, method: Callable[[LocalSession, *Ts], T], *args: *Ts) -> T:
+        try:
+            if self._helper is None:
+                self._helper = self._launcher.start()
+            return self._helper.call(_in_helper, self._path, method, *args)
+        except HelperFailed as error:
+            self._drop()
+            raise StoreUnavailable(str(self._path), str(error)) from error
 
-    def _lost(self, error: HelperFailed) -> StoreUnavailable:
+    def _drop(self) -> None:
         if self._helper is not None:
             self._helper.close()
             self._helper = None
-        return StoreUnavailable(str(self._path), str(error))

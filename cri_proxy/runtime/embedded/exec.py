@@ -72,7 +72,7 @@ def files(node: NodeState, container: Container) -> dict[str, str]:
     }
 
 
-def exec_stream(node: NodeState, request: pb.ExecRequest) -> pb.ExecResponse:
+def exec(node: NodeState, request: pb.ExecRequest) -> pb.ExecResponse:
     """Return the address of a streaming server; nothing listens there."""
     container = node.container(request.container_id, f'failed to find container "{request.container_id}" in store')
     _require_running(container)

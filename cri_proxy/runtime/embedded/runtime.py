@@ -5,12 +5,13 @@ as containerd, answers as containerd would, and computes what the kernel would e
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from google.protobuf.message import DecodeError, Message
 
-from cri_proxy.cri.methods import BY_PATH, IMAGE, RUNTIME
+from cri_proxy.cri.methods import BY_PATH, IMAGE, METHODS, RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import Code
@@ -20,42 +21,16 @@ from cri_proxy.runtime.embedded import exec as execs
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE, Image, NodeState, RefusedCall
 from sysfs.model import Machine
 
-_UNARY: dict[str, Callable[..., Message]] = {
-    RUNTIME + "Version": pods.version,
-    RUNTIME + "RunPodSandbox": pods.run_pod_sandbox,
-    RUNTIME + "StopPodSandbox": pods.stop_pod_sandbox,
-    RUNTIME + "RemovePodSandbox": pods.remove_pod_sandbox,
-    RUNTIME + "PodSandboxStatus": pods.pod_sandbox_status,
-    RUNTIME + "ListPodSandbox": pods.list_pod_sandbox,
-    RUNTIME + "CreateContainer": containers.create_container,
-    RUNTIME + "StartContainer": containers.start_container,
-    RUNTIME + "StopContainer": containers.stop_container,
-    RUNTIME + "RemoveContainer": containers.remove_container,
-    RUNTIME + "ListContainers": containers.list_containers,
-    RUNTIME + "ContainerStatus": containers.container_status,
-    RUNTIME + "UpdateContainerResources": containers.update_container_resources,
-    RUNTIME + "ReopenContainerLog": containers.reopen_container_log,
-    RUNTIME + "ExecSync": execs.exec_sync,
-    RUNTIME + "Exec": execs.exec_stream,
-    RUNTIME + "Attach": execs.attach,
-    RUNTIME + "PortForward": pods.port_forward,
-    RUNTIME + "ContainerStats": stats.container_stats,
-    RUNTIME + "ListContainerStats": stats.list_container_stats,
-    RUNTIME + "PodSandboxStats": stats.pod_sandbox_stats,
-    RUNTIME + "ListPodSandboxStats": stats.list_pod_sandbox_stats,
-    RUNTIME + "UpdateRuntimeConfig": pods.update_runtime_config,
-    RUNTIME + "Status": pods.status,
-    RUNTIME + "CheckpointContainer": containers.checkpoint_container,
-    RUNTIME + "ListMetricDescriptors": stats.list_metric_descriptors,
-    RUNTIME + "ListPodSandboxMetrics": stats.list_pod_sandbox_metrics,
-    RUNTIME + "RuntimeConfig": pods.runtime_config,
-    RUNTIME + "UpdatePodSandboxResources": pods.update_pod_sandbox_resources,
-    IMAGE + "ListImages": images.list_images,
-    IMAGE + "ImageStatus": images.image_status,
-    IMAGE + "PullImage": images.pull_image,
-    IMAGE + "RemoveImage": images.remove_image,
-    IMAGE + "ImageFsInfo": images.image_fs_info,
-}
+_SERVING = (pods, containers, execs, images, stats)
+
+
+def _function_of(method: str) -> Callable[..., Message] | None:
+    """Return the function that serves this method, ``create_container`` for CreateContainer; None without one."""
+    name = re.sub("(?<=[a-z])(?=[A-Z])", "_", method).lower()
+    return next((getattr(module, name) for module in _SERVING if hasattr(module, name)), None)
+
+
+_UNARY = {m.path: function for m in METHODS if not m.streams and (function := _function_of(m.name)) is not None}
 
 # Each stream answers what a list answers, an item in each message.
 _STREAMS: dict[str, Callable[..., Message]] = {

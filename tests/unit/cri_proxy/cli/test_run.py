@@ -128,7 +128,7 @@ helper.call(KNOWN_GOOD.save, root / "state", KnownGood(Config(), root, root, "",
 helper.call(kubelet_state.read_managers, root)
 helper.call(list_directories, root)
 helper.call(note_holder, root / "lock", "1")
-helper.call(session._open, root / "state.db", 1.0)
+helper.call(session._in_helper, root / "state.db", session.LocalSession.open, 1.0)
 print("late:", sorted(helper.call(eval, LOADED) - before))
 unused = {"asyncio", "structlog", "google.protobuf", "ssl", "logging", "difflib", "tomllib", "policies.hints.policies"}
 print("in all:", sorted(helper.call(eval, LOADED) & unused))
