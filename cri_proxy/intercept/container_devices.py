@@ -1,7 +1,17 @@
-"""Add the devices that others chose for a new container to its request, and name those allocated to it."""
+"""Devices of a new container: those that others chose join its request, those of its grant are given to it by CDI.
 
-from dataclasses import replace
+By name where the runtime adds them, else as what their specification names. All devices of a grant come this way,
+whatever listed them. Those that the kubelet asks for are the runtime's business: they pass unchanged, also where it
+ignores them, which is reported.
+"""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cri_proxy.cri.cdi.conversion import Given
+from cri_proxy.cri.cdi.names import cdi_name
+from cri_proxy.cri.cdi.write import notes_for
+from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.names import names_of
 from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri.devices.texts import DeviceTexts, device_texts
@@ -10,27 +20,54 @@ from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.reader import Reader
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Reservation
-from policies.device_grants import by_place
+from cri_proxy.node.coordinator import Refusal, Reservation
+from cri_proxy.node.node import Node
+from cri_proxy.runtime.cdi_support import CdiWay
+from policies.device_grants import by_place, cost_names
+
+
+@dataclass(frozen=True, slots=True)
+class CdiInjection:
+    """Devices for the request: ``names`` for the runtime, in an annotation or CRI's field, or ``resolved``."""
+
+    names: tuple[str, ...] = ()
+    is_annotation: bool = False
+    resolved: Given | None = None
+
+
+NO_INJECTION = CdiInjection()
 
 
 class ContainerDevices:
-    """Reads and names devices of the inventory for containers that are created."""
+    """Reads, names and gives devices of containers that are created."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, node: Node) -> None:
         """Ask the policy in force of this node each time: its inventory is reloaded."""
-        self._context = context
+        self._ledger = node.context.ledger
+        self._journal = node.context.journal
+        self._runtime = node.runtime_cdi
 
     def with_given(self, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it."""
-        given, problems = given_devices(config, self._context.ledger.policy.known)
+        given, problems = given_devices(config, self._ledger.policy.known)
         if not given and not problems:
             return found
         request = replace(found.request, given=given)
         return replace(found, request=request, problems=(*found.problems, *problems))
 
-    async def cdi_names(self, reservation: Reservation, reader: Reader) -> tuple[str, ...]:
+    def texts(self, reservation: Reservation) -> DeviceTexts:
+        """Return the variables, annotations and files that list its devices in the container."""
+        return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
+
+    async def injection(
+        self, reader: Reader, reservation: Reservation, config: pb.ContainerConfig
+    ) -> CdiInjection | Refusal:
+        """Return the CDI devices that it gets for those of its grant, beside those that the kubelet asks for."""
+        asked, names = cdi_names(config), [*map(cdi_name, chosen_names(reservation))]
+        names += await self._allocated(reader, reservation)
+        return await self._given(reader, reservation, names, config) if names or asked else NO_INJECTION
+
+    async def _allocated(self, reader: Reader, reservation: Reservation) -> tuple[str, ...]:
         """Return the CDI names of the devices that were allocated to it, as far as they are declared; note the others.
 
         Those that others chose for it are named already. Where the specifications do not answer, it knows what it has
@@ -53,9 +90,53 @@ class ContainerDevices:
         untold = [str(grant) for grant, name in zip(allocated, names, strict=True) if not name]
         found = tuple(dict.fromkeys(filter(None, names)))
         if untold:
-            self._context.journal.allocation_unnamed(reservation.row, untold, problem, tuple(map(admit, unreadable)))
+            self._journal.allocation_unnamed(reservation.row, untold, problem, tuple(map(admit, unreadable)))
         return found
 
-    def texts(self, reservation: Reservation) -> DeviceTexts:
-        """Return the variables, annotations and files that list its devices in the container."""
-        return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
+    async def _given(
+        self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
+    ) -> CdiInjection | Refusal:
+        """Return what this container gets for the CDI devices ``names``, and note it; or why it cannot be created.
+
+        Devices that no specification declares are left out, as all are where the files do not answer: the container
+        knows from its environment what it has.
+        """
+        asked = cdi_names(config)
+        way = await self._runtime.known_way() if names or asked else self._runtime.way
+        self._runtime.note_asked(reservation.row, [name for name in asked if name not in names])
+        if self._runtime.adds_devices:
+            names = [name for name in names if name not in asked]
+        if not names:
+            return NO_INJECTION
+        try:
+            if way is CdiWay.RESOLVE:
+                return await self._resolved(reader, reservation, names, config)
+            declared = await reader.declared_of(names)
+        except FilesFailed as error:
+            self._journal.devices_given(reservation.row, len(names), problem=admit(str(error)))
+            return NO_INJECTION
+        self._journal.devices_given(reservation.row, len(names), declared)
+        return CdiInjection(declared, is_annotation=way is CdiWay.ANNOTATION)
+
+    async def _resolved(
+        self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
+    ) -> CdiInjection | Refusal:
+        found = await reader.resolved_of(names)
+        if found.problem:
+            return Refusal("cdi", f"{found.problem}; {self._remedy()}")
+        notes = notes_for(config, found.given)
+        self._journal.devices_given(
+            reservation.row, len(names), found.names, is_resolved=True, notes=tuple(map(admit, notes))
+        )
+        return CdiInjection(resolved=found.given)
+
+    def _remedy(self) -> str:
+        support, why = self._runtime.support, "cri-proxy resolves CDI devices itself, because"
+        if self._runtime.adds_devices:
+            return f"{why} cdi is resolve: set cdi: auto, since {support.why}"
+        return f"{why} {support.why}{f': {support.remedy}' if support.remedy else ''}"
+
+
+def chosen_names(reservation: Reservation) -> tuple[str, ...]:
+    """Return the names in cost files of the devices that were chosen here."""
+    return cost_names(device for device in reservation.decision.grant.devices if not device.is_given)

@@ -1,11 +1,9 @@
 """Answer CreateContainer: place the container, rewrite the request, and commit or roll back by the runtime's reply."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
 from cri_proxy import events
-from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -13,8 +11,7 @@ from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
-from cri_proxy.intercept.cdi import NO_INJECTION, CdiDevices, CdiInjection
-from cri_proxy.intercept.container_devices import ContainerDevices
+from cri_proxy.intercept.container_devices import NO_INJECTION, CdiInjection, ContainerDevices, chosen_names
 from cri_proxy.intercept.gate import CREATE
 from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
@@ -22,7 +19,6 @@ from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
-from policies.device_grants import cost_names
 from policies.devices import ANNOTATION_PREFIX
 from policies.thread_counts import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
@@ -36,8 +32,7 @@ class CreateCalls:
         self._node = node
         self._context = node.context
         self._coordinator = node.coordinator
-        self._allocated = ContainerDevices(node.context)
-        self._cdi = CdiDevices(node)
+        self._devices = ContainerDevices(node)
 
     async def answer(self, message: bytes, reader: Reader) -> Answer:
         """Place the container that this request asks for. A fault after that rolls the reservation back."""
@@ -46,7 +41,7 @@ class CreateCalls:
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         asked = cdi_names(request.config)
         if asked or any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations):
-            found = self._allocated.with_given(found, request.config)
+            found = self._devices.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, name_of(found.request), is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
@@ -57,7 +52,7 @@ class CreateCalls:
         try:
             injection: CdiInjection | Refusal = NO_INJECTION
             if asked or reservation.decision.grant.devices:
-                injection = await self._injection(request.config, asked, reservation, reader)
+                injection = await self._devices.injection(reader, reservation, request.config)
             if isinstance(injection, Refusal):
                 self._coordinator.roll_back(reservation, injection.text, code="cdi")
                 return refused(injection)
@@ -67,16 +62,6 @@ class CreateCalls:
             self._coordinator.roll_back_unsent(reservation, error)
             raise
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
-
-    async def _injection(
-        self, config: pb.ContainerConfig, asked: Sequence[str], reservation: Reservation, reader: Reader
-    ) -> CdiInjection | Refusal:
-        """Return the CDI devices that it gets for those of its grant, beside those that the kubelet ``asked`` for."""
-        names = list(map(cdi_name, _chosen_names(reservation)))
-        names += await self._allocated.cdi_names(reservation, reader)
-        if not names and not asked:
-            return NO_INJECTION
-        return await self._cdi.give(reader, reservation, names, config)
 
     async def _rewritten(
         self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, injection: CdiInjection
@@ -94,9 +79,9 @@ class CreateCalls:
             cpu_time,
             directory,
             variables,
-            _chosen_names(reservation) if grant.devices else (),
+            chosen_names(reservation) if grant.devices else (),
             injection.names,
-            self._allocated.texts(reservation) if grant.devices else None,
+            self._devices.texts(reservation) if grant.devices else None,
             is_cdi_annotation=injection.is_annotation,
             resolved=injection.resolved,
         )
@@ -169,11 +154,6 @@ class CreateCalls:
         if request.HasField("sandbox_config") or known is None:
             return request.sandbox_config
         return pb.PodSandboxConfig.FromString(known.config)
-
-
-def _chosen_names(reservation: Reservation) -> tuple[str, ...]:
-    """Return the names of the devices of cost files that were chosen for it: it knows those that others chose."""
-    return cost_names(device for device in reservation.decision.grant.devices if not device.is_given)
 
 
 def _written(request: pb.CreateContainerRequest, pinning: Pinning) -> Pinning:

@@ -67,7 +67,6 @@ AREAS: Final = (
             "cri_proxy/device_files/nvidia_driver.py",
             "cri_proxy/cri/claim.py",
             "cri_proxy/foreign_files/*.py",
-            "cri_proxy/intercept/cdi.py",
             "cri_proxy/intercept/container_devices.py",
             "cri_proxy/runtime/cdi_support.py",
             "cri_proxy/node/runtime_cdi.py",

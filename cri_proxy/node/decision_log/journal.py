@@ -86,20 +86,6 @@ class _Faults:
     unlogged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class InjectedDevices:
-    """How a container gets ``count`` devices: those of ``names`` by CDI, which are ``is_resolved`` or the runtime's.
-
-    ``problem`` is why it gets none so, '' = no specification declares the others. ``notes`` are what it lacks.
-    """
-
-    count: int
-    names: tuple[str, ...] = ()
-    is_resolved: bool = False
-    problem: str = ""
-    notes: tuple[str, ...] = ()
-
-
 class Journal:
     """The events of a node, each reported once and after the fact. ``records`` are the decisions' for ``explain``."""
 
@@ -246,17 +232,29 @@ class Journal:
         named = ", ".join(f"{name}={value}" for name, value in variables)
         self.records.happened(row, "environment", f"{named} set; a resize does not change them")
 
-    def devices_given(self, row: Row, injection: InjectedDevices) -> None:
-        """Keep how a container gets its devices; log and keep why it gets none by CDI, if that is so."""
-        names, problem = injection.names, injection.problem
+    def devices_given(
+        self,
+        row: Row,
+        count: int,
+        names: Sequence[str] = (),
+        *,
+        is_resolved: bool = False,
+        problem: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Keep how a container gets ``count`` devices: those of ``names`` by CDI, resolved here or by the runtime.
+
+        Log and keep ``problem``, why it gets none so; '' = no specification declares the others. ``notes`` are what it
+        lacks.
+        """
         if problem:
             self.noted_of(row, events.DEVICES_MISSING, devices=",".join(cost_names(row.grant.devices)), reason=problem)
-        others = injection.count - len(names)
-        how = "resolved from CDI by cri-proxy" if injection.is_resolved else "added by CDI"
+        others = count - len(names)
+        how = "resolved from CDI by cri-proxy" if is_resolved else "added by CDI"
         parts = [f"{how}: {', '.join(names)}"] if names else []
         parts += [f"{others} in no CDI specification: named in its environment alone"] if others and not problem else []
         parts += [f"not added by CDI: {problem}"] if problem else []
-        parts += injection.notes
+        parts += notes
         self.records.happened(row, "devices", "; ".join(parts))
 
     def allocation_unnamed(
