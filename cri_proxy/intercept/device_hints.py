@@ -14,6 +14,7 @@ from typing import Final
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.cdi.variables import Variables
 from cri_proxy.cri.claim import VARIABLE_PREFIX
+from cri_proxy.cri.device_names import nvidia_gpus as nvidia
 from cri_proxy.cri.device_names.names import (
     NOTHING_TOLD,
     AllocatedDevices,
@@ -21,14 +22,6 @@ from cri_proxy.cri.device_names.names import (
     ToldDevices,
     each_once,
     pci_address,
-)
-from cri_proxy.cri.device_names.nvidia_gpus import (
-    NO_GPUS,
-    NvidiaGpus,
-    believed,
-    is_gpu_node,
-    is_part_node,
-    not_replaced,
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -98,10 +91,10 @@ class DeviceHints:
         cdi = {**dict(told.cdi), **{name: via_cdi(name) for name in own.cdi}}  # the request's own word goes first
         look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
         by_cdi = await look.named_by_cdi(tuple(cdi.items())) if cdi else ()
-        names = each_once((*not_replaced(own.names, by_cdi), *by_cdi, *told.names))
+        names = each_once((*nvidia.not_replaced(own.names, by_cdi), *by_cdi, *told.names))
         # Beside each other, as the driver may hang and so may paths.
         gpus, numbers = await asyncio.gather(look.gpus(names), look.numbers(names))
-        names = believed(names, gpus.toolkit, is_privileged=_is_privileged(config))
+        names = nvidia.believed(names, gpus.toolkit, is_privileged=_is_privileged(config))
         found = await look.localities(names, gpus, numbers)
         missing = (*look.missing, *map(MissingHints, own.problems))
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
@@ -129,18 +122,20 @@ class _Look:
             self._note(error, [name for name, _ in names])
             return ()
 
-    async def gpus(self, names: Sequence[DeviceName]) -> NvidiaGpus:
+    async def gpus(self, names: Sequence[DeviceName]) -> nvidia.NvidiaGpus:
         """Return the node's NVIDIA GPUs where any of them may be meant."""
-        meant = [name.text for name in names if name.kind == "gpu" or (name.kind == "path" and is_gpu_node(name.text))]
+        meant = [
+            name.text for name in names if name.kind == "gpu" or (name.kind == "path" and nvidia.is_gpu_node(name.text))
+        ]
         if not meant:
-            return NO_GPUS
-        read = partial(nvidia_gpus, with_parts=any(map(is_part_node, meant)))
+            return nvidia.NO_GPUS
+        read = partial(nvidia_gpus, with_parts=any(map(nvidia.is_part_node, meant)))
         try:
             within_seconds = self._left_seconds - _REST_SECONDS
             return await self._files.run(NVIDIA_FILES, read, self._root, within_seconds=within_seconds)
         except FilesFailed as error:
             self._note(error, meant)
-            return NO_GPUS
+            return nvidia.NO_GPUS
 
     async def numbers(self, names: Sequence[DeviceName]) -> Numbers:
         """Return the devices behind those paths that answer."""
@@ -167,7 +162,7 @@ class _Look:
             return {}
 
     async def localities(
-        self, names: Sequence[DeviceName], gpus: NvidiaGpus, numbers: Numbers
+        self, names: Sequence[DeviceName], gpus: nvidia.NvidiaGpus, numbers: Numbers
     ) -> tuple[DeviceLocality, ...]:
         """Return the hints of these devices, without those of paths that have not answered."""
         answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
@@ -185,7 +180,7 @@ class _Look:
         self.missing.append(MissingHints(admit(f"no hint of {some(sources, 1)}: {error}")))
 
 
-def _identified(group: AllocatedDevices, gpus: NvidiaGpus) -> DeviceLocality:
+def _identified(group: AllocatedDevices, gpus: nvidia.NvidiaGpus) -> DeviceLocality:
     """Return the place of these devices with their PCI addresses, where the ids tell all of them."""
     addresses = [(address,) if (address := pci_address(id_)) else gpus.called_by_uuid(id_) for id_ in group.ids]
     if not all(addresses):

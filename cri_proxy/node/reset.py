@@ -18,13 +18,8 @@ from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, UnreadableReply
 from cri_proxy.node.drift.scope_unit import ScopeUnits
 from cri_proxy.node.reset_report import ResetContainer, ResetReport
+from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
-from cri_proxy.node.resource_files.directories import (
-    ResourceFilesError,
-    directory_of,
-    list_directories,
-    write_files,
-)
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -140,16 +135,16 @@ class NodeReset:
         ``devices`` are those of each container, which keep working in it.
         """
         try:
-            present = set(list_directories(self._files_root))
-        except ResourceFilesError:
+            present = set(directories.list_directories(self._files_root))
+        except directories.ResourceFilesError:
             return
         sets = machine_sets(self._machine)
         for result in results:
-            directory = directory_of(keys[result.container_id])
+            directory = directories.directory_of(keys[result.container_id])
             if directory in present and result.outcome in ("widened", "wide already"):
-                with suppress(ResourceFilesError):
+                with suppress(directories.ResourceFilesError):
                     wide = unpinned_resources(result.after, sets, devices.get(result.container_id, ()))
-                    write_files(self._files_root, directory, wide)
+                    directories.write_files(self._files_root, directory, wide)
 
 
 def _writable(container: LiveContainer, row: Row | None, target: Pinning) -> Pinning:

@@ -11,15 +11,8 @@ from cri_proxy.logs import Log
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.metrics.metric import OTHER, Metric
+from cri_proxy.node.decision_log import summary
 from cri_proxy.node.decision_log.records import OpenDecision, Records
-from cri_proxy.node.decision_log.summary import (
-    REBALANCED,
-    Circumstances,
-    asks_same,
-    change_code,
-    change_text,
-    record_of,
-)
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
@@ -105,12 +98,12 @@ class Journal:
         *,
         problems: tuple[str, ...],
         seconds: float,
-        circumstances: Circumstances,
+        circumstances: summary.Circumstances,
     ) -> None:
         """Keep the record. Log a refusal, which is final; a placement is logged once it is carried out."""
         self.counters.measure(catalog.DECISION_SECONDS, seconds)
         self.counters.add(catalog.ANNOTATIONS_IGNORED, by=len(problems))
-        record = record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
+        record = summary.record_of(request, decision, circumstances, at_seconds=self._clock.now_seconds())
         record = replace(record, problems=problems, duration_seconds=seconds)
         for problem in record.problems:
             self._log.warning(events.ANNOTATION_IGNORED, **_names(request), reason=problem)
@@ -142,7 +135,7 @@ class Journal:
         if opened is not None:
             event = events.PLACED
             if opened.row is not None:  # a live container: for a new size, or because it cannot keep its CPUs
-                is_same = asks_same(opened.row.grant.request, opened.record.request)
+                is_same = summary.asks_same(opened.row.grant.request, opened.record.request)
                 event = events.REPLACED if is_same else events.RESIZED
             self.counters.add(catalog.DECISIONS, event, notable_code(opened.record.reasons))
             self._log.info(event, **_placement(opened))
@@ -169,15 +162,15 @@ class Journal:
     def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Log, count and keep a change of a grant that no request asked for."""
         self.records.changed(before, after, why, came_home=came_home)
-        change = "placed" if before is None else REBALANCED if came_home else change_code(before, after)
+        change = "placed" if before is None else summary.REBALANCED if came_home else summary.change_code(before, after)
         self.counters.add(catalog.GRANT_CHANGES, change)
-        is_move = change in ("placed", "re-placed", REBALANCED)
+        is_move = change in ("placed", "re-placed", summary.REBALANCED)
         self._log.info(
             events.REPLACED if is_move else events.MEMORY_MOVED,
             **_names(after.request),
             pool=after.pool,
             exclusive=str(after.owned) or None,
-            change=change_text(before, after) if before is not None else "placed at last",
+            change=summary.change_text(before, after) if before is not None else "placed at last",
             reason=why,
         )
 

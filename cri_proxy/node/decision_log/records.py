@@ -19,16 +19,7 @@ from cri_proxy.node.decision_log.summary import (
     with_history,
 )
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import (
-    KEPT_WITHOUT_ROW,
-    DecisionRecord,
-    HistoryEntry,
-    Outcome,
-    PackedDecision,
-    name_of,
-    pack,
-    unpack,
-)
+from cri_proxy.state import decisions
 from cri_proxy.state.rows import Row, Saved
 from policies.base import ContainerKey, Grant, Placed, Reason
 from policies.container_name import ContainerName
@@ -46,14 +37,16 @@ class OpenDecision:
     counted.
     """
 
-    record: DecisionRecord
+    record: decisions.DecisionRecord
     row: Row | None
-    earlier: DecisionRecord | None
+    earlier: decisions.DecisionRecord | None
     moved: tuple[Grant, ...]
     affinity_reasons: Callable[[], tuple[Reason, ...]]
 
 
-def _with_affinities(record: DecisionRecord, affinity_reasons: Callable[[], tuple[Reason, ...]]) -> DecisionRecord:
+def _with_affinities(
+    record: decisions.DecisionRecord, affinity_reasons: Callable[[], tuple[Reason, ...]]
+) -> decisions.DecisionRecord:
     """Return the record with the affinities that counted, as sentences: worked out once no call waits any more."""
     return replace(record, affinity_reasons=tuple(reason.text for reason in affinity_reasons()))
 
@@ -66,11 +59,11 @@ class Records:
         self._clock = clock
         self._on_damage = on_damage
         self._persistence: Persistence | None = None
-        self._packed: dict[ContainerKey, PackedDecision] = {}
+        self._packed: dict[ContainerKey, decisions.PackedDecision] = {}
         self._open: dict[ContainerKey, OpenDecision] = {}
         # Containers without a row, oldest first (the values mean nothing), and records by their last use.
         self._rowless: OrderedDict[ContainerKey, None] = OrderedDict()
-        self._unpacked: OrderedDict[ContainerKey, DecisionRecord] = OrderedDict()
+        self._unpacked: OrderedDict[ContainerKey, decisions.DecisionRecord] = OrderedDict()
 
     def recall(self, saved: Saved, persistence: Persistence) -> None:
         """Load the records of earlier processes; one of this process takes precedence. Save from now on."""
@@ -80,7 +73,7 @@ class Records:
             if packed.key not in known:
                 self._keep(packed)
 
-    def get(self, key: ContainerKey) -> DecisionRecord | None:
+    def get(self, key: ContainerKey) -> decisions.DecisionRecord | None:
         """Return the last decision about this container, a refusal too; None also for one that cannot be read."""
         opened = self._open.get(key)
         if opened is not None:
@@ -91,7 +84,7 @@ class Records:
         record = self._unpacked.get(key)
         if record is None:
             try:
-                record = unpack(packed)
+                record = decisions.unpack(packed)
             except ValueError as error:
                 del self._packed[key]
                 self._rowless.pop(key, None)
@@ -103,15 +96,15 @@ class Records:
     def names(self) -> dict[ContainerKey, ContainerName]:
         """Return the containers with a known decision, by the names that people use."""
         names = {key: packed.name for key, packed in self._packed.items()}
-        return names | {key: name_of(opened.record.request) for key, opened in self._open.items()}
+        return names | {key: decisions.name_of(opened.record.request) for key, opened in self._open.items()}
 
-    def refused_since(self, at_seconds: float, most: int) -> tuple[DecisionRecord, ...]:
+    def refused_since(self, at_seconds: float, most: int) -> tuple[decisions.DecisionRecord, ...]:
         """Return the newest of those that were refused or not created since then."""
         late = [p for p in self._packed.values() if p.outlives_row and p.at_seconds >= at_seconds]
         late.sort(key=lambda packed: (packed.at_seconds, packed.key), reverse=True)
         return tuple(record for packed in late[:most] if (record := self.get(packed.key)) is not None)
 
-    def open(self, record: DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
+    def open(self, record: decisions.DecisionRecord, decision: Placed, circumstances: Circumstances) -> None:
         """Add a placement that the runtime has not confirmed yet."""
         earlier = self.get(record.key)
         complete = after_earlier(record, earlier)
@@ -121,7 +114,7 @@ class Records:
             complete, circumstances.row, earlier, decision.moved, circumstances.affinity_reasons
         )
 
-    def refused(self, record: DecisionRecord, circumstances: Circumstances) -> None:
+    def refused(self, record: decisions.DecisionRecord, circumstances: Circumstances) -> None:
         """Add a refusal; a live container keeps its record, with an entry in its history."""
         row = circumstances.row
         if row is None:
@@ -136,7 +129,7 @@ class Records:
         opened = self._open.pop(row.key, None)
         record = opened.record if opened is not None else self.get(row.key)
         if record is None or record.outlives_row:
-            record = record_of_grant(row.grant, Outcome.RESTORED, at_seconds=self._clock.now_seconds())
+            record = record_of_grant(row.grant, decisions.Outcome.RESTORED, at_seconds=self._clock.now_seconds())
         elif record.is_confirmed:
             return opened
         record = replace(record, is_confirmed=True)
@@ -145,13 +138,13 @@ class Records:
             self._put(other)
         return opened
 
-    def given_up(self, row: Row, why: str) -> DecisionRecord:
+    def given_up(self, row: Row, why: str) -> decisions.DecisionRecord:
         """Close a decision whose container was not created; return its record."""
         opened = self._open.pop(row.key, None)
         record = opened.record if opened is not None else self.get(row.key)
         if record is None:
-            record = record_of_grant(row.grant, Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
-        failed = replace(record, outcome=Outcome.NOT_CREATED, failure=why, is_confirmed=True)
+            record = record_of_grant(row.grant, decisions.Outcome.NOT_CREATED, at_seconds=self._clock.now_seconds())
+        failed = replace(record, outcome=decisions.Outcome.NOT_CREATED, failure=why, is_confirmed=True)
         failed = _with_affinities(failed, opened.affinity_reasons) if opened is not None else failed
         self._put(failed)
         return failed
@@ -165,7 +158,7 @@ class Records:
     def changed(self, before: Grant | None, after: Grant, why: str, *, came_home: bool = False) -> None:
         """Add a change of a grant that no request asked for; None = the container held nothing."""
         if before is None:
-            adopted = record_of_grant(after, Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
+            adopted = record_of_grant(after, decisions.Outcome.ADOPTED, at_seconds=self._clock.now_seconds())
             self._put(after_earlier(adopted, self.get(after.container)))
         else:
             code = REBALANCED if came_home else change_code(before, after)
@@ -189,12 +182,12 @@ class Records:
             for known in (self._packed, self._open, self._rowless, self._unpacked):
                 known.pop(key, None)
 
-    def _moved(self, opened: OpenDecision) -> Iterable[DecisionRecord]:
+    def _moved(self, opened: OpenDecision) -> Iterable[decisions.DecisionRecord]:
         """Return the records of the containers that made room, with an entry about that."""
-        name = name_of(opened.record.request)
+        name = decisions.name_of(opened.record.request)
         moves = {move.who: move for move in opened.record.moves}
         for grant in opened.moved:
-            move = moves.get(name_of(grant.request))
+            move = moves.get(decisions.name_of(grant.request))
             if move is not None:
                 text = f"{move.text}, to make room for {name}"
                 yield self._with_entry(grant, move.code, text)
@@ -202,39 +195,39 @@ class Records:
     def _add(self, grant: Grant, what: str, text: str) -> None:
         self._put(self._with_entry(grant, what, text))
 
-    def _with_entry(self, grant: Grant, what: str, text: str) -> DecisionRecord:
+    def _with_entry(self, grant: Grant, what: str, text: str) -> decisions.DecisionRecord:
         """Return the record of a container that holds ``grant``, with this entry; an open decision gets it too."""
-        entry = HistoryEntry(self._clock.now_seconds(), what, text)
+        entry = decisions.HistoryEntry(self._clock.now_seconds(), what, text)
         opened = self._open.get(grant.container)
         record = opened.earlier if opened is not None else self.get(grant.container)
         if record is None or record.outlives_row:
-            record = record_of_grant(grant, Outcome.RESTORED, at_seconds=entry.at_seconds)
+            record = record_of_grant(grant, decisions.Outcome.RESTORED, at_seconds=entry.at_seconds)
         record = with_history(record, entry)
         if opened is not None:
             opened = replace(opened, record=with_history(opened.record, entry), earlier=record)
             self._open[grant.container] = opened
         return record
 
-    def _put(self, record: DecisionRecord) -> None:
+    def _put(self, record: decisions.DecisionRecord) -> None:
         """Keep a record and save it."""
-        packed = pack(record)
+        packed = decisions.pack(record)
         self._keep(packed)
         self._remember(record)
         if self._persistence is not None:
             self._persistence.save_later([packed])
 
-    def _keep(self, packed: PackedDecision, *, has_row: bool = True) -> None:
+    def _keep(self, packed: decisions.PackedDecision, *, has_row: bool = True) -> None:
         self._packed[packed.key] = packed
         self._unpacked.pop(packed.key, None)
         self._rowless.pop(packed.key, None)
         if packed.outlives_row or not has_row:
             self._rowless[packed.key] = None
-        while len(self._rowless) > KEPT_WITHOUT_ROW:
+        while len(self._rowless) > decisions.KEPT_WITHOUT_ROW:
             oldest, _ = self._rowless.popitem(last=False)
             del self._packed[oldest]
             self._unpacked.pop(oldest, None)
 
-    def _remember(self, record: DecisionRecord) -> None:
+    def _remember(self, record: decisions.DecisionRecord) -> None:
         """Keep the record unpacked: a container that is asked about is asked about again."""
         self._unpacked[record.key] = record
         self._unpacked.move_to_end(record.key)

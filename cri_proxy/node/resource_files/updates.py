@@ -15,15 +15,8 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import ContainerResources, MachineSets, machine_sets, resources_of
-from cri_proxy.node.resource_files.directories import (
-    ContainerDirectory,
-    ResourceFilesError,
-    directory_of,
-    list_directories,
-    remove_directory,
-    write_files,
-)
 from cri_proxy.node.resource_files.notify import Notifier
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.state.rows import Row
@@ -73,7 +66,7 @@ class ResourceFiles:
         self._latest: dict[ContainerKey, ContainerResources] = {}  # as they were written last
         self._confirmed: dict[ContainerKey, Pinning | None] = {}
         self._failing: set[ContainerKey] = set()
-        self._locks: WeakValueDictionary[ContainerDirectory, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[directories.ContainerDirectory, asyncio.Lock] = WeakValueDictionary()
         self._is_waiting = False
         self._sets: tuple[Machine, MachineSets] | None = None
         self.notifier = Notifier(context)
@@ -95,18 +88,18 @@ class ResourceFiles:
             self._failed_to_write(grant.container, f"{self._root}: a write takes more than {WRITE_BOUND_SECONDS:g} s")
             return ""
         is_there = grant.container in self._latest and grant.container not in self._failing
-        return str(directory_of(grant.container).below(self._root)) if is_there else ""
+        return str(directories.directory_of(grant.container).below(self._root)) if is_there else ""
 
     async def resume(self) -> None:
         """After a restart, go on with the directories that exist and remove those that no container uses."""
         if self._root is None:
             return
         try:
-            found = await self._call(list_directories, self._root)
-        except ResourceFilesError as error:
+            found = await self._call(directories.list_directories, self._root)
+        except directories.ResourceFilesError as error:
             self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
             return
-        known = {directory_of(row.key): row.key for row in self._ledger.rows()}
+        known = {directories.directory_of(row.key): row.key for row in self._ledger.rows()}
         self._keys |= {known[directory] for directory in found if directory in known}
         self._changed()
         leftovers = [directory for directory in found if directory not in known]
@@ -135,7 +128,7 @@ class ResourceFiles:
         try:
             return await self._files.run(str(root), function, root, *args, within_seconds=DISK_SECONDS)
         except FilesFailed as error:
-            raise ResourceFilesError(error.subject, error.problem) from error
+            raise directories.ResourceFilesError(error.subject, error.problem) from error
 
     def _changed(self) -> None:
         """Refresh the files soon: a grant or a confirmed pinning has changed."""
@@ -155,7 +148,7 @@ class ResourceFiles:
                 self._failing.discard(key)
                 self._latest.pop(key, None)
                 self._confirmed.pop(key, None)
-                self._tasks.start(self._remove(directory_of(key)), name=f"forget {key.name}")
+                self._tasks.start(self._remove(directories.directory_of(key)), name=f"forget {key.name}")
             elif row.state in ACTIVE and self._resources_of(row) != self._latest.get(key):
                 self._tasks.start(self._write(key), name=f"write {key.name}")
 
@@ -172,15 +165,15 @@ class ResourceFiles:
 
     async def _write(self, key: ContainerKey) -> None:
         """Bring a container's files up to date, with its resources at the time when its turn comes."""
-        directory = directory_of(key)
+        directory = directories.directory_of(key)
         async with self._lock(directory):
             row = self._ledger.get(key)
             if row is None or row.state not in ACTIVE or self._root is None:
                 return
             resources = self._resources_of(row)
             try:
-                is_new = await self._call(write_files, self._root, directory, resources)
-            except ResourceFilesError as error:
+                is_new = await self._call(directories.write_files, self._root, directory, resources)
+            except directories.ResourceFilesError as error:
                 self._latest.pop(key, None)
                 self._failed_to_write(key, str(error))
                 return
@@ -199,17 +192,17 @@ class ResourceFiles:
             )
         self._failing.add(key)
 
-    async def _remove(self, directory: ContainerDirectory) -> None:
+    async def _remove(self, directory: directories.ContainerDirectory) -> None:
         """Remove a directory, unless a new container of that name exists by now."""
         async with self._lock(directory):
-            if self._root is None or any(directory_of(row.key) == directory for row in self._ledger.rows()):
+            if self._root is None or any(directories.directory_of(row.key) == directory for row in self._ledger.rows()):
                 return
             try:
-                await self._call(remove_directory, self._root, directory)
-            except ResourceFilesError as error:
+                await self._call(directories.remove_directory, self._root, directory)
+            except directories.ResourceFilesError as error:
                 self._context.journal.noted(events.RESOURCE_FILES_FAILED, reason=str(error))
 
-    async def _collect(self, found: Sequence[ContainerDirectory]) -> None:
+    async def _collect(self, found: Sequence[directories.ContainerDirectory]) -> None:
         """Remove the directories that no container of the ledger or of the runtime uses."""
         try:
             node = await runtime_state.list_node(self._context.channel)
@@ -218,11 +211,11 @@ class ResourceFiles:
             return
         if node.unreadable:
             return  # a container that cannot be read may use any of them
-        used = {directory_of(container.key) for container in node.containers}
+        used = {directories.directory_of(container.key) for container in node.containers}
         for directory in found:
             if directory not in used:
                 await self._remove(directory)
 
-    def _lock(self, directory: ContainerDirectory) -> asyncio.Lock:
+    def _lock(self, directory: directories.ContainerDirectory) -> asyncio.Lock:
         """Return the lock that is held while a directory is written or removed (weak, as those of ``Effects``)."""
         return self._locks.setdefault(directory, asyncio.Lock())

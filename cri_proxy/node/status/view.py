@@ -1,6 +1,6 @@
 """``NodeView``: status, explain, health and metrics of a node, read-only for HTTP; also the configuration in force."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, replace
 from itertools import islice
 
@@ -11,39 +11,13 @@ from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
-from cri_proxy.node.status.containers import (
-    Moment,
-    container_view,
-    device_views,
-    memory_views,
-    reserved_warning,
-    violations,
-)
-from cri_proxy.node.status.explain import (
-    Names,
-    candidates,
-    explanation,
-    in_namespace,
-    readings_of,
-    refused_views,
-    resolved,
-)
+from cri_proxy.node.status import containers, explain, model
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, misplaced_warning
-from cri_proxy.node.status.model import (
-    CdiView,
-    ConfigurationView,
-    ContainerView,
-    CostFilesView,
-    ExplainView,
-    Explanation,
-    Health,
-    HealthPart,
-    RefusedView,
-    StatusView,
-)
 from cri_proxy.state.decisions import DecisionRecord, Outcome, name_of
 from cri_proxy.steps import Steps, at_once, bunches
+from policies.base import ContainerKey
+from policies.container_name import ContainerName
 from sysfs.model import Machine
 
 # How long a refusal is shown in the status.
@@ -75,7 +49,7 @@ class DaemonStatus:
         """Return whether the runtime's socket answers."""
         return True
 
-    def parts(self) -> Iterable[HealthPart]:
+    def parts(self) -> Iterable[model.HealthPart]:
         """Return the health of the daemon's parts."""
         return ()
 
@@ -83,15 +57,15 @@ class DaemonStatus:
         """Return the daemon's metrics now."""
         return ()
 
-    def configuration(self) -> ConfigurationView | None:
+    def configuration(self) -> model.ConfigurationView | None:
         """Return where the configuration stands; None where nothing can be reloaded."""
         return None
 
-    def costs(self) -> CostFilesView | None:
+    def costs(self) -> model.CostFilesView | None:
         """Return where the cost files stand; None where none are watched."""
         return None
 
-    def cdi(self) -> CdiView | None:
+    def cdi(self) -> model.CdiView | None:
         """Return how containers get CDI devices; None without a runtime that runs containers."""
         return None
 
@@ -118,16 +92,16 @@ class NodeView:
         self._name = name
         self._daemon = daemon or DaemonStatus()
 
-    def health(self) -> Health:
+    def health(self) -> model.Health:
         """Return alive while this answers, and ready when decisions are made and nothing is degraded."""
         coordinator, store = self._node.coordinator, self._node.context.persistence.problem
         recovery = "" if coordinator.is_ready else coordinator.fault or NOT_RECOVERED
         runtime = "" if self._daemon.reaches_runtime() else "its socket does not answer"
         runtime = runtime or self._node.resync.problem
-        return Health.of(
-            HealthPart("recovery", recovery),
-            HealthPart("runtime", f"the runtime is away: {runtime}" if runtime else ""),
-            HealthPart("store", f"the store fails: {store}" if store else ""),
+        return model.Health.of(
+            model.HealthPart("recovery", recovery),
+            model.HealthPart("runtime", f"the runtime is away: {runtime}" if runtime else ""),
+            model.HealthPart("store", f"the store fails: {store}" if store else ""),
             *self._daemon.parts(),
         )
 
@@ -142,17 +116,17 @@ class NodeView:
         yield from node_samples(self._node)
         yield from self._daemon.samples()
 
-    def status(self) -> StatusView:
+    def status(self) -> model.StatusView:
         """Return pools and containers now."""
         return at_once(self.status_steps())
 
-    def status_steps(self) -> Steps[StatusView]:
+    def status_steps(self) -> Steps[model.StatusView]:
         """Return pools and containers as of the first step: later changes do not show."""
         ledger, failures, drift = self._ledger.copy(), dict(self._node.effects.failures), self._node.drift
         escaped, kept_elsewhere = drift.escaped(), drift.left()
         left, policy = (*self._node.adoption.left(), *escaped), ledger.policy
         unanswered, health = tuple(self._node.effects.calls.longer_than(CLEAR_SECONDS)), self.health()
-        view = StatusView(
+        view = model.StatusView(
             node=self._name,
             policy=policy.name,
             is_ready=health.is_ready,
@@ -167,31 +141,31 @@ class NodeView:
             inventory_file=self._daemon.inventory(),
         )
         yield
-        moment = Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
+        moment = containers.Moment.of(ledger, view.pools, left=left, failures=failures, unanswered=unanswered)
         yield
-        memory = memory_views(policy.machine, ledger.allocations.grants)
+        memory = containers.memory_views(policy.machine, ledger.allocations.grants)
         yield
-        devices = device_views(policy.known, ledger.allocations)
+        devices = containers.device_views(policy.known, ledger.allocations)
         inventory = inventory_views(policy.known, ledger.allocations)
-        containers: list[ContainerView] = []
+        listed: list[model.ContainerView] = []
         for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
             yield
             for row in rows:
                 if moment.late.is_on(row):  # naming the others takes as long as a whole bunch
                     yield
-                containers.append(container_view(row, moment))
+                listed.append(containers.container_view(row, moment))
         yield
-        broken = violations(containers, escaped, kept_elsewhere)
-        warnings = (*view.warnings, *reserved_warning(containers, policy.reserved))
+        broken = containers.violations(listed, escaped, kept_elsewhere)
+        warnings = (*view.warnings, *containers.reserved_warning(listed, policy.reserved))
         warnings += misplaced_warning(policy.devices, policy.machine)
         warnings += tuple(f"devices: {each}" for each in policy.known.disagreements)
-        shown = replace(view, containers=tuple(containers), memory=memory, violations=broken, warnings=warnings)
+        shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
         return replace(shown, devices=devices, inventory=inventory)
 
-    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
+    def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""
-        readings = in_namespace(readings_of(pod, container or ""), namespace)
-        meant = resolved(self._names(), readings, self._name)
+        readings = explain.in_namespace(explain.readings_of(pod, container or ""), namespace)
+        meant = explain.resolved(self._names(), readings, self._name)
         wanted = meant.keys
         found = (self._ledger.get(key) for key in wanted)
         rows = [row for row in found if row is not None and row.state in ACTIVE]
@@ -199,22 +173,22 @@ class NodeView:
         left = (*self._node.adoption.left(), *self._node.drift.escaped())
         effects = self._node.effects
         unanswered = effects.calls.longer_than(CLEAR_SECONDS)
-        moment = Moment.of(self._ledger, pools, left=left, failures=effects.failures, unanswered=unanswered)
-        held = {row.key: container_view(row, moment) for row in rows}
-        decisions: list[Explanation] = []
+        moment = containers.Moment.of(self._ledger, pools, left=left, failures=effects.failures, unanswered=unanswered)
+        held = {row.key: containers.container_view(row, moment) for row in rows}
+        decisions: list[model.Explanation] = []
         for key in wanted:
             record, row = self._journal.records.get(key), self._ledger.get(key)
             if record is None and row is not None and key in held:
                 record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
             if record is not None:
-                decisions.append(explanation(record, held.get(key)))
-        return ExplainView(tuple(decisions), meant.read_as)
+                decisions.append(explain.explanation(record, held.get(key)))
+        return model.ExplainView(tuple(decisions), meant.read_as)
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         """Return the names that are near these words, best first, in all namespaces."""
-        return candidates(self._names(), readings_of(pod, container or ""))
+        return explain.candidates(self._names(), explain.readings_of(pod, container or ""))
 
-    def _names(self) -> Names:
+    def _names(self) -> Mapping[ContainerKey, ContainerName]:
         """Return every container that can be explained, by the names that people use."""
         return self._journal.records.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
 
@@ -226,11 +200,13 @@ class NodeView:
         """Return the active configuration."""
         return self._in_force.config
 
-    def _refused(self) -> tuple[RefusedView, ...]:
+    def _refused(self) -> tuple[model.RefusedView, ...]:
         """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
         since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
         records = self._journal.records.refused_since(since_seconds, REFUSED_SHOWN)
-        return refused_views(r for r in records if (row := self._ledger.get(r.key)) is None or row.state not in ACTIVE)
+        return explain.refused_views(
+            r for r in records if (row := self._ledger.get(r.key)) is None or row.state not in ACTIVE
+        )
 
     def _present_warnings(self) -> tuple[str, ...]:
         notes = [
