@@ -18,7 +18,7 @@ from cri_proxy.in_force.watch import Follower, OnThreads, Watch
 from cri_proxy.logs import change_logging
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.status.model import PlanView
-from cri_proxy.state.decisions import PinningChange, name_of
+from cri_proxy.state.decisions import PinningChange
 from sysfs.discover import Fingerprint
 
 # By a poll: the files are few, and changes of cgroups, which send no event, are seen as well.
@@ -144,7 +144,7 @@ class Watchers:
         except ConfigError as error:
             return PlanView(str(error), is_kept=self.reloader.is_kept)
         planned = await self._applier.plan_config(config)
-        moves = tuple(PinningChange.of(name_of(r.grant.request), old, new) for r, old, new in planned.moves)
+        moves = tuple(PinningChange.of(r.name, old, new) for r, old, new in planned.moves)
         return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloader.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
-from cri_proxy.state.decisions import name_of
 from policies.base import Pinning
 from policies.devices import ANNOTATION_PREFIX
 from policies.thread_counts import ThreadCounts
@@ -43,7 +42,7 @@ class CreateCalls:
         if asked or any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations):
             found = self._devices.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
-        self._node.managers.note_cpuset(cpuset, name_of(found.request), is_create=True)
+        self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)

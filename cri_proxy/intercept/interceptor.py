@@ -28,7 +28,6 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.replan import without_unpaid_claims
 from cri_proxy.relay.boundary import contained
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
 from policies.topology_aware.options import TopologyAwareOptions
@@ -252,7 +251,7 @@ class CriInterceptor:
         request.container_id = self._context.ledger.full_id(request.container_id)
         row = self._context.ledger.holder(request.container_id)
         if row is not None:
-            self._node.managers.note_cpuset(request.linux.cpuset_cpus, name_of(row.grant.request))
+            self._node.managers.note_cpuset(request.linux.cpuset_cpus, row.name)
         planned = await self._updates.plan(self._reader, request, call.timeout_seconds)
         match planned:
             case None:

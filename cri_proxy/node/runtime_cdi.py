@@ -18,7 +18,6 @@ from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context
 from cri_proxy.runtime.cdi_support import CdiSupport, CdiWay, support_of, way_of
 from cri_proxy.runtime.channel import RuntimeChannel
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 
 ASK_SECONDS: Final = 2.0  # for each of two calls; a container waits for them
@@ -80,7 +79,7 @@ class RuntimeCdi:
         if not names or self.adds_devices or self._losses < 0:
             return
         shown = admit(", ".join(names), _NAME_BYTES)
-        self._ignored = (str(name_of(row.grant.request)), shown)
+        self._ignored = (str(row.name), shown)
         self._context.journal.cdi_ignored(row, shown, self.support.why)
 
     def text(self) -> str:

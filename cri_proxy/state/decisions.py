@@ -272,7 +272,7 @@ def pack(record: DecisionRecord) -> PackedDecision:
     text = _packed_text(_without_details(record) if is_large else record)
     if len(text) > RECORD_BYTES:
         text = _packed_text(_without_details(record))
-    return PackedDecision(record.key, name_of(record.request), record.outlives_row, record.at_seconds, text)
+    return PackedDecision(record.key, record.request.full_name, record.outlives_row, record.at_seconds, text)
 
 
 def bounded(packed: PackedDecision) -> PackedDecision:
@@ -345,11 +345,6 @@ def memory_code(before: NodeSet, after: NodeSet) -> str:
 def memory_text(before: NodeSet, after: NodeSet) -> str:
     """Return a change of memory nodes in words."""
     return f"memory nodes from {before or 'none'} to {after or 'none'}"
-
-
-def name_of(request: Request) -> ContainerName:
-    """Return the name of the container that a request is for."""
-    return request.full_name
 
 
 def granted_of(grant: Grant, pinning: Pinning) -> Granted:

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from cri_proxy.state.decisions import PackedDecision
 from policies.base import ContainerKey, Grant, Pinning, Pod
+from policies.container_name import ContainerName
 
 # reserved: decided, the runtime not asked yet; pending: asked, outcome unknown; created, running, exited: as the
 # runtime last said. An exited container's grant is free, its CPUs are wanted again by the next attempt.
@@ -45,6 +46,11 @@ class Row:
     def key(self) -> ContainerKey:
         """The primary key."""
         return self.grant.container
+
+    @property
+    def name(self) -> ContainerName:
+        """The container's name, with those of its namespace and pod."""
+        return self.grant.request.full_name
 
     @property
     def known(self) -> Pinning:

@@ -20,7 +20,7 @@ from cri_proxy.node.status.model import (
     MemoryNodeView,
     StatusView,
 )
-from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool, name_of
+from cri_proxy.state.decisions import DecisionRecord, Granted, Outcome, PinningChange, RankedPool
 from cri_proxy.steps import Steps
 from policies.base import Affinity, ContainerKey, CpuKind, Expression, Pinning, Pod, PoolView, QosClass, Reason, Request
 from policies.policy import Default
@@ -175,12 +175,12 @@ class FixedDaemon:
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> ExplainView:
         view = explanation()
         readings = in_namespace(readings_of(pod, container or ""), namespace)
-        found = resolved({view.decision.key: name_of(view.decision.request)}, readings, "")
+        found = resolved({view.decision.key: view.decision.request.full_name}, readings, "")
         return ExplainView((view,) if found.keys else (), found.read_as)
 
     def candidates(self, pod: str, container: str | None = None) -> Steps[tuple[str, ...]]:
         decision = explanation().decision
-        return candidates({decision.key: name_of(decision.request)}, readings_of(pod, container or ""))
+        return candidates({decision.key: decision.request.full_name}, readings_of(pod, container or ""))
 
     def topology(self) -> Machine:
         return small_machine()

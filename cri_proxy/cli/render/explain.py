@@ -8,7 +8,7 @@ from cri_proxy.cli.render.ranking import render_ranking
 from cri_proxy.cli.render.request import render_request
 from cri_proxy.cli.render.status import use_text
 from cri_proxy.node.status.model import ContainerView, ExplainView, Explanation
-from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange, name_of
+from cri_proxy.state.decisions import DecisionRecord, HistoryEntry, PinningChange
 from policies.base import CpuKind, Reason
 from sysfs.text import some
 
@@ -36,7 +36,7 @@ def _choice(explanations: Sequence[Explanation], width: int) -> list[str]:
     for each in explanations:
         decision, held = each.decision, each.container
         place = f"{decision.outcome}, holds nothing" if held is None else _place(held)
-        lines += paragraph(f"{name_of(decision.request)}: {place}", "    ", first="  ", width=width)
+        lines += paragraph(f"{decision.request.full_name}: {place}", "    ", first="  ", width=width)
         lines.append(f"    uid {decision.key.pod_uid}")
     return lines
 
@@ -87,7 +87,7 @@ def _where(explanation: Explanation, colours: bool, width: int) -> list[str]:
     decision, held = explanation.decision, explanation.container
     place = _place(held) if held is not None else "holds nothing now"
     style = "green" if held is not None else "yellow"
-    lines = [paint(str(name_of(decision.request)), "bold", colours=colours)]
+    lines = [paint(str(decision.request.full_name), "bold", colours=colours)]
     lines += [paint(line, style, colours=colours) for line in paragraph(place, "  ", width=width)]
     lines += paragraph(_when(decision), "  ", width=width)
     warnings = [f"not created: {decision.failure}"] if decision.failure else []

@@ -96,7 +96,7 @@ class Records:
     def names(self) -> dict[ContainerKey, ContainerName]:
         """Return the containers with a known decision, by the names that people use."""
         names = {key: packed.name for key, packed in self._packed.items()}
-        return names | {key: decisions.name_of(opened.record.request) for key, opened in self._open.items()}
+        return names | {key: opened.record.request.full_name for key, opened in self._open.items()}
 
     def refused_since(self, at_seconds: float, most: int) -> tuple[decisions.DecisionRecord, ...]:
         """Return the newest of those that were refused or not created since then."""
@@ -184,10 +184,10 @@ class Records:
 
     def _moved(self, opened: OpenDecision) -> Iterable[decisions.DecisionRecord]:
         """Return the records of the containers that made room, with an entry about that."""
-        name = decisions.name_of(opened.record.request)
+        name = opened.record.request.full_name
         moves = {move.who: move for move in opened.record.moves}
         for grant in opened.moved:
-            move = moves.get(decisions.name_of(grant.request))
+            move = moves.get(grant.request.full_name)
             if move is not None:
                 text = f"{move.text}, to make room for {name}"
                 yield self._with_entry(grant, move.code, text)

@@ -16,7 +16,6 @@ from cri_proxy.state.decisions import (
     granted_of,
     memory_code,
     memory_text,
-    name_of,
     with_reasons,
 )
 from cri_proxy.state.device_words import device_words
@@ -168,7 +167,7 @@ def asks_same(one: Request, other: Request) -> bool:
 def _displaced(updates: Iterable[Update], circumstances: Circumstances) -> Iterable[PinningChange]:
     for update in updates:
         key, grant = update.container, circumstances.held.get(update.container)
-        name = name_of(grant.request) if grant is not None else ContainerName("", key.pod_uid, key.name)
+        name = grant.request.full_name if grant is not None else ContainerName("", key.pod_uid, key.name)
         yield PinningChange.of(name, circumstances.pinnings.get(key), update.pinning)
 
 
@@ -177,4 +176,4 @@ def _moves(grants: Iterable[Grant], held: Allocations) -> Iterable[GrantMove]:
         before = held.get(after.container) or after
         if (before.pool, before.mems) == (after.pool, after.mems) and after.share is not None:
             continue  # what its pod's containers share has changed, not where they are
-        yield GrantMove(name_of(after.request), before.pool, after.pool, before.mems, after.mems)
+        yield GrantMove(after.request.full_name, before.pool, after.pool, before.mems, after.mems)

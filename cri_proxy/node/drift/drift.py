@@ -21,7 +21,6 @@ from cri_proxy.node.drift.runc_scope import MisreadScopes
 from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind, Pinning
 from sysfs.cpuset import CpuSet
@@ -103,7 +102,7 @@ class Drift:
         """Return a sentence for each container that another manager or the kernel has moved, by pod and container."""
         texts = {**self._left, **{container_id: text for container_id, (text, _) in self._escaped.items()}}
         rows = ((self._ledger.holder(container_id), text) for container_id, text in texts.items())
-        named = sorted(f"{name_of(row.grant.request)}: {text}" for row, text in rows if row is not None)
+        named = sorted(f"{row.name}: {text}" for row, text in rows if row is not None)
         problem = self._writes.problem if self._writes is not None else ""
         late = f"cpusets that others write are found by polling only: {problem}"
         return (*self.misread.warnings(), *named, *((late,) if problem else ()))
@@ -111,13 +110,13 @@ class Drift:
     def left(self) -> tuple[LeftAlone, ...]:
         """Return the containers that were left to another manager with the CPUs they were found on, by name."""
         rows = (self._ledger.holder(container_id) for container_id in self._left)
-        there = (LeftAlone(str(name_of(row.grant.request)), row.known.cpus) for row in rows if row is not None)
+        there = (LeftAlone(str(row.name), row.known.cpus) for row in rows if row is not None)
         return tuple(sorted(there, key=lambda left: left.name))
 
     def escaped(self) -> tuple[LeftAlone, ...]:
         """Return the containers that the kernel has moved out of their cgroup with the CPUs they run on, by name."""
         rows = ((self._ledger.holder(container_id), cpus) for container_id, (_, cpus) in self._escaped.items())
-        there = (LeftAlone(str(name_of(row.grant.request)), cpus) for row, cpus in rows if row is not None)
+        there = (LeftAlone(str(row.name), cpus) for row, cpus in rows if row is not None)
         return tuple(sorted(there, key=lambda left: left.name))
 
     async def check(self) -> None:

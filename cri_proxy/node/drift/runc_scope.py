@@ -7,7 +7,6 @@ from cri_proxy import events
 from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.runtime.runc import REMEDY, is_misread
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
@@ -32,7 +31,7 @@ class _Misread:
             changes.append(f"CPUs {known.cpus} to {self.unit.cpus}")
         if self.unit.mems is not None:
             changes.append(f"memory nodes {known.mems} to {self.unit.mems}")
-        return f"{name_of(self.row.grant.request)} from {' and '.join(changes)}"
+        return f"{self.row.name} from {' and '.join(changes)}"
 
 
 class MisreadScopes:

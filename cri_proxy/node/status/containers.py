@@ -12,7 +12,6 @@ from cri_proxy.node.pending_calls import PendingCall
 from cri_proxy.node.status.inventory import LEFT_ALONE
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, PoolView
@@ -49,7 +48,7 @@ class Other:
         """Return whether this is the same container, or one that shares its pod's CPUs with it."""
         if self.grant is not None and self.grant.shares_cpus_with(row.grant):
             return True
-        return self.key == row.key if self.key is not None else self.name == str(name_of(row.grant.request))
+        return self.key == row.key if self.key is not None else self.name == str(row.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def unpinned(ledger: Ledger, left: Sequence[LeftAlone]) -> tuple[LeftAlone, ...]
     """Return containers whose cpuset is not written: preserved ones, and those ``left`` alone, with their CPUs."""
     desired = ledger.desired()
     ours = [
-        LeftAlone(str(name_of(row.grant.request)), row.known.cpus)
+        LeftAlone(str(row.name), row.known.cpus)
         for row in ledger.active()
         if (pinning := desired.get(row.grant.request.container)) is not None and pinning.cpus is None
     ]
@@ -106,7 +105,7 @@ def late(ledger: Ledger, unmet: Sequence[Row]) -> tuple[Other, ...]:
         wanted, known = desired.get(row.key), row.acknowledged
         if wanted is not None and wanted.cpus is not None:
             cpus = ANYWHERE if known is None else known.cpus.mask if known.cpus is not None else 0
-            found.append(Other(str(name_of(row.grant.request)), cpus, row.key, row.grant))
+            found.append(Other(str(row.name), cpus, row.key, row.grant))
     return tuple(found)
 
 
@@ -277,7 +276,7 @@ def device_views(joined: JoinedDevices, allocations: Allocations) -> tuple[Devic
     A device that is held by another name, as of the inventory, is held here by each of its names.
     """
     holders: dict[str, list[DeviceHolderView]] = {}
-    held = [(str(name_of(grant.request)), grant.devices) for grant in allocations.grants if grant.devices]
+    held = [(str(grant.request.full_name), grant.devices) for grant in allocations.grants if grant.devices]
     for holder, devices in (*held, (LEFT_ALONE, allocations.in_use)):
         by_type: dict[str, set[str]] = {}
         for name in (name for device in devices for name in _names_of(device, joined)):

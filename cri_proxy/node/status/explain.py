@@ -12,7 +12,7 @@ from typing import Final
 from cri_proxy.cri.annotations.read import without_effect
 from cri_proxy.node.decision_log.summary import outcome_text
 from cri_proxy.node.status.model import ContainerView, Explanation, FieldView, RefusedView
-from cri_proxy.state.decisions import DecisionRecord, Granted, name_of
+from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches
 from policies.base import ContainerKey, CpuKind
 from policies.container_name import ContainerName
@@ -195,7 +195,7 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
 
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
     """Return what status shows of containers that were refused or not created, in the order given."""
-    named = ((name_of(record.request), record) for record in records)
+    named = ((record.request.full_name, record) for record in records)
     return tuple(RefusedView(n.namespace, n.pod, n.name, r.at_seconds, outcome_text(r)) for n, r in named)
 
 

@@ -14,7 +14,6 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.status.containers import Others, late, memory_views, unpinned
 from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileView, state_of
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import PoolView
 
@@ -161,7 +160,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     yield Sample(catalog.OVERCOMMITTED, rows.overcommitted)
     yield Sample(catalog.LATE, len(unmet))
     owners = rows.running_owners
-    kept_elsewhere = {row.key for row in owners if str(name_of(row.grant.request)) in elsewhere} if elsewhere else ()
+    kept_elsewhere = {row.key for row in owners if str(row.name) in elsewhere} if elsewhere else ()
     violated = (sitting.is_on(row) or moved.is_on(row) or row.key in kept_elsewhere for row in owners)
     yield Sample(catalog.VIOLATED, sum(violated))
     yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))

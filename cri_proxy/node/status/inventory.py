@@ -7,7 +7,6 @@ from typing import Final
 
 from cri_proxy.codec import FLAT
 from cri_proxy.in_force.file_state import FilesReport
-from cri_proxy.state.decisions import name_of
 from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import GPU, WHOLE, DeviceInventory, InventoryDevice, JoinedDevices, taken
@@ -68,7 +67,7 @@ class InventoryDeviceView:
 def inventory_views(joined: JoinedDevices, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
     """Return every device, by type and minor, with who holds it."""
     held: dict[DeviceKey, list[tuple[str, DeviceGrant]]] = {}
-    holders = [(str(name_of(grant.request)), grant.devices) for grant in allocations.grants if grant.devices]
+    holders = [(str(grant.request.full_name), grant.devices) for grant in allocations.grants if grant.devices]
     for name, devices in (*holders, (LEFT_ALONE, allocations.in_use)):
         for device in (joined.likely_here(held) or held for held in devices):
             if not isinstance(device.minor, str):  # cost files alone list that one

@@ -14,7 +14,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, misplaced_warning
-from cri_proxy.state.decisions import DecisionRecord, Outcome, name_of
+from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
 from policies.container_name import ContainerName
@@ -148,7 +148,7 @@ class NodeView:
         devices = containers.device_views(policy.known, ledger.allocations)
         inventory = inventory_views(policy.known, ledger.allocations)
         listed: list[model.ContainerView] = []
-        for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(name_of(row.grant.request)))):
+        for rows in bunches(sorted(ledger.active(), key=lambda row: astuple(row.name))):
             yield
             for row in rows:
                 if moment.late.is_on(row):  # naming the others takes as long as a whole bunch
@@ -190,7 +190,7 @@ class NodeView:
 
     def _names(self) -> Mapping[ContainerKey, ContainerName]:
         """Return every container that can be explained, by the names that people use."""
-        return self._journal.records.names() | {row.key: name_of(row.grant.request) for row in self._ledger.active()}
+        return self._journal.records.names() | {row.key: row.name for row in self._ledger.active()}
 
     def topology(self) -> Machine:
         """Return the machine as discovered."""

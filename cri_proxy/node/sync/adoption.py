@@ -20,7 +20,6 @@ from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
 from policies.device_grants import DeviceGrant, with_given
@@ -186,7 +185,7 @@ class Adoption:
         everywhere = adopted.pinning.cpus == self._context.ledger.policy.machine.online
         own = None if everywhere else adopted.pinning.cpus
         joined = self._context.ledger.policy.known
-        name, devices = str(name_of(adopted.request)), tuple(map(joined.identified, _devices_of(adopted.request)))
+        name, devices = str(adopted.request.full_name), tuple(map(joined.identified, _devices_of(adopted.request)))
         self._left[adopted.container.id] = LeftAlone(name, own, devices, reason)
 
     def _withhold(self) -> None:

@@ -16,7 +16,6 @@ from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
 from cri_proxy.node.sync.runtime_state import LiveContainer
-from cri_proxy.state.decisions import name_of
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
@@ -150,7 +149,7 @@ class LatePlacement:
 
 
 def _refused(request: Request, why: str) -> Refusal:
-    return Refusal("update", f"{name_of(request)}: {why}; remove this container, and another attempt is placed")
+    return Refusal("update", f"{request.full_name}: {why}; remove this container, and another attempt is placed")
 
 
 def _collides(policy: Policy, held: Allocations, own: Grant) -> bool:

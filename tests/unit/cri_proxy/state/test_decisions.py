@@ -15,7 +15,6 @@ from cri_proxy.state.decisions import (
     RankedPool,
     bounded,
     granted_of,
-    name_of,
     pack,
     unpack,
     with_reasons,
@@ -47,7 +46,7 @@ def test_a_record_belongs_to_the_container() -> None:
 
 
 def test_names_are_those_that_people_use() -> None:
-    assert (name_of(GRANT.request), str(name_of(GRANT.request))) == (
+    assert (GRANT.request.full_name, str(GRANT.request.full_name)) == (
         ContainerName("default", "web", "c0"),
         "default/web/c0",
     )
@@ -100,7 +99,7 @@ def test_a_packed_ranking_names_its_fields_once() -> None:
 def test_a_record_survives_its_packing(record: DecisionRecord) -> None:
     packed = pack(record)
     assert unpack(packed) == record
-    assert (packed.key, packed.outlives_row, packed.name) == (record.key, record.outlives_row, name_of(record.request))
+    assert (packed.key, packed.outlives_row, packed.name) == (record.key, record.outlives_row, record.request.full_name)
 
 
 @pytest.mark.parametrize("text", ["{", "7", "[]", "{}", '{"outcome": "dreamt"}', "[" * 100_000])

@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.node.decision_log.records import Records
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.persistence import Persistence
-from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, name_of, pack
+from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, DecisionRecord, Granted, GrantMove, Outcome, pack
 from cri_proxy.state.rows import Row, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import CpuKind, Grant, Pinning, Placed, Reason
@@ -102,7 +102,7 @@ def test_a_new_size_that_is_undone_brings_the_decision_before_it_back() -> None:
 
 
 def test_whoever_made_room_has_a_line_once_it_is_for_somebody() -> None:
-    moved = GrantMove(name_of(OTHER.grant.request), "socket #0", "root", NodeSet(), NodeSet())
+    moved = GrantMove(OTHER.grant.request.full_name, "socket #0", "root", NodeSet(), NodeSet())
     kept = records()
     opened(kept, replace(PLACED, moves=(moved,)), moved=(OTHER.grant,))
     assert kept.get(OTHER.key) is None
@@ -163,7 +163,7 @@ async def test_what_becomes_of_a_decision_is_saved_and_recalled() -> None:
     again = Records(ManualClock(), pytest.fail)
     again.recall(saved, Persistence(MemoryStore(), Tasks(), lambda _: None))
     assert again.get(ROW.key) == replace(PLACED, is_confirmed=True, affinity_reasons=("b draws it",))
-    assert again.names() == {ROW.key: name_of(PLACED.request)}
+    assert again.names() == {ROW.key: PLACED.request.full_name}
 
 
 def test_a_record_that_cannot_be_read_is_told_of_once_and_forgotten() -> None:
