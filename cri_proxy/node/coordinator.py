@@ -382,3 +382,11 @@ class Coordinator:
         if row.key != own and now.grant.request != row.grant.request:
             return None  # resized meanwhile: what it was moved from is too little or too much
         return replace(now, grant=row.grant)
+
+
+class Part:
+    """A part of the node above the coordinator."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
+        self._context, self._ledger = context, context.ledger
+        self._effects, self._coordinator = effects, coordinator

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator
+from cri_proxy.node.coordinator import Coordinator, Part
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.replan import off_loop
 from cri_proxy.state.rows import Row
@@ -39,14 +39,11 @@ T = TypeVar("T")
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
 
 
-class Rebalance:
+class Rebalance(Part):
     """Looks for better placements; the coordinator applies them."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        self._context = context
-        self._ledger = context.ledger
-        self._effects = effects
-        self._coordinator = coordinator
+        super().__init__(context, effects, coordinator)
         self._is_due = False
         self._is_thorough = False
         self._busy: list[ContainerKey] = []
@@ -182,33 +179,26 @@ def _first_place(policy: Policy, held: Allocations, waiting: Iterable[Row]) -> t
     return ()
 
 
-class ColdStarts:
+class ColdStarts(Part):
     """Ends cold starts: a container that begins on slow memory alone gets DRAM too once its time is over.
 
     The deadline counts from the start that the runtime confirmed, by the wall clock. It is saved with the row, so a
     restart of the proxy neither loses nor renews it.
     """
 
-    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator) -> None:
-        self._context = context
-        self._ledger = context.ledger
-        self._effects = effects
-        self._coordinator = coordinator
-        self._began = context.signals.cold_start_began
-
     async def watch(self) -> None:
         """End each cold start when its time is over; sleep while there is none. Runs until cancelled."""
         while True:
             await self._coordinator.wait_ready()
             if not self.end_due():
-                self._began.clear()
-                await self._began.wait()
+                self._context.signals.cold_start_began.clear()
+                await self._context.signals.cold_start_began.wait()
             await self._context.clock.sleep(TICK_SECONDS)
 
     def look(self) -> None:
         """End what is due now; wake ``watch`` where a cold start still lasts."""
         if self.end_due():
-            self._began.set()
+            self._context.signals.cold_start_began.set()
 
     def end_due(self) -> bool:
         """End the cold starts whose time is over; return whether any still lasts."""

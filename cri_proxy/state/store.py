@@ -34,7 +34,8 @@ class Store:
         self._path = path
         self._session = session
         self.problem = problem
-        self._recovered = opened.recovered if opened is not None else None
+        # Which damaged store was moved aside at open, as a sentence; None = none.
+        self.recovered = opened.recovered if opened is not None else None
         self._waiting: deque[_Save] = deque()
         self._is_closed = False
         self._read_at_open: Saved | None = opened.saved if opened is not None else Saved()
@@ -64,11 +65,6 @@ class Store:
             return cls(path, session, session.open(busy_seconds))
         except StoreUnavailable as error:
             return cls(path, session, None, error.problem)
-
-    @property
-    def recovered(self) -> str | None:
-        """Which damaged store was moved aside at open, as a sentence; None = none."""
-        return self._recovered
 
     def load(self) -> Saved:
         """Return everything saved so far. Blocks the calling thread; raises StoreError."""

@@ -45,12 +45,7 @@ class InotifyWrites:
         self._descriptor = -1
         self._containers: dict[int, str] = {}
         self._watches: dict[str, tuple[int, ...]] = {}
-        self._problem = ""
-
-    @property
-    def problem(self) -> str:
-        """As ``Writes``."""
-        return self._problem
+        self.problem = ""
 
     def follow(self, container_id: str, directory: Path) -> bool:
         """As ``Writes``."""
@@ -63,9 +58,9 @@ class InotifyWrites:
             return False  # it has ended
         except OSError as error:
             # ENOSPC and EMFILE: other programs may have used up the limits in /proc/sys/fs/inotify.
-            self._problem = f"inotify: {error.strerror}"
+            self.problem = f"inotify: {error.strerror}"
             return False
-        self._problem = ""
+        self.problem = ""
         self._watches[container_id] = found
         self._containers.update(dict.fromkeys(found, container_id))
         return True

@@ -5,6 +5,7 @@ the version shows whether a snapshot is still current.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
@@ -27,7 +28,7 @@ class Ledger:
 
     def __init__(self, policy: Policy, changed: Signal[[]] | None = None) -> None:
         """Start empty. ``changed`` is sent after every change of a grant or of a confirmed pinning."""
-        self._policy = policy
+        self.policy = policy  # whose grants these are; ``use_policy`` replaces it
         self._signal = changed or Signal()
         self._rows = OrderedRows()
         self._keys_by_id: dict[str, ContainerKey] = {}
@@ -36,7 +37,8 @@ class Ledger:
         self._left_to_others: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
         self._in_use: tuple[DeviceGrant, ...] = ()
-        self._allocations = Allocations()
+        # A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use.
+        self.allocations = Allocations()
         self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
         self._next_order = 0
         self.starts = StartCalls()
@@ -45,29 +47,17 @@ class Ledger:
 
     def copy(self) -> "Ledger":
         """Return a ledger in the same state, to try something on; it sends no signal."""
-        other = Ledger(self._policy)
-        other._rows, other._confirmed = self._rows.copy(), self._confirmed.copy()
-        other._keys_by_id = dict(self._keys_by_id)
+        other = copy(self)
+        other._signal = Signal()
+        other._rows, other._confirmed, other.starts = self._rows.copy(), self._confirmed.copy(), self.starts.copy()
+        other._keys_by_id, other.sandboxes = dict(self._keys_by_id), dict(self.sandboxes)
         other._aside, other._foreign = set(self._aside), dict(self._foreign)
-        other._left_to_others, other._in_use = dict(self._left_to_others), self._in_use
-        other._allocations, other._desired = self._allocations, self._desired
-        other._next_order, other.version = self._next_order, self.version
-        other.sandboxes, other.starts = dict(self.sandboxes), self.starts.copy()
+        other._left_to_others = dict(self._left_to_others)
         return other
-
-    @property
-    def policy(self) -> Policy:
-        """The policy whose grants these are."""
-        return self._policy
-
-    @property
-    def allocations(self) -> Allocations:
-        """A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use."""
-        return self._allocations
 
     def use_policy(self, policy: Policy, allocations: Allocations) -> tuple[Row, ...]:
         """Switch to another policy (new options or machine) with these grants; return the rows that changed."""
-        self._policy = policy
+        self.policy = policy
         self._changed()
         rows = self.grants_with(allocations.grants)
         changed = tuple(row for row in rows if row.grant != self._rows[row.key].grant)
@@ -182,7 +172,7 @@ class Ledger:
     def desired(self) -> Mapping[ContainerKey, Pinning]:
         """Return what every container should be pinned to by the present grants."""
         if self._desired is None or self._desired[0] != self.version:
-            wanted = self._policy.pinnings(self._allocations)
+            wanted = self.policy.pinnings(self.allocations)
             left = wanted.keys() & {self._keys_by_id.get(container_id) for container_id in self._left_to_others}
             if left:
                 wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
@@ -253,7 +243,7 @@ class Ledger:
 
     def _spare_cpus(self, key: ContainerKey) -> CpuSet:
         """Return CPUs without an owner: the root's shared set, else the reserved; less what others have exclusively."""
-        root = self._policy.pools(self._allocations)[0]
+        root = self.policy.pools(self.allocations)[0]
         others = self._confirmed.of_others(key)
         return (root.shared - others) or (root.reserved - others)
 
@@ -368,7 +358,7 @@ class Ledger:
                 # Only by request: what the policy none passed on may lose its CPUs to the next policy.
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
-        self._allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
+        self.allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
         self._signal.send()
 
 

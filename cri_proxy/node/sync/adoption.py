@@ -16,6 +16,8 @@ from cri_proxy.errors import CallFailed, UnreadableReply
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context
+from cri_proxy.node.coordinator import Coordinator, Part
+from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
@@ -258,6 +260,14 @@ class Adoption:
     def _pinning(self, found: Existing) -> Pinning:
         """Return the runtime's record; without a cpuset the container can run anywhere."""
         return Pinning(found.cpus or self._context.ledger.policy.machine.online, found.mems)
+
+
+class SyncPart(Part):
+    """A part that places or frees containers by what the runtime has."""
+
+    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
+        super().__init__(context, effects, coordinator)
+        self._adoption = adoption
 
 
 def _devices_of(request: Request) -> tuple[DeviceGrant, ...]:

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 from cri_proxy import events
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator, Refusal
-from cri_proxy.node.effects import Effects
+from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE, full_id
 from cri_proxy.node.replan import admit, off_loop
 from cri_proxy.node.sync import runtime_state
-from cri_proxy.node.sync.adoption import Adopted, Adoption
+from cri_proxy.node.sync.adoption import Adopted, SyncPart
 from cri_proxy.node.sync.claims import Settled, settle
 from cri_proxy.node.sync.reconcile import newest_by_key
 from cri_proxy.node.sync.restore_grant import Rebuilt, united
@@ -22,15 +20,8 @@ from policies.base import Allocations, ContainerKey, CpuKind, Grant, Request
 from policies.policy import Policy
 
 
-class LatePlacement:
+class LatePlacement(SyncPart):
     """Places live containers without a place beside those that have one."""
-
-    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
-        self._context = context
-        self._ledger = context.ledger
-        self._effects = effects
-        self._coordinator = coordinator
-        self._adoption = adoption
 
     async def adopt(self, containers: Sequence[LiveContainer]) -> None:
         """Place running containers without a grant: after an internal error, or restored from a checkpoint."""

@@ -16,7 +16,7 @@ from cri_proxy.node.coordinator import Coordinator
 from cri_proxy.node.effects import NOT_FOUND, Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.sync import runtime_state
-from cri_proxy.node.sync.adoption import Adoption
+from cri_proxy.node.sync.adoption import Adoption, SyncPart
 from cri_proxy.node.sync.placement import LatePlacement
 from cri_proxy.node.sync.reconcile import newest_by_key, reconcile, with_abandoned
 from cri_proxy.node.sync.runtime_state import LiveContainer
@@ -31,15 +31,11 @@ EVENTS_PAUSE_SECONDS = (1.0, 30.0)
 _ENDS = {pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_DELETED_EVENT}
 
 
-class Resync:
+class Resync(SyncPart):
     """Asks the runtime and corrects the ledger."""
 
     def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
-        self._context = context
-        self._ledger = context.ledger
-        self._effects = effects
-        self._coordinator = coordinator
-        self._adoption = adoption
+        super().__init__(context, effects, coordinator, adoption)
         self.placement = LatePlacement(context, effects, coordinator, adoption)
         self._start_outcomes = StartOutcomes(context, effects, coordinator, adoption)
         # Why the last list failed, and the containers that had ended by the last list that did not.

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.node.context import Context
-from cri_proxy.node.coordinator import Coordinator
-from cri_proxy.node.effects import NOT_FOUND, Effects
+from cri_proxy.node.effects import NOT_FOUND
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.ledger.start_calls import StartCall
-from cri_proxy.node.sync.adoption import Adoption
+from cri_proxy.node.sync.adoption import SyncPart
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
 
@@ -22,15 +20,8 @@ LOOK_SECONDS = 0.2
 PRESUMED_SECONDS = 120.0
 
 
-class StartOutcomes:
+class StartOutcomes(SyncPart):
     """Notes how starts have ended; updates and starts that waited for that go on."""
-
-    def __init__(self, context: Context, effects: Effects, coordinator: Coordinator, adoption: Adoption) -> None:
-        self._context = context
-        self._ledger = context.ledger
-        self._effects = effects
-        self._coordinator = coordinator
-        self._adoption = adoption
 
     def presume(self, *rows: Row) -> None:
         """Presume that those of these containers are being started that have not run: the process before may have."""
