@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from cri_proxy.daemon.cpu_wait import is_starved, waited_seconds
@@ -34,32 +35,25 @@ class Timers(Protocol):
         """Run ``callback`` after ``delay`` seconds."""
 
 
+@dataclass(eq=False)
 class LoopLag:
-    """A histogram of the lag, and the longest one of late."""
+    """A histogram of the loop's lag, and the longest one of late; ``start`` begins.
 
-    def __init__(
-        self,
-        loop: Timers,
-        seconds: Callable[[], float] = time.monotonic,
-        cpu_seconds: Callable[[], float] = time.thread_time,
-        waited: Callable[[], float] = waited_seconds,
-    ) -> None:
-        """Measure this loop by this clock; ``start`` begins.
+    ``cpu_seconds`` is the CPU time of its thread, ``waited`` the time that this thread has waited for a CPU.
+    """
 
-        ``cpu_seconds`` is the CPU time of its thread, ``waited`` the time that this thread has waited for a CPU.
-        """
-        self._loop = loop
-        self._seconds = seconds  # not the loop's own clock, which some loops read once a turn
-        self._cpu_seconds = cpu_seconds
-        self._cpu_before = 0.0
-        self._waited = waited
-        self._waited_before = 0.0
-        self._lag = Histogram(catalog.LOOP_LAG.buckets)
-        self._longest_seconds = 0.0
-        self._longest_waited = 0.0
-        self._longest_at = 0.0
-        self._due = 0.0
-        self._timer: Timer | None = None
+    _loop: Timers
+    _seconds: Callable[[], float] = time.monotonic  # not the loop's own clock, which some loops read once a turn
+    _cpu_seconds: Callable[[], float] = time.thread_time
+    _waited: Callable[[], float] = waited_seconds
+    _cpu_before: float = field(default=0.0, init=False)
+    _waited_before: float = field(default=0.0, init=False)
+    _lag: Histogram = field(default_factory=lambda: Histogram(catalog.LOOP_LAG.buckets), init=False)
+    _longest_seconds: float = field(default=0.0, init=False)
+    _longest_waited: float = field(default=0.0, init=False)
+    _longest_at: float = field(default=0.0, init=False)
+    _due: float = field(default=0.0, init=False)
+    _timer: Timer | None = field(default=None, init=False)
 
     def start(self) -> None:
         """Measure until ``stop``."""

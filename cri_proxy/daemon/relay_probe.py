@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -51,22 +52,18 @@ async def relay_works(listen: Path, runtime: Path, seconds: float) -> bool:
     return through_us if through_us is not None else await answers(runtime, seconds) is not True
 
 
+@dataclass(eq=False)
 class RelayProbe:
-    """What the watchdog asks: whether a restart would help. One makes want of CPU time worse."""
+    """What the watchdog asks: whether a restart would help. One makes want of CPU time worse.
 
-    def __init__(
-        self,
-        works: Callable[[float], Coroutine[object, object, bool]],
-        log: Log,
-        seconds: Callable[[], float] = time.monotonic,
-        waited: Callable[[], float] = waited_seconds,
-    ) -> None:
-        """Probe by ``works`` (``relay_works``); ``waited`` are the seconds that this thread has waited for a CPU."""
-        self._works = works
-        self._log = log
-        self._seconds = seconds
-        self._waited = waited
-        self._quiet_until = 0.0
+    It probes by ``works`` (``relay_works``); ``waited`` are the seconds that this thread has waited for a CPU.
+    """
+
+    _works: Callable[[float], Coroutine[object, object, bool]]
+    _log: Log
+    _seconds: Callable[[], float] = time.monotonic
+    _waited: Callable[[], float] = waited_seconds
+    _quiet_until: float = field(default=0.0, init=False)
 
     async def is_fine(self, seconds: float) -> bool:
         """Return False and log a fault if the relay is stuck; one that is starved of CPU time is logged now and then.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from cri_proxy import events
@@ -28,54 +29,46 @@ SETTLE_SECONDS = 0.5
 SETTLE_ROUNDS = 20
 
 
+@dataclass(eq=False)
 class HotplugWatcher:
-    """Poll the machine's fingerprint; on a change call ``apply``, which returns '' or why it failed."""
+    """Poll the machine's fingerprint; on a change call ``apply``, which returns '' or why it failed.
 
-    def __init__(
-        self,
-        look: Callable[[], Fingerprint],
-        apply: Callable[[], Awaitable[str]],
-        *,
-        clock: Clock,
-        journal: Journal,
-        in_force: Fingerprint | None = None,
-    ) -> None:
-        """``look`` may block: it runs on a thread.
+    ``look`` may block: it runs on a thread. ``in_force`` is the fingerprint of the machine in force, taken *before*
+    that was discovered: no change is lost.
+    """
 
-        ``in_force`` is the fingerprint of the machine in force, taken *before* that was discovered: no change is lost.
-        """
-        self._look = look
-        self._apply = apply
-        self._clock = clock
-        self._journal = journal
-        self._in_force = in_force
-        self._problem = ""
+    _look: Callable[[], Fingerprint]
+    _apply: Callable[[], Awaitable[str]]
+    clock: Clock
+    journal: Journal
+    in_force: Fingerprint | None = None
+    _problem: str = field(default="", init=False)
 
     async def watch(self) -> None:
         """Check every few seconds until cancelled."""
         while True:
-            await self._clock.sleep(POLL_SECONDS)
+            await self.clock.sleep(POLL_SECONDS)
             await self.check()
 
     async def check(self) -> bool:
         """Check once; wait until a change has ended and apply the machine. Return whether a new one is in force."""
         seen = await asyncio.to_thread(self._look)
-        if seen == self._in_force:
+        if seen == self.in_force:
             self._problem = ""
             return False
         seen = await self._settled(seen)
         problem = await self._apply()
         if problem:
             if problem != self._problem:
-                self._journal.noted(events.MACHINE_UNREADABLE, reason=problem)
+                self.journal.noted(events.MACHINE_UNREADABLE, reason=problem)
             self._problem = problem  # tried again with every check
             return False
-        self._in_force, self._problem = seen, ""
+        self.in_force, self._problem = seen, ""
         return True
 
     async def _settled(self, seen: Fingerprint) -> Fingerprint:
         for _ in range(SETTLE_ROUNDS):
-            await self._clock.sleep(SETTLE_SECONDS)
+            await self.clock.sleep(SETTLE_SECONDS)
             again = await asyncio.to_thread(self._look)
             if again == seen:
                 break

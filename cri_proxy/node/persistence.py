@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from cri_proxy.errors import StoreError
 from cri_proxy.state.rows import Deletable, GrantStore, Saveable
@@ -12,45 +13,33 @@ from cri_proxy.tasks import Tasks
 COMMIT_BOUND_SECONDS = 2.0
 
 
+@dataclass(eq=False)
 class Persistence:
-    """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again."""
+    """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again.
 
-    def __init__(
-        self,
-        store: GrantStore,
-        tasks: Tasks,
-        on_problem: Callable[[str], None],
-        *,
-        on_saved: Callable[[float], None] | None = None,
-        everything: Callable[[], Sequence[Saveable]] = tuple,
-    ) -> None:
-        """Write to this store.
+    ``on_problem`` gets each new problem once, ``on_saved`` the seconds that each successful save took.
+    ``everything`` returns what the store should hold now, for saves that failed.
+    """
 
-        ``on_problem`` gets each new problem once, ``on_saved`` the seconds that each successful save took.
-        ``everything`` returns what the store should hold now, for saves that failed.
-        """
-        self._store = store
-        self._tasks = tasks
-        self._on_problem = on_problem
-        self._on_saved = on_saved
-        self._everything = everything
-        self.problem = ""
-        self.failures = 0
-        self.is_behind = False  # the store lacks what a failed save should have written
-        self._may_catch_up_early = True
+    _store: GrantStore
+    _tasks: Tasks
+    _on_problem: Callable[[str], None]
+    on_saved: Callable[[float], None] | None = None
+    everything: Callable[[], Sequence[Saveable]] = tuple
+    problem: str = field(default="", init=False)
+    failures: int = field(default=0, init=False)
+    is_behind: bool = field(default=False, init=False)  # the store lacks what a failed save should have written
+    _may_catch_up_early: bool = field(default=True, init=False)
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> bool:
         """Make this durable; False when the store failed or took too long (the save may still succeed later).
 
         Cancelling the caller does not cancel the save.
         """
-        return await self._start(puts, deletes)
+        return await self.save_later(puts, deletes)
 
-    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
+    def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> asyncio.Future[bool]:
         """Save without waiting: for what the runtime already knows."""
-        self._start(puts, deletes)
-
-    def _start(self, puts: Sequence[Saveable], deletes: Sequence[Deletable]) -> asyncio.Future[bool]:
         # A task of its own, so that it starts after those of earlier calls: tasks start in their order.
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._save(tuple(puts), tuple(deletes), saved), name="save")
@@ -76,10 +65,9 @@ class Persistence:
             self.save_later(())
 
     def _catch_up(self) -> None:
-        if self.is_behind:
-            self.is_behind = False
-            for each in self._everything():
-                self.save_later([each])
+        self.is_behind = False
+        for each in self.everything():
+            self.save_later([each])
 
     async def _save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable], saved: asyncio.Future[bool]) -> None:
         """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
@@ -100,8 +88,8 @@ class Persistence:
 
     def _note_saved(self, seconds: float | None) -> None:
         self.problem = ""
-        if self._on_saved is not None and seconds is not None:
-            self._on_saved(seconds)
+        if self.on_saved is not None and seconds is not None:
+            self.on_saved(seconds)
         if self.is_behind and self._may_catch_up_early:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
             self._may_catch_up_early = False

@@ -8,7 +8,7 @@ the containers are widened too, where runc has not done so (``node.drift.scope_u
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
@@ -42,25 +42,19 @@ def everything(machine: Machine, available: CpuSet) -> Pinning:
     return Pinning(cpus or machine.online, machine.memory_nodes or None)
 
 
+@dataclass(eq=False)
 class NodeReset:
-    """One run. The caller holds the daemon's lock, so no container is pinned meanwhile."""
+    """One run. The caller holds the daemon's lock, so no container is pinned meanwhile.
 
-    def __init__(
-        self,
-        channel: RuntimeChannel,
-        store: GrantStore,
-        machine: Machine,
-        files_root: Path,
-        *,
-        units: ScopeUnits | None = None,
-    ) -> None:
-        """``files_root`` holds the directories behind ``/.cri-proxy``; ``units`` None: systemd has none of them."""
-        self._channel = channel
-        self._store = store
-        self._machine = machine
-        self._files_root = files_root
-        self._units = units
-        self._slots = asyncio.Semaphore(CONCURRENT)
+    ``files_root`` holds the directories behind ``/.cri-proxy``; ``units`` None: systemd has none of them.
+    """
+
+    _channel: RuntimeChannel
+    _store: GrantStore
+    _machine: Machine
+    _files_root: Path
+    units: ScopeUnits | None = None
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENT), init=False)
 
     async def run(self, available: CpuSet, *, is_dry: bool = False) -> ResetReport:
         """Widen every container, then drop the saved rows of those that are widened.
@@ -115,7 +109,7 @@ class NodeReset:
                 if send != Pinning():
                     message = update_request(container.id, send)
                     await self._channel.unary(UPDATE, message, timeout_seconds=UPDATE_TIMEOUT_SECONDS)
-                problem = "" if self._units is None else await self._units.correct(found.pid, container.id, ours)
+                problem = "" if self.units is None else await self.units.correct(found.pid, container.id, ours)
                 return replace(result, outcome="wide already" if send == Pinning() else "widened", problem=problem)
             except CallFailed as error:
                 if error.code == NOT_FOUND:
