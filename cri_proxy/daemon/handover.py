@@ -11,6 +11,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -78,21 +79,15 @@ class Predecessor:
             return
 
 
+@dataclass(eq=False)
 class Takeover:
     """Acquire the decider's lock: at once if it is free, else after the predecessor has handed over."""
 
-    def __init__(
-        self,
-        state_dir: Path,
-        lock: DeciderLock | None,
-        predecessor: Predecessor | None = None,
-        note: Note = note_holder,
-    ) -> None:
-        self._note = note
-        self._state_dir = state_dir
-        self._lock = lock
-        self._queue: DeciderLock | None = None
-        self.predecessor = predecessor
+    _state_dir: Path
+    _lock: DeciderLock | None
+    predecessor: Predecessor | None = None
+    _note: Note = note_holder
+    _queue: DeciderLock | None = field(default=None, init=False)
 
     @classmethod
     def begin(cls, state_dir: Path, *, takes_over: bool, note: Note = note_holder) -> Self:

@@ -48,28 +48,24 @@ def split_by_restart(started: Config, wanted: Config) -> tuple[Config, tuple[Nee
     return with_values(wanted, [(known, value_of(started, known)) for known in fixed]), late
 
 
+@dataclass(eq=False)
 class Reloader:
-    """Hold the configuration in force and replace it; ``in_force.watch`` calls ``take``."""
+    """Hold the configuration in force and replace it; ``in_force.watch`` calls ``take``.
 
-    def __init__(
-        self,
-        settings: Settings,
-        apply: Apply,
-        keep: Callable[[KnownGood], None],
-        *,
-        clock: Clock,
-        journal: Journal,
-        tell: Callable[[str], None] = systemd.notify,
-    ) -> None:
-        """``keep`` gets every configuration that is in force from now on, ``tell`` states for the service manager."""
-        self._settings = settings
-        self._apply = apply
-        self._keep = keep
-        self._clock = clock
-        self._journal = journal
-        self._tell = tell
+    ``keep`` gets every configuration that is in force from now on, ``tell`` states for the service manager.
+    """
+
+    _settings: Settings
+    _apply: Apply
+    _keep: Callable[[KnownGood], None]
+    clock: Clock
+    journal: Journal
+    tell: Callable[[str], None] = systemd.notify
+
+    def __post_init__(self) -> None:
+        settings = self._settings
         source, instead = settings.source, settings.fallback
-        now_seconds = clock.now_seconds()
+        now_seconds = self.clock.now_seconds()
         path = settings.location.path if settings.location else source.file
         self.in_force = (
             instead.kept
@@ -95,22 +91,22 @@ class Reloader:
 
     async def take(self, source: Source, is_asked: bool) -> None:
         """Apply the new configuration or keep the old one; notify systemd before and after, report the result."""
-        began_seconds = self._clock.monotonic_seconds()
-        self._tell(systemd.reloading())
+        began_seconds = self.clock.monotonic_seconds()
+        self.tell(systemd.reloading())
         result: Result = "rejected"
         reason = "an internal error, see the log"
         try:
             result, reason = await self._attempt(source, is_asked=is_asked)
         finally:
-            self._tell("READY=1")
+            self.tell("READY=1")
             self._record(source, result, reason=reason, is_asked=is_asked, began_seconds=began_seconds)
 
     def _record(self, source: Source, result: Result, *, reason: str, is_asked: bool, began_seconds: float) -> None:
         """Count and log the result, and keep it for ``status``."""
         self._counts[result] += 1
-        self._last = ReloadView(self._clock.now_seconds(), result, reason, str(source.file), is_asked)
+        self._last = ReloadView(self.clock.now_seconds(), result, reason, str(source.file), is_asked)
         event = events.CONFIG_REJECTED if result == "rejected" else events.CONFIG_RELOADED
-        self._journal.noted(
+        self.journal.noted(
             event,
             outcome=result,
             file=str(source.file),
@@ -118,7 +114,7 @@ class Reloader:
             reason=reason or None,
             restart_for=[late.key for late in self._late] or None,
             asked=is_asked or None,
-            duration_seconds=round(self._clock.monotonic_seconds() - began_seconds, 6),
+            duration_seconds=round(self.clock.monotonic_seconds() - began_seconds, 6),
         )
 
     async def _attempt(self, source: Source, *, is_asked: bool) -> tuple[Result, str]:
@@ -137,7 +133,7 @@ class Reloader:
             return "rejected", problem
         self._wanted, self._late = wanted, late
         self.config, self.file_warnings = config, warnings
-        self._since_seconds = self._clock.now_seconds()
+        self._since_seconds = self.clock.now_seconds()
         self._note_in_force(source, wanted.from_file)
         return "applied", ""
 

@@ -57,35 +57,27 @@ class OnBlock:
     """The block of this stream and these flags is whole; not called for one that is dropped."""
 
 
+@dataclass(eq=False)
 class Direction:
-    """Cut frames, look at them, and send them on, in order."""
+    """Cut frames, look at them, and send them on, in order: to ``out``.
 
-    def __init__(
-        self,
-        out: Parts,
-        on_frame: dict[int, OnFrame],
-        on_block: OnBlock,
-        hold_back: Callable[[bool], None],
-        max_block_bytes: int | None = MAX_BLOCK_BYTES,
-    ) -> None:
-        """Send on to ``out``; look with ``on_frame`` at the frame types that it holds.
+    ``looks`` are for the frame types that it holds. ``hold_back`` is called with True before a block of several frames
+    is sent on, with False after it.
+    """
 
-        ``hold_back`` is called with True before a block of several frames is sent on, with False after it.
-        """
+    _out: Parts
+    _looks: dict[int, OnFrame]
+    _on_block: OnBlock
+    _hold_back: Callable[[bool], None]
+    max_block_bytes: int | None = MAX_BLOCK_BYTES
+
+    def __post_init__(self) -> None:
         self.cutter = FrameCutter()
-        self._out = out
-        self._on_block = on_block
-        self._hold_back = hold_back
-        self._max_block_bytes = max_block_bytes
         self.is_clear = True  # the next byte begins a frame, other than CONTINUATION
         self._open: OpenBlock | None = None
         self._treatment = Treatment.FORWARD  # of that block
-        self._on_frame: dict[int, OnFrame] = {
-            HEADERS: self._headers,
-            PUSH_PROMISE: self._push_promise,
-            CONTINUATION: self._continuation,
-            **on_frame,
-        }
+        own = {HEADERS: self._headers, PUSH_PROMISE: self._push_promise, CONTINUATION: self._continuation}
+        self._on_frame: dict[int, OnFrame] = {**own, **self._looks}
 
     def receive(self, data: bytes) -> None:
         """Receive a chunk. Raises ProtocolError once everything before the malformed frame is in ``out``."""
@@ -140,7 +132,7 @@ class Direction:
             plain = not flags & _PADDED_OR_PRIORITY
             self._on_block.part(buffer[start + HEADER_BYTES : end] if plain else frame_payload(buffer, cut))
         if not is_whole:
-            self._begin(OpenBlock(stream, flags, self._max_block_bytes), treatment)
+            self._begin(OpenBlock(stream, flags, self.max_block_bytes), treatment)
         elif treatment is not Treatment.DROP:
             self._on_block.end(stream, flags, treatment)
         return treatment is not Treatment.DROP
@@ -148,7 +140,7 @@ class Direction:
     def _push_promise(self, buffer: bytes, cut: Cut) -> bool:
         if not cut[1] & END_HEADERS:
             self._hold_back(True)
-            self._begin(OpenBlock(cut[2], 0, self._max_block_bytes), Treatment.FORWARD)
+            self._begin(OpenBlock(cut[2], 0, self.max_block_bytes), Treatment.FORWARD)
         return True
 
     def _begin(self, block: OpenBlock, treatment: Treatment) -> None:

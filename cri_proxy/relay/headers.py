@@ -6,6 +6,7 @@ runtime's stand alone, since it was asked for a table of size 0: those of calls 
 
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from cri_proxy.http2 import frames
@@ -41,25 +42,19 @@ def timeout_seconds_of(request: Headers) -> float | None:
     return None
 
 
+@dataclass(eq=False)
 class RequestBlocks:
-    """The header blocks of the client."""
+    """The header blocks of the client. Calls of methods that are known to pass are left to ``passing``."""
 
-    def __init__(
-        self,
-        reader: FieldReader,
-        passing: PassthroughCalls,
-        on_new: OnNew,
-        on_trailers: Callable[[int], None],
-        on_unread: OnUnread,
-    ) -> None:
-        """Read with ``reader``; calls of methods that are known to pass are left to ``passing``."""
-        self.on_block = OnBlock(self._begin, reader.feed, self._end)
-        self._reader = reader
-        self._passing = passing
-        self._on_new = on_new
-        self._on_trailers = on_trailers
-        self._on_unread = on_unread
-        self._has_reserved_bit = False
+    _reader: FieldReader
+    _passing: PassthroughCalls
+    _on_new: OnNew
+    _on_trailers: Callable[[int], None]
+    _on_unread: OnUnread
+    _has_reserved_bit: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.on_block = OnBlock(self._begin, self._reader.feed, self._end)
 
     def _begin(self, buffer: bytes, cut: Cut) -> Treatment:
         _, _, stream, start, _ = cut
@@ -88,24 +83,19 @@ class RequestBlocks:
             self._on_new(stream, headers, ends)
 
 
+@dataclass(eq=False)
 class ReplyBlocks:
-    """The header blocks of the runtime."""
+    """The header blocks of the runtime: those of calls in ``held`` are read, those of ``ignored`` streams dropped."""
 
-    def __init__(
-        self,
-        held: Mapping[int, HeldCall],
-        ignored: Container[int],
-        passing: PassthroughCalls,
-        on_outcome: Callable[[HeldCall, Outcome], None],
-    ) -> None:
-        """Read those of the calls in ``held``, drop those of the streams in ``ignored``."""
+    _held: Mapping[int, HeldCall]
+    _ignored: Container[int]
+    _passing: PassthroughCalls
+    _on_outcome: Callable[[HeldCall, Outcome], None]
+    _is_readable: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
         self.on_block = OnBlock(self._begin, self._part, self._end)
-        self._held = held
-        self._ignored = ignored
-        self._passing = passing
-        self._on_outcome = on_outcome
         self._reader = FieldReader(_REPLY_FIELDS, table_bytes=0)
-        self._is_readable = True
 
     def _begin(self, buffer: bytes, cut: Cut) -> Treatment:
         _, flags, stream, _, _ = cut
