@@ -4,12 +4,12 @@ What names a device is told by ``cri.device_names``; only what something names i
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.cdi.variables import Variables
@@ -33,6 +33,9 @@ from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from policies.base import DeviceLocality
 from sysfs.text import some
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 LOOK_SECONDS: Final = 1.0
 """For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
@@ -109,18 +112,9 @@ class _Look:
         self._deadline = deadline
         self.missing: list[MissingHints] = []
 
-    @property
-    def _left_seconds(self) -> float:
-        return self._deadline - asyncio.get_running_loop().time()
-
     async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
         """Return what names the devices behind these CDI names, each with what stands for it."""
-        try:
-            named = cdi_files(self._root).named
-            return await self._files.run(CDI_FILES, named, names, within_seconds=self._left_seconds)
-        except FilesFailed as error:
-            self._note(error, [name for name, _ in names])
-            return ()
+        return await self._ask(CDI_FILES, [name for name, _ in names], (), cdi_files(self._root).named, names)
 
     async def gpus(self, names: Sequence[DeviceName]) -> nvidia.NvidiaGpus:
         """Return the node's NVIDIA GPUs where any of them may be meant."""
@@ -130,12 +124,7 @@ class _Look:
         if not meant:
             return nvidia.NO_GPUS
         read = partial(nvidia_gpus, with_parts=any(map(nvidia.is_part_node, meant)))
-        try:
-            within_seconds = self._left_seconds - _REST_SECONDS
-            return await self._files.run(NVIDIA_FILES, read, self._root, within_seconds=within_seconds)
-        except FilesFailed as error:
-            self._note(error, meant)
-            return nvidia.NO_GPUS
+        return await self._ask(NVIDIA_FILES, meant, nvidia.NO_GPUS, read, self._root, rest_seconds=_REST_SECONDS)
 
     async def numbers(self, names: Sequence[DeviceName]) -> Numbers:
         """Return the devices behind those paths that answer."""
@@ -143,23 +132,19 @@ class _Look:
         if paths == ["/"]:
             return {}
         try:
-            subjects = await self._files.run(
-                "mounts", subjects_of, self._root, paths, within_seconds=self._left_seconds
-            )
+            within_seconds = self._deadline - asyncio.get_running_loop().time()
+            subjects = await self._files.run("mounts", subjects_of, self._root, paths, within_seconds=within_seconds)
         except (FilesFailed, OSError):
             subjects = tuple(paths)  # each for itself
         by_subject = groupby(sorted(zip(subjects, paths, strict=True)), key=lambda pair: pair[0])
         groups = [(subject, [path for _, path in pairs]) for subject, pairs in by_subject]
-        found = await asyncio.gather(*(self._numbers_of(subject, group) for subject, group in groups))
+        none: Numbers = {}
+        asked = (
+            self._ask(subject, group, none, device_numbers, self._root, group, rest_seconds=_REST_SECONDS)
+            for subject, group in groups
+        )
+        found = await asyncio.gather(*asked)
         return {path: number for numbers in found for path, number in numbers.items()}
-
-    async def _numbers_of(self, subject: str, paths: Sequence[str]) -> Numbers:
-        try:
-            within_seconds = self._left_seconds - _REST_SECONDS
-            return await self._files.run(subject, device_numbers, self._root, paths, within_seconds=within_seconds)
-        except FilesFailed as error:
-            self._note(error, paths)
-            return {}
 
     async def localities(
         self, names: Sequence[DeviceName], gpus: nvidia.NvidiaGpus, numbers: Numbers
@@ -168,16 +153,25 @@ class _Look:
         answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
         if not answered:
             return ()
-        try:
-            return await self._files.run(
-                "sysfs", localities, self._root, answered, numbers, gpus, within_seconds=self._left_seconds
-            )
-        except FilesFailed as error:
-            self._note(error, [name.text for name in answered])
-            return ()
+        sources = [name.text for name in answered]
+        return await self._ask("sysfs", sources, (), localities, self._root, answered, numbers, gpus)
 
-    def _note(self, error: FilesFailed, sources: Sequence[str]) -> None:
-        self.missing.append(MissingHints(admit(f"no hint of {some(sources, 1)}: {error}")))
+    async def _ask(
+        self,
+        subject: str,
+        sources: Sequence[str],
+        without: T,
+        function: Callable[[*Ts], T],
+        *args: *Ts,
+        rest_seconds: float = 0.0,
+    ) -> T:
+        """Call the function on a worker until ``rest_seconds`` are left; ``without`` if these files do not answer."""
+        try:
+            within_seconds = self._deadline - asyncio.get_running_loop().time() - rest_seconds
+            return await self._files.run(subject, function, *args, within_seconds=within_seconds)
+        except FilesFailed as error:
+            self.missing.append(MissingHints(admit(f"no hint of {some(sources, 1)}: {error}")))
+            return without
 
 
 def _identified(group: AllocatedDevices, gpus: nvidia.NvidiaGpus) -> DeviceLocality:

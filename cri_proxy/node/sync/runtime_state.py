@@ -1,14 +1,15 @@
 """Query the runtime over the proxy's channel: its containers as frozen values, verbose statuses as CRI messages."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri.read_list import Items, read_items
+from cri_proxy.cri.read_list import read_items
 from cri_proxy.errors import UnreadableReply
 from cri_proxy.http2.status import Code
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -21,7 +22,7 @@ STATUS_TIMEOUT_SECONDS = 5.0
 # Status calls in flight at once: enough to hide the runtime's latency, few enough not to flood it.
 STATUS_CONCURRENCY = 16
 
-M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 _STATES: Final[dict[int, RowState]] = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
 
 
@@ -61,8 +62,8 @@ class LiveNode:
 
 async def list_node(channel: RuntimeChannel) -> LiveNode:
     """List all sandboxes and containers. Raises CallFailed and RuntimeUnavailable."""
-    answer = await _call(channel, "ListPodSandbox", pb.ListPodSandboxRequest(), LIST_TIMEOUT_SECONDS)
-    sandboxes = _items("ListPodSandbox", pb.ListPodSandboxResponse, pb.PodSandbox, answer)
+    read = partial(read_items, pb.ListPodSandboxResponse, pb.PodSandbox)
+    sandboxes = await _ask(channel, pb.ListPodSandboxRequest(), LIST_TIMEOUT_SECONDS, read)
     pod_uids = {s.id: s.metadata.uid or s.id for s in sandboxes.readable}
     listed = await list_containers(channel, pod_uids)
     return LiveNode(listed.containers, frozenset(pod_uids), listed.unreadable + sandboxes.unreadable)
@@ -77,8 +78,8 @@ async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, 
     request = pb.ListContainersRequest()
     if sandbox_id:
         request.filter.pod_sandbox_id = sandbox_id
-    answer = await _call(channel, "ListContainers", request, LIST_TIMEOUT_SECONDS)
-    listed = _items("ListContainers", pb.ListContainersResponse, pb.Container, answer)
+    read = partial(read_items, pb.ListContainersResponse, pb.Container)
+    listed = await _ask(channel, request, LIST_TIMEOUT_SECONDS, read)
     containers = tuple(
         LiveContainer(
             id=c.id,
@@ -97,15 +98,13 @@ async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, 
 async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
     """Return the verbose status of one container. Raises CallFailed and RuntimeUnavailable."""
     request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
-    answer = await _call(channel, "ContainerStatus", request, STATUS_TIMEOUT_SECONDS)
-    return _read("ContainerStatus", pb.ContainerStatusResponse, answer)
+    return await _ask(channel, request, STATUS_TIMEOUT_SECONDS, pb.ContainerStatusResponse.FromString)
 
 
 async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSandboxStatusResponse:
     """Return the verbose status of one sandbox. Raises CallFailed and RuntimeUnavailable."""
     request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
-    answer = await _call(channel, "PodSandboxStatus", request, STATUS_TIMEOUT_SECONDS)
-    return _read("PodSandboxStatus", pb.PodSandboxStatusResponse, answer)
+    return await _ask(channel, request, STATUS_TIMEOUT_SECONDS, pb.PodSandboxStatusResponse.FromString)
 
 
 async def container_events(channel: RuntimeChannel) -> AsyncIterator[pb.ContainerEventResponse]:
@@ -118,26 +117,13 @@ async def container_events(channel: RuntimeChannel) -> AsyncIterator[pb.Containe
         yield event
 
 
-def _read(method: str, kind: type[M], answer: bytes) -> M:
+async def _ask(channel: RuntimeChannel, request: Message, timeout_seconds: float, read: Callable[[bytes], T]) -> T:
+    method = SERVICE + request.DESCRIPTOR.name.removesuffix("Request")
+    answer = await channel.unary(method, request.SerializeToString(), timeout_seconds=timeout_seconds)
     try:
-        return kind.FromString(answer)
+        return read(answer)
     except DecodeError as error:
-        raise _unreadable(method, error) from error
-
-
-def _items(method: str, reply_kind: type[Message], kind: type[M], answer: bytes) -> Items[M]:
-    try:
-        return read_items(reply_kind, kind, answer)
-    except DecodeError as error:
-        raise _unreadable(method, error) from error
-
-
-def _unreadable(method: str, error: DecodeError) -> UnreadableReply:
-    return UnreadableReply(SERVICE + method, Code.INTERNAL, f"the runtime's answer cannot be read: {error}")
-
-
-async def _call(channel: RuntimeChannel, method: str, request: Message, timeout_seconds: float) -> bytes:
-    return await channel.unary(SERVICE + method, request.SerializeToString(), timeout_seconds=timeout_seconds)
+        raise UnreadableReply(method, Code.INTERNAL, f"the runtime's answer cannot be read: {error}") from error
 
 
 def _pod_uid(container: pb.Container, pod_uids: dict[str, str]) -> str:
