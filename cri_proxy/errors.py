@@ -14,6 +14,12 @@ COMMAND_LINE = "command line"
 class CriProxyError(Exception):
     """Base class of the errors that the daemon raises on purpose."""
 
+    problem: str
+
+    def __str__(self) -> str:
+        """The problem alone, where an error has nothing to add."""
+        return self.problem
+
 
 @dataclass(eq=False)
 class CallFailed(CriProxyError):
@@ -99,6 +105,3 @@ class CommandFailed(CriProxyError):
 
     problem: str
     status: int = 1
-
-    def __str__(self) -> str:
-        return self.problem

@@ -33,9 +33,6 @@ class FileRefused(CriProxyError):
     problem: str
     line: int = 0
 
-    def __str__(self) -> str:
-        return self.problem
-
 
 class NotRegular(FileRefused):
     """A directory, a pipe, a socket or a device."""

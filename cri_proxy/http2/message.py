@@ -24,9 +24,6 @@ class MessageError(CriProxyError):
     code: Code
     problem: str
 
-    def __str__(self) -> str:
-        return self.problem
-
 
 def pack(message: bytes) -> bytes:
     r"""Return the message behind the prefix of an uncompressed one.

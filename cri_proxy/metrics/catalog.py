@@ -18,27 +18,13 @@ REFUSED_CODES: Final[Values] = (
     *("annotation", "store"),
 )
 ROLLED_BACK_CODES: Final[Values] = ("runtime-refused", "cdi", "caller-left", "fault", "not-found")
-_OUTCOME = Label("outcome", ("placed", "resized", "replaced", "refused", "rolled_back", "passthrough"))
-_REASON = Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_CODES, OTHER))
-_UPDATE = Label("outcome", ("confirmed", "refused"))
-_CHANGE = Label(
-    "change", ("placed", "re-placed", "rebalanced", "widened", "narrowed", "memory-moved", "cold_start_ended", OTHER)
-)
-_DRIFT = Label("outcome", ("put_back", "left_alone"))
-_DRIFT_CAUSE = Label("cause", ("other", "runc_masks"))
 RELOAD_OUTCOMES: Final[Values] = ("applied", "unchanged", "rejected")
 _RELOAD = Label("outcome", RELOAD_OUTCOMES)
 COST_FILE_STATES: Final[Values] = ("in_force", "kept", "rejected")
 INVENTORY_STATES: Final[Values] = ("free", "held", "unhealthy", "missing")
-_COST_FILE_STATE = Label("state", COST_FILE_STATES)
-_WHERE = Label("where", ("call", "background", "update", "resource_files", "relay", OTHER))
 PARTS: Final[Values] = ("recovery", "runtime", "store", "socket", "helpers")
-_PART = Label("part", (*PARTS, OTHER))
 _METHOD = Label("method", bound="the methods of CRI v1, other")
-_CODE = Label("code", bound="the 17 names of gRPC's statuses, other, unread, none")
 MALFORMED_REASONS: Final[Values] = ("path", "header_size", "stream_id", "compression", "flood", "protocol")
-_MALFORMED = Label("reason", MALFORMED_REASONS)
-_SIDE = Label("side", ("kubelet", "runtime"))
 CPU_KINDS: Final[Values] = ("exclusive", "isolated", "isolated_free", "shared", "reserved", "unused")
 _CPU_KIND = Label("kind", CPU_KINDS)
 _POOL = Label("pool", bound="the pools of the machine")
@@ -46,18 +32,10 @@ _NUMA_NODE = Label("numa_node", bound="the machine's NUMA nodes with memory")
 _PAGE_SIZE = Label("page_size", bound="the kernel's sizes of huge pages: 2Mi, 1Gi")
 _MEMORY_KIND = Label("kind", bound="dram, pmem, hbm")
 LIVE_STATES: Final[Values] = ("reserved", "pending", "created", "running")
-_STATE = Label("state", LIVE_STATES)
-_GRANT = Label("kind", tuple(kind.value for kind in CpuKind))
-_LEFT = Label("why", ("adopt", "claim", "other_manager"))
 FILE_OWNERS: Final[Values] = ("pod", "host")
-_FILE_OWNER = Label("owner", FILE_OWNERS)
-_CALL = Label("method", ("StartContainer", "UpdateContainerResources"))
-_COMMAND = Label("outcome", ("ran", "failed"))
 
 DECISION_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 1.0)
 CALL_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
-SAVE_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0)
-LAG_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0)
 
 # Counted where it happens.
 DECISIONS: Final = counter(
@@ -65,8 +43,8 @@ DECISIONS: Final = counter(
     "Decisions about containers by outcome. A placement counts once the runtime has created or resized the container, "
     "under its first reason that most placements do not have, else pool. passthrough: the container was created with "
     "the last known shared set because the decision failed.",
-    _OUTCOME,
-    _REASON,
+    Label("outcome", ("placed", "resized", "replaced", "refused", "rolled_back", "passthrough")),
+    Label("reason", (*_POLICY_CODES, *REFUSED_CODES[-2:], *ROLLED_BACK_CODES, OTHER)),
     zeros=(
         ("placed", "pool"),
         *(("refused", code) for code in REFUSED_CODES),
@@ -83,7 +61,10 @@ RELEASED: Final = counter("cri_proxy_grants_released_total", "Grants released.")
 GRANT_CHANGES: Final = counter(
     "cri_proxy_grant_changes_total",
     "Grants that changed without a request: the container was moved, or its memory nodes were widened or narrowed.",
-    _CHANGE,
+    Label(
+        "change",
+        ("placed", "re-placed", "rebalanced", "widened", "narrowed", "memory-moved", "cold_start_ended", OTHER),
+    ),
 )
 ANNOTATIONS_IGNORED: Final = counter("cri_proxy_annotations_ignored_total", "Annotations that could not be parsed.")
 HINTS_MISSING: Final = counter(
@@ -94,7 +75,7 @@ UPDATES: Final = counter(
     "cri_proxy_updates_total",
     "Updates of containers that the daemon sent by UpdateContainerResources: confirmed by the runtime, or refused "
     "after every attempt (the slow check tries again).",
-    _UPDATE,
+    Label("outcome", ("confirmed", "refused")),
 )
 MEMORY_MOVES: Final = counter(
     "cri_proxy_memory_moves_total",
@@ -104,7 +85,7 @@ DRIFTS: Final = counter(
     "cri_proxy_drifts_total",
     "Cpusets found rewritten by another program: put back, or left to the other manager for good. runc_masks: by "
     "systemd, from a CPU mask whose bytes runc before 1.1.6 has reversed; these are always put back.",
-    *(_DRIFT, _DRIFT_CAUSE),
+    *(Label("outcome", ("put_back", "left_alone")), Label("cause", ("other", "runc_masks"))),
     zeros=(("put_back", "other"), ("left_alone", "other"), ("put_back", "runc_masks")),
 )
 VIOLATIONS: Final = counter(
@@ -114,12 +95,12 @@ VIOLATIONS: Final = counter(
 FAULTS: Final = counter(
     "cri_proxy_faults_total",
     "Internal errors of cri-proxy; the call at hand follows onPolicyError. relay: also clients that broke HTTP/2.",
-    _WHERE,
+    Label("where", ("call", "background", "update", "resource_files", "relay", OTHER)),
 )
 SAVE_SECONDS: Final = histogram(
     "cri_proxy_store_save_duration_seconds",
     "Duration of a successful save, from the request to the commit on disk, including the time in the queue.",
-    SAVE_BUCKETS,
+    (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0),
 )
 CHECKS_FAILED: Final = counter(
     "cri_proxy_runtime_checks_failed_total", "Failed attempts to list the containers of the runtime."
@@ -133,7 +114,7 @@ CALLS: Final = counter(
     "deadline, connection lost). other: methods that CRI v1 does not have; those of older interfaces are refused as "
     "UNIMPLEMENTED, the rest pass.",
     _METHOD,
-    _CODE,
+    Label("code", bound="the 17 names of gRPC's statuses, other, unread, none"),
 )
 HELD_SECONDS: Final = histogram(
     "cri_proxy_relay_held_duration_seconds",
@@ -152,9 +133,11 @@ MALFORMED: Final = counter(
     "cri_proxy_relay_malformed_requests_total",
     "Malformed requests and frames from clients, by reason. The call was refused (path, header_size, stream_id), or "
     "the connection was closed (compression, flood, protocol).",
-    _MALFORMED,
+    Label("reason", MALFORMED_REASONS),
 )
-RECEIVED_BYTES: Final = counter("cri_proxy_relay_received_bytes_total", "Bytes received from each side.", _SIDE)
+RECEIVED_BYTES: Final = counter(
+    "cri_proxy_relay_received_bytes_total", "Bytes received from each side.", Label("side", ("kubelet", "runtime"))
+)
 CONNECTIONS: Final = gauge(
     "cri_proxy_relay_connections", "Open connections of clients, each with a connection to the runtime."
 )
@@ -175,7 +158,7 @@ LOOP_LAG: Final = histogram(
     "cri_proxy_event_loop_lag_seconds",
     "How late the event loop ran a timer, measured four times a second, once while it is idle: a call may wait that "
     "long before anything is done for it. A long lag is a long computation, or a daemon that got no CPU.",
-    LAG_BUCKETS,
+    (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0),
 )
 CPU_WAIT: Final = counter(
     "cri_proxy_event_loop_cpu_wait_seconds_total",
@@ -192,7 +175,7 @@ BUILD: Final = gauge(
 )
 LIVE: Final = gauge("cri_proxy_live", "1 while /healthz succeeds, else 0.")
 READY: Final = gauge("cri_proxy_ready", "1 while /readyz succeeds, else 0.")
-PART_HEALTHY: Final = gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", _PART)
+PART_HEALTHY: Final = gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", Label("part", (*PARTS, OTHER)))
 CONFIG_GENERATION: Final = gauge(
     "cri_proxy_config_generation", "Number of configurations that have been active since the start."
 )
@@ -216,7 +199,7 @@ CONFIG_IS_KEPT: Final = gauge(
 COST_FILES: Final = gauge(
     "cri_proxy_cost_files",
     "Cost files by the content in use: the present one (in_force), the last good one (kept) or none (rejected).",
-    _COST_FILE_STATE,
+    Label("state", COST_FILE_STATES),
 )
 COST_DEVICES: Final = gauge("cri_proxy_cost_devices", "Devices that the cost files in force list.")
 COST_RELOADS: Final = counter(
@@ -302,8 +285,8 @@ HUGE_PAGES_WIDELY_PROMISED: Final = gauge(
 CONTAINERS: Final = gauge(
     "cri_proxy_containers",
     "Containers that hold a grant, by state (pending: creation not confirmed by the runtime) and kind.",
-    _STATE,
-    _GRANT,
+    Label("state", LIVE_STATES),
+    Label("kind", tuple(kind.value for kind in CpuKind)),
 )
 OVERCOMMITTED: Final = gauge(
     "cri_proxy_overcommitted_containers",
@@ -317,13 +300,13 @@ LEFT_ALONE: Final = gauge(
     "cri_proxy_left_alone_containers",
     "Containers that are not pinned: by the option adopt, because CPUs that another allocator chose for them are not "
     "available, or because another manager keeps rewriting their cpusets.",
-    _LEFT,
+    Label("why", ("adopt", "claim", "other_manager")),
 )
 FILES_HANGING: Final = gauge(
     "cri_proxy_hung_file_calls",
     "Calls about files that have not ended in time; their mount or directory is not asked again until they do. Files "
     "of pods (volumes, devices) or of the host (state, kubelet).",
-    _FILE_OWNER,
+    Label("owner", FILE_OWNERS),
 )
 LATE: Final = gauge(
     "cri_proxy_update_waiting_containers",
@@ -336,7 +319,7 @@ UNANSWERED: Final = gauge(
     "cri_proxy_unanswered_calls",
     "Starts and updates of containers that the runtime has not answered for more than 5 seconds; a start counts until "
     "its end is known, also when its caller has left. Containers that need those CPUs are placed elsewhere or refused.",
-    _CALL,
+    Label("method", ("StartContainer", "UpdateContainerResources")),
 )
 VIOLATED: Final = gauge(
     "cri_proxy_violated_containers",
@@ -371,7 +354,7 @@ RESOURCE_FILES_FAILED: Final = counter(
     "cri_proxy_resource_files_failed_total", "Failed writes of a container's resource files."
 )
 COMMANDS: Final = counter(
-    "cri_proxy_notify_commands_total", "Commands of notify-exec that ended, by outcome.", _COMMAND
+    "cri_proxy_notify_commands_total", "Commands of notify-exec that ended, by outcome.", Label("outcome", ("ran", "failed"))
 )
 PROCESS_START: Final = gauge("process_start_time_seconds", "Start time of this process since the epoch.")
 PROCESS_CPU: Final = counter("process_cpu_seconds_total", "CPU time of this process, user and system.")

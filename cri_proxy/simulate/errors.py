@@ -10,6 +10,3 @@ class ExpectationError(CriProxyError):
     """An expression of ``expect`` that has no truth value: the problem and the remedy."""
 
     problem: str
-
-    def __str__(self) -> str:
-        return self.problem

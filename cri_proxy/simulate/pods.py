@@ -19,9 +19,6 @@ class StepError(CriProxyError):
 
     problem: str
 
-    def __str__(self) -> str:
-        return self.problem
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

@@ -47,9 +47,6 @@ class AllocationRefused(CriProxyError):
 
     problem: str
 
-    def __str__(self) -> str:
-        return self.problem
-
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:

@@ -1,7 +1,7 @@
 """Log, count and record each event of the node after it happened, a method per event; ``explain`` gets the records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from cri_proxy import events
@@ -70,15 +70,6 @@ _FAULT_PLACES: Final = 256  # remembered
 _FILES_SHOWN: Final = 4
 
 
-@dataclass(slots=True)
-class _Faults:
-    """The faults at one place since ``began_seconds``, and how many of them were not logged."""
-
-    began_seconds: float
-    count: int = 0
-    unlogged: int = 0
-
-
 class Journal:
     """The events of a node, each reported once and after the fact. ``records`` are the decisions' for ``explain``."""
 
@@ -89,7 +80,7 @@ class Journal:
         # Records are parsed when they are asked for, so the line comes late; the record is gone then.
         self.records = Records(clock, lambda problem: log.warning(events.RECORD_IGNORED, reason=problem))
         self.counters = Counters(catalog.JOURNAL_ROWS)
-        self._faults: dict[str, _Faults] = {}  # by place
+        self._faults: dict[str, tuple[float, int]] = {}  # by place: when the first was logged, and how many there were
 
     def decided(
         self,
@@ -189,18 +180,14 @@ class Journal:
     def _unlogged(self, place: str) -> int | None:
         """Count a fault at this place; return how many were not logged since the last line, None to log none now."""
         now_seconds = self._clock.monotonic_seconds()
-        faults = self._faults.get(place)
-        if faults is None or now_seconds - faults.began_seconds >= FAULT_PERIOD_SECONDS:
-            if len(self._faults) >= _FAULT_PLACES:
-                self._faults.clear()
-            unlogged = faults.unlogged if faults is not None else 0
-            self._faults[place] = _Faults(now_seconds, 1)
-            return unlogged
-        faults.count += 1
-        if faults.count <= FAULTS_LOGGED:
-            return 0
-        faults.unlogged += 1
-        return None
+        began_seconds, count = self._faults.get(place, (-FAULT_PERIOD_SECONDS, 0))
+        if now_seconds - began_seconds < FAULT_PERIOD_SECONDS:
+            self._faults[place] = began_seconds, count + 1
+            return 0 if count < FAULTS_LOGGED else None
+        if len(self._faults) >= _FAULT_PLACES:
+            self._faults.clear()
+        self._faults[place] = now_seconds, 1
+        return max(0, count - FAULTS_LOGGED)
 
     def updated(self, row: Row, pinning: Pinning) -> None:
         """Log and count a confirmed update."""
