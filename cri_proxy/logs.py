@@ -40,20 +40,6 @@ class Log(Protocol):
         """Log an event that an operator must look at."""
 
 
-class LevelSwitch:
-    """The lowest level that is logged; may be changed while running."""
-
-    def __init__(self, level: Level) -> None:
-        """Start at this level."""
-        self.level: Level = level
-
-    def __call__(self, logger: object, method: str, event: _Event) -> _Event:
-        """Drop an event below the level, as a structlog processor."""
-        if LEVELS.index(_level(method)) < LEVELS.index(self.level):
-            raise structlog.DropEvent
-        return event
-
-
 def _level(method: str) -> Level:
     return next((level for level in LEVELS if level == method), "error")
 
@@ -94,17 +80,18 @@ def is_journal(stream: TextIO) -> bool:
     return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
-class FormSwitch:
-    """The form of a line, its time included, as the last structlog processor; may be changed while running."""
+class LogSwitch:
+    """The lowest level that is logged, and the form of a line, its time included; both may change while running."""
 
-    def __init__(self, log_format: Format, stream: TextIO) -> None:
+    def __init__(self, level: Level, log_format: Format, stream: TextIO) -> None:
         """Write for ``stream``, which decides what ``auto`` means and whether there are colours."""
         self._stream = stream
         self._is_journal = is_journal(stream)
-        self.use(log_format)
+        self.use(level, log_format)
 
-    def use(self, log_format: Format) -> None:
-        """Write lines in this form from now on."""
+    def use(self, level: Level, log_format: Format) -> None:
+        """Write lines from this level on, in this form."""
+        self._lowest = LEVELS.index(level)
         self._is_console = is_console = wants_console(log_format, self._stream)
         # Colours only where a terminal shows them (https://no-color.org).
         colours = is_terminal(self._stream) and "NO_COLOR" not in os.environ
@@ -115,8 +102,14 @@ class FormSwitch:
             else structlog.processors.JSONRenderer(serializer=_json, default=_plain)
         )
 
-    def __call__(self, logger: object, method: str, event: _Event) -> Rendered:
-        """Return the event as text."""
+    def drop(self, logger: object, method: str, event: _Event) -> _Event:
+        """Drop an event below the level, as the first structlog processor."""
+        if LEVELS.index(_level(method)) < self._lowest:
+            raise structlog.DropEvent
+        return event
+
+    def render(self, logger: object, method: str, event: _Event) -> Rendered:
+        """Return the event as text, as the last structlog processor."""
         stamped = self._stamp(logger, method, {key: self._clean(value) for key, value in event.items()})
         line = self._render(logger, method, _arrange(logger, method, stamped))
         return f"<{_PRIORITIES[_level(method)]}>{line}" if self._is_journal and isinstance(line, str) else line
@@ -129,31 +122,23 @@ class FormSwitch:
         return visible(repr(value)) if self._is_console and value is not None else value
 
 
-_switch = LevelSwitch("info")
-_forms: list[FormSwitch] = []
-
-
-def set_level(level: Level) -> None:
-    """Change the lowest level of every logger of ``configure_logging``."""
-    _switch.level = level
+_newest: list[LogSwitch] = []
 
 
 def change_logging(level: Level, log_format: Format) -> None:
     """Change the level and form of the newest logger of ``configure_logging``."""
-    set_level(level)
-    for form in _forms:
-        form.use(log_format)
+    for switch in _newest:
+        switch.use(level, log_format)
 
 
 def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Log:
     """Return a logger for the daemon, on standard error unless another stream is given."""
     target = stream if stream is not None else sys.stderr
-    set_level(level)
-    form = FormSwitch(log_format, target)
-    _forms[:] = [form]
+    switch = LogSwitch(level, log_format, target)
+    _newest[:] = [switch]
     logger: Log = structlog.wrap_logger(
         structlog.WriteLogger(target),
-        processors=[_switch, structlog.processors.add_log_level, form],
+        processors=[switch.drop, structlog.processors.add_log_level, switch.render],
         wrapper_class=structlog.BoundLogger,
     )
     return logger

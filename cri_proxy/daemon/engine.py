@@ -36,7 +36,7 @@ from cri_proxy.metrics.counters import Counters
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.writes import InotifyWrites
-from cri_proxy.node.node import NO_DIRECTORY, Environment, Node, build_node
+from cri_proxy.node.node import NO_DIRECTORY, Environment, Node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import HealthPart
@@ -114,7 +114,7 @@ class Engine:
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
         inventory = await devices.joined(config, self._built.machine)
-        node = build_node(self._built.policy.with_devices(inventory), config, environment)
+        node = Node(self._built.policy.with_devices(inventory), config, environment)
         closing.push_async_callback(node.close)
         state = StateDirectory(settings.state_dir, node.background, self.journal, files.of_host)
         devices.save_in(state)

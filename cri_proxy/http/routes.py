@@ -1,7 +1,7 @@
 """The HTTP API's handlers by path (status, explain, topology, config, health, metrics, plan), and JSON in steps."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import fields, replace
 from http import HTTPStatus
 
@@ -72,7 +72,7 @@ def _topology(view: DaemonView) -> Steps[Response]:
 
     plain = json_value(view.topology())
     yield
-    text = yield from object_text(plain)
+    text = yield from object_text(plain.items())
     return Response(HTTPStatus.OK, JSON, f"{text}\n".encode())
 
 
@@ -122,15 +122,11 @@ def json_text(value: object) -> str:
 
 def status_text(view: StatusView) -> Steps[str]:
     """Return the view as JSON; a step writes at most a bunch of a list."""
-    return _object_text(((field.name, getattr(view, field.name)) for field in fields(view)), encode)
+    return object_text((field.name, getattr(view, field.name)) for field in fields(view))
 
 
-def object_text(plain: Mapping[str, object]) -> Steps[str]:
-    """Return plain data as JSON, in steps as ``status_text`` does."""
-    return _object_text(plain.items(), lambda value: value)
-
-
-def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[object], object]) -> Steps[str]:
+def object_text(members: Iterable[tuple[str, object]]) -> Steps[str]:
+    """Return these members of an object as JSON, in steps as ``status_text`` does."""
     parts: list[str] = []
     for name, value in members:
         parts.append(f"{', ' if parts else '{'}{json_text(name)}: ")
@@ -138,9 +134,9 @@ def _object_text(members: Iterable[tuple[str, object]], plain_of: Callable[[obje
             texts = []
             for bunch in bunches(value):
                 yield
-                texts.append(json_text(plain_of(bunch))[1:-1])
+                texts.append(json_text(encode(bunch))[1:-1])
             parts.append(f"[{', '.join(texts)}]")
         else:
-            parts.append(json_text(plain_of(value)))
+            parts.append(json_text(encode(value)))
     yield
     return "".join([*parts, "}"])

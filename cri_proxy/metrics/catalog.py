@@ -175,7 +175,9 @@ BUILD: Final = gauge(
 )
 LIVE: Final = gauge("cri_proxy_live", "1 while /healthz succeeds, else 0.")
 READY: Final = gauge("cri_proxy_ready", "1 while /readyz succeeds, else 0.")
-PART_HEALTHY: Final = gauge("cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", Label("part", (*PARTS, OTHER)))
+PART_HEALTHY: Final = gauge(
+    "cri_proxy_part_healthy", "1 while this part of /readyz is healthy, else 0.", Label("part", (*PARTS, OTHER))
+)
 CONFIG_GENERATION: Final = gauge(
     "cri_proxy_config_generation", "Number of configurations that have been active since the start."
 )
@@ -354,7 +356,9 @@ RESOURCE_FILES_FAILED: Final = counter(
     "cri_proxy_resource_files_failed_total", "Failed writes of a container's resource files."
 )
 COMMANDS: Final = counter(
-    "cri_proxy_notify_commands_total", "Commands of notify-exec that ended, by outcome.", Label("outcome", ("ran", "failed"))
+    "cri_proxy_notify_commands_total",
+    "Commands of notify-exec that ended, by outcome.",
+    Label("outcome", ("ran", "failed")),
 )
 PROCESS_START: Final = gauge("process_start_time_seconds", "Start time of this process since the epoch.")
 PROCESS_CPU: Final = counter("process_cpu_seconds_total", "CPU time of this process, user and system.")

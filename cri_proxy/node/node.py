@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy import events
@@ -58,25 +58,46 @@ class Environment:
     files: FileCalls = PLAIN_THREADS
 
 
-@dataclass(frozen=True, slots=True)
 class Node:
     """The parts, wired; ``recover`` must run before anything is decided."""
 
-    context: Context
-    coordinator: Coordinator
-    effects: Effects
-    barrier: Barrier
-    resync: Resync
-    adoption: Adoption
-    resource_files: ResourceFiles
-    rebalance: Rebalance
-    cold_starts: ColdStarts
-    drift: Drift
-    managers: ManagerWatch
-    runtime_cdi: RuntimeCdi
-    refusals: Refusals
-    store: GrantStore
-    background: Tasks = field(repr=False)
+    def __init__(self, policy: Policy, config: Config, environment: Environment) -> None:
+        """Build a node that is about to recover: decisions wait until it has."""
+        journal, signals = environment.journal, Signals()
+        ledger = Ledger(policy, signals.ledger_changed)
+        tasks = Tasks(lambda error: journal.failed_open("background task", error))
+        persistence = Persistence(
+            environment.store,
+            tasks,
+            lambda problem: journal.noted(events.STORE_DEGRADED, reason=problem),
+            on_saved=journal.saved,
+            everything=lambda: (*ledger.rows(), *ledger.sandboxes.values()),
+        )
+        context = Context(ledger, environment.channel, persistence, tasks, journal, environment.clock, signals)
+        self.context, self.store = context, environment.store
+        self.background = Tasks(lambda error: journal.failed_open("background", error))
+        self.effects = Effects(context)
+        self.coordinator = Coordinator(context, self.effects, config)
+        self.barrier = Barrier(context, self.effects, self.coordinator)
+        self.adoption = Adoption(context, lambda: self.coordinator.config)
+        self.resync = Resync(context, self.effects, self.coordinator, self.adoption)
+        self.resource_files = ResourceFiles(context, environment.files_root, environment.files)
+        self.rebalance = Rebalance(context, self.effects, self.coordinator)
+        self.cold_starts = ColdStarts(context, self.effects, self.coordinator)
+        self.managers = ManagerWatch(
+            environment.kubelet_root,
+            lambda warning: journal.noted(events.KUBELET_MANAGER, reason=warning),
+            environment.files,
+        )
+        probes = DriftProbes(
+            environment.cpusets,
+            self.managers.read,
+            lambda: self.coordinator.config.drift_check_seconds,
+            environment.writes,
+        )
+        self.drift = Drift(context, self.effects, self.adoption, probes)
+        self.runtime_cdi = RuntimeCdi(context, lambda: self.coordinator.config)
+        self.refusals = Refusals(ledger)
 
     async def recover(self) -> None:
         """Load what was saved, compare it with the runtime, start to decide. Waits for the runtime.
@@ -230,54 +251,3 @@ class Node:
             reason = f"the last saves take more than {LAST_SAVES_SECONDS:g} s; the next start asks the runtime instead"
             self.context.journal.noted(events.STORE_DEGRADED, reason=reason)
         await self.context.tasks.cancel()
-
-
-def build_node(policy: Policy, config: Config, environment: Environment) -> Node:
-    """Wire a node for this policy."""
-    signals = Signals()
-    ledger = Ledger(policy, signals.ledger_changed)
-    tasks = Tasks(lambda error: environment.journal.failed_open("background task", error))
-    context = Context(
-        ledger=ledger,
-        channel=environment.channel,
-        persistence=Persistence(
-            environment.store,
-            tasks,
-            lambda problem: environment.journal.noted(events.STORE_DEGRADED, reason=problem),
-            on_saved=environment.journal.saved,
-            everything=lambda: (*ledger.rows(), *ledger.sandboxes.values()),
-        ),
-        tasks=tasks,
-        journal=environment.journal,
-        clock=environment.clock,
-        signals=signals,
-    )
-    effects = Effects(context)
-    coordinator = Coordinator(context, effects, config)
-    barrier = Barrier(context, effects, coordinator)
-    adoption = Adoption(context, lambda: coordinator.config)
-    managers = ManagerWatch(
-        environment.kubelet_root,
-        lambda warning: environment.journal.noted(events.KUBELET_MANAGER, reason=warning),
-        environment.files,
-    )
-    probes = DriftProbes(
-        environment.cpusets, managers.read, lambda: coordinator.config.drift_check_seconds, environment.writes
-    )
-    return Node(
-        context=context,
-        coordinator=coordinator,
-        effects=effects,
-        barrier=barrier,
-        resync=Resync(context, effects, coordinator, adoption),
-        adoption=adoption,
-        resource_files=ResourceFiles(context, environment.files_root, environment.files),
-        rebalance=Rebalance(context, effects, coordinator),
-        cold_starts=ColdStarts(context, effects, coordinator),
-        drift=Drift(context, effects, adoption, probes),
-        managers=managers,
-        runtime_cdi=RuntimeCdi(context, lambda: coordinator.config),
-        refusals=Refusals(ledger),
-        store=environment.store,
-        background=Tasks(lambda error: environment.journal.failed_open("background", error)),
-    )

@@ -26,7 +26,7 @@ from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
-from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.node import Environment, Node
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import ConfigInForce, NodeView
@@ -290,7 +290,7 @@ class SimulatedNode:
             files_root=self._files_root,
             cpusets=EmbeddedCpusets(self.runtime),
         )
-        self.node: Node = build_node(built.policy, built.config, environment)
+        self.node = Node(built.policy, built.config, environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
         in_force = ConfigInForce(built.config, self.warnings)
         self._view = NodeView(self.node, self.journal, in_force, name="simulated")

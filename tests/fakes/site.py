@@ -16,7 +16,7 @@ from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
-from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.node import Environment, Node
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.channel import RuntimeChannel
@@ -129,7 +129,7 @@ class Site:
         channel = Watched(self.runtime, look)
         self.journal = Journal(self.log, self.clock)
         environment = Environment(channel, self.store, self.clock, self.journal, self.files_root)
-        self.node: Node = build_node(self.policy, self.rules, environment)
+        self.node = Node(self.policy, self.rules, environment)
         self.node.adoption.use_claims(self.claims)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         reader = Reader(memory_bytes, self.rules, no_hints, cache=self.node.context.annotations)

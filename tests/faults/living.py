@@ -19,7 +19,7 @@ from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.decision_log.journal import Journal
-from cri_proxy.node.node import Environment, Node, build_node
+from cri_proxy.node.node import Environment, Node
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.state import Container, Sandbox
 from cri_proxy.state.rows import Saved
@@ -131,7 +131,7 @@ class Living(World):
         self.journal = Journal(self.log, self.clock)
         store = self.parts.store(self.store)
         environment = Environment(channel, store, self.clock, self.journal, cpusets=KernelOf(self.runtime))
-        self.node: Node = build_node(self.policy, self.rules, environment)
+        self.node = Node(self.policy, self.rules, environment)
         memory_bytes = sum(n.memory_bytes for n in self.policy.machine.nodes)
         self.interceptor = CriInterceptor(self.node, Reader(memory_bytes, self.rules, no_hints))
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)

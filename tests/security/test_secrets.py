@@ -27,7 +27,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, creat
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed
 from cri_proxy.http.client import ask
-from cri_proxy.logs import configure_logging, set_level
+from cri_proxy.logs import configure_logging
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.machines import small_machine
 from tests.fakes.waiting import holds
@@ -172,7 +172,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
             await daemon.stop()
 
     status, http, files = asyncio.run(run())
-    set_level("info")
     return Traces(status, stream.getvalue(), http, (*files, *files_in(directory)))
 
 

@@ -14,7 +14,6 @@ from cri_proxy.logs import (
     configure_logging,
     is_journal,
     is_terminal,
-    set_level,
     wants_console,
 )
 from policies.base import Reason
@@ -60,9 +59,9 @@ def test_what_is_below_the_level_is_dropped_and_the_level_can_change() -> None:
     stream = io.StringIO()
     log = logger(stream)
     log.debug("hidden")
-    set_level("debug")
+    change_logging("debug", "json")
     log.debug("seen")
-    set_level("error")
+    change_logging("error", "json")
     log.warning("hidden")
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["seen"]
 

@@ -126,7 +126,7 @@ def test_the_text_in_slices_is_that_of_the_whole(containers: int) -> None:
 
 def test_plain_data_in_slices_is_the_same_as_in_one() -> None:
     plain: dict[str, object] = {"cpus": [{"id": i} for i in range(3 * BUNCH)], "online": "0-7", "notes": []}
-    assert at_once(object_text(plain)) == json.dumps(plain)
+    assert at_once(object_text(plain.items())) == json.dumps(plain)
 
 
 def test_no_slice_writes_more_than_a_bunch() -> None:

@@ -5,7 +5,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import StoreError
-from cri_proxy.node.node import Environment, build_node
+from cri_proxy.node.node import Environment, Node
 from cri_proxy.state.rows import Saved
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy
@@ -79,7 +79,7 @@ async def test_the_slow_check_looks_at_the_kubelets_state(tmp_path: Path) -> Non
     site = Site(small_policy())
     await site.open()
     given = Environment(site.runtime, site.store, site.clock, site.journal, kubelet_root=tmp_path)
-    node = build_node(site.policy, Config(), given)
+    node = Node(site.policy, Config(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     await node.slow_check()
     assert "policy static" in node.warnings()[0]
@@ -89,7 +89,7 @@ async def test_the_kubelets_state_is_looked_at_from_the_beginning(tmp_path: Path
     site = Site(small_policy())
     await site.open()
     given = Environment(site.runtime, site.store, site.clock, site.journal, kubelet_root=tmp_path)
-    node = build_node(site.policy, Config(), given)
+    node = Node(site.policy, Config(), given)
     (tmp_path / "cpu_manager_state").write_text('{"policyName": "static"}')
     node.start_watching()
     await node.context.tasks.join()

@@ -1,6 +1,7 @@
 """A node of 16 CPUs whose runc reverses the bytes of the masks that it gives to systemd."""
 
 from collections.abc import AsyncIterator, Callable, Collection
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +61,8 @@ class Scene:
         managers = site.node.managers.read
         probes = DriftProbes(Cgroups(root), managers, lambda: self.period_seconds, self._writes)
         self.drift = Drift(site.node.context, site.node.effects, site.node.adoption, probes)
-        self.node = replace(site.node, drift=self.drift)
+        self.node = copy(site.node)
+        self.node.drift = self.drift
 
     def _writes(self, on_write: Callable[[str], None]) -> FakeWrites:
         self.writes.append(FakeWrites(on_write))
