@@ -8,7 +8,7 @@ from pathlib import Path
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from cri_proxy.config.settings import Settings
 from cri_proxy.errors import CommandFailed
-from cri_proxy.node.reset_report import ResetContainer, ResetReport
+from cri_proxy.node.reset import ResetContainer, ResetReport
 from sysfs.text import plural
 
 HELP = "widen every container back to all CPUs and memory nodes, while the daemon is stopped"

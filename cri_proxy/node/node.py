@@ -1,9 +1,11 @@
 """Build the node from its parts; recover, place a container (reserve and save, or refuse), run slow checks, close."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
@@ -23,7 +25,6 @@ from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.persistence import Persistence
 from cri_proxy.node.rebalance import ColdStarts, Rebalance
-from cri_proxy.node.refusals import Refusals, refusal_of
 from cri_proxy.node.resource_files.updates import ResourceFiles
 from cri_proxy.node.runtime_cdi import RuntimeCdi
 from cri_proxy.node.sync.adoption import Adoption
@@ -31,8 +32,9 @@ from cri_proxy.node.sync.resync import Resync
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
-from policies.base import Reason, Rejected, Request
+from policies.base import ContainerKey, Reason, Rejected, Request
 from policies.policy import Policy
+from policies.topology_aware.reason_codes import ReasonCode
 
 # At the end, for saves under way and closing the store: more than COMMIT_BOUND_SECONDS, and well below the bound of a
 # stop. Other work under way is found again at the next start.
@@ -41,6 +43,14 @@ AFTER_FAULT_SECONDS = 1.0
 POLL_SECONDS = 30.0  # between two slow checks
 # Has no files below it: for a node that is not this host.
 NO_DIRECTORY = Path("/dev/null")
+
+MOST_KEPT: Final = 128
+"""Containers that wait for room at a time, at most as many as pods on a node by the kubelet's default (110); a refusal
+that is forgotten is worked out again."""
+
+
+_Known = tuple[Request, int, Policy, Rejected]
+"""A refusal, after all that it followed from: request, version of the ledger, policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +261,40 @@ class Node:
             reason = f"the last saves take more than {LAST_SAVES_SECONDS:g} s; the next start asks the runtime instead"
             self.context.journal.noted(events.STORE_DEGRADED, reason=reason)
         await self.context.tasks.cancel()
+
+
+class Refusals:
+    """The last refusals. Any change of a grant, of the configuration or of the machine makes them void."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.known: OrderedDict[ContainerKey, _Known] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return len(self.known)
+
+    def get(self, request: Request) -> Rejected | None:
+        """Return the refusal of the same request, if nothing has changed since."""
+        known = self.known.get(request.container)
+        if known is None:
+            return None
+        asked, version, policy, rejected = known
+        if (version, asked) == (self._ledger.version, request) and policy is self._ledger.policy:
+            return rejected
+        del self.known[request.container]
+        return None
+
+    def keep(self, request: Request, rejected: Rejected) -> None:
+        """Remember a refusal by topology hints; the oldest one goes where there are too many."""
+        if rejected.reason.code != ReasonCode.STRICT_TOPOLOGY:
+            return
+        self.known[request.container] = (request, self._ledger.version, self._ledger.policy, rejected)
+        self.known.move_to_end(request.container)
+        while len(self.known) > MOST_KEPT:
+            self.known.popitem(last=False)
+
+
+def refusal_of(rejected: Rejected) -> Refusal:
+    """Return the policy's refusal as its caller gets it."""
+    return Refusal("strict" if rejected.reason.code.startswith("strict") else "full", rejected.reason.text)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from cri_proxy.cri.grant_text import GrantTextError, grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -17,7 +18,6 @@ from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, UnreadableReply
 from cri_proxy.node.drift.scope_unit import ScopeUnits
-from cri_proxy.node.reset_report import ResetContainer, ResetReport
 from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.sync import runtime_state
@@ -26,6 +26,7 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import GrantStore, Row
 from policies.base import ContainerKey, CpuKind, Pinning
+from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
@@ -34,6 +35,39 @@ NOT_FOUND, INTERNAL = 5, 13  # gRPC statuses
 UPDATE_TIMEOUT_SECONDS = 10.0
 # Enough to hide the runtime's latency, few enough not to flood it.
 CONCURRENT = 8
+
+
+Outcome = Literal["widened", "would widen", "wide already", "opted out", "gone", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetContainer(ContainerName):
+    """One container: ``before`` as the runtime had it, ``after`` as it has it now, or would have it.
+
+    A field of None is not on record at the runtime: no limit. ``problem`` is the runtime's word for a refusal, or
+    why systemd still has other sets of a container that is widened.
+    """
+
+    container_id: str
+    outcome: Outcome
+    before: Pinning
+    after: Pinning
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetReport:
+    """The containers' outcomes, by name; ``dropped`` is the number of saved grants that were dropped."""
+
+    target: Pinning
+    containers: tuple[ResetContainer, ...]
+    dropped: int
+    is_dry: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no container was left pinned, in the runtime or in systemd."""
+        return all(container.outcome != "refused" and not container.problem for container in self.containers)
 
 
 def everything(machine: Machine, available: CpuSet) -> Pinning:

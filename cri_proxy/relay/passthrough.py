@@ -6,8 +6,8 @@ from typing import Final
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
+from cri_proxy.relay.answers import Goaway
 from cri_proxy.relay.direction import Parts, slice_of
-from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.method_types import ENDLESS
 from cri_proxy.relay.traffic import Passed, count_passed
 from cri_proxy.relay.upstream import Upstream

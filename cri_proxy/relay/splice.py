@@ -24,10 +24,9 @@ from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.http2.headers import DEFAULT_TABLE_BYTES, Headers
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, MessageError
 from cri_proxy.http2.status import Code
-from cri_proxy.relay.answers import Answers
+from cri_proxy.relay.answers import Answers, Goaway
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
-from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.headers import ReplyBlocks, RequestBlocks, request_reader, timeout_seconds_of
 from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls

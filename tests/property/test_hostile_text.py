@@ -21,7 +21,7 @@ from cri_proxy.cli.render.explain import render_explain
 from cri_proxy.cli.render.status import render_status
 from cri_proxy.codec import encode
 from cri_proxy.logs import configure_logging
-from cri_proxy.node.reset_report import ResetContainer, ResetReport
+from cri_proxy.node.reset import ResetContainer, ResetReport
 from cri_proxy.node.status.model import ExplainView
 from cri_proxy.simulate.demo import demo_scenario
 from cri_proxy.simulate.run_files import ScenarioResult, run_scenario

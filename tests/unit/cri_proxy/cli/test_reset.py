@@ -15,7 +15,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
-from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
+from cri_proxy.node.reset import Outcome, ResetContainer, ResetReport
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock
 from policies.base import Pinning

@@ -8,8 +8,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.drift.scope_unit import ScopeUnits
-from cri_proxy.node.reset import NodeReset, everything
-from cri_proxy.node.reset_report import ResetContainer, ResetReport
+from cri_proxy.node.reset import NodeReset, ResetContainer, ResetReport, everything
 from policies.base import Pinning
 from policies.builder import build_policy
 from policies.device_grants import cost_names

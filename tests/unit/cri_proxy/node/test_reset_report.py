@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.node.reset_report import Outcome, ResetContainer, ResetReport
+from cri_proxy.node.reset import Outcome, ResetContainer, ResetReport
 from policies.base import Pinning
 
 ANY = Pinning(None, None)

@@ -8,8 +8,8 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.http2.message import pack
+from cri_proxy.relay.answers import Goaway
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import OwnFrames
 from cri_proxy.relay.splice import Splice

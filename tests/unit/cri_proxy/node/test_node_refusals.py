@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.node.ledger.ledger import Ledger
-from cri_proxy.node.refusals import MOST_KEPT, Refusals, refusal_of
+from cri_proxy.node.node import MOST_KEPT, Refusals, refusal_of
 from cri_proxy.signals import Signal
 from policies.base import Reason, Rejected
 from tests.fakes.grants import small_policy

@@ -1,7 +1,7 @@
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import Cut
+from cri_proxy.relay.answers import Goaway
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.goaway import Goaway
 from cri_proxy.relay.preface import OwnFrames
 from tests.fakes.http2 import parse
 
