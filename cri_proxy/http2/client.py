@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut, FrameCutter, OpenBlock, ProtocolError
 from cri_proxy.http2.headers import FieldReader, write_literals
 from cri_proxy.http2.message import PREFIX_BYTES, pack
 from cri_proxy.http2.status import TRAILER_FIELDS, Code, Failed, from_trailers
@@ -63,7 +62,7 @@ class ClientConnection:
 
     def __init__(self) -> None:
         """Queue the connection preface."""
-        self._cutter = FrameCutter()
+        self._cutter = frames.FrameCutter()
         self._cutter.max_frame_bytes = _FRAME_BYTES
         self._reader = FieldReader(TRAILER_FIELDS)
         self._output: list[bytes] = [
@@ -84,7 +83,7 @@ class ClientConnection:
         self._initial_window_bytes = frames.DEFAULT_WINDOW_BYTES
         self._max_streams = frames.MAX_WINDOW_BYTES
         self._uncredited_bytes = 0
-        self._block: OpenBlock | None = None
+        self._block: frames.OpenBlock | None = None
         self._going_away = False
 
     @property
@@ -141,7 +140,7 @@ class ClientConnection:
             for cut in cuts:
                 self._on_frame(buffer, cut, events)
         if self._cutter.problem:
-            raise ProtocolError(self._cutter.problem)
+            raise frames.ProtocolError(self._cutter.problem)
         return events
 
     def break_all(self, problem: str) -> list[Event]:
@@ -154,16 +153,16 @@ class ClientConnection:
 
     # Frames
 
-    def _on_frame(self, buffer: bytes, cut: Cut, events: list[Event]) -> None:
+    def _on_frame(self, buffer: bytes, cut: frames.Cut, events: list[Event]) -> None:
         kind, flags, stream, start, end = cut
         if self._block is not None and (kind != frames.CONTINUATION or stream != self._block.stream):
-            raise ProtocolError("a header block is interrupted")
+            raise frames.ProtocolError("a header block is interrupted")
         body = frames.payload(buffer, cut)
         match kind:
             case frames.DATA:
                 self._on_data(stream, flags, body, end - start - frames.HEADER_BYTES, events)
             case frames.HEADERS:
-                self._block = OpenBlock(stream, flags)
+                self._block = frames.OpenBlock(stream, flags)
                 self._reader.begin()
                 self._on_block(self._block, flags, body, events)
             case frames.CONTINUATION if self._block is not None:
@@ -174,7 +173,7 @@ class ClientConnection:
                 if self._forget(stream, reset=False):
                     events.append(Broken(stream, f"the stream was reset with HTTP/2 code {code}"))
             case frames.PUSH_PROMISE | frames.CONTINUATION:
-                raise ProtocolError(f"an unexpected frame of type {kind}")
+                raise frames.ProtocolError(f"an unexpected frame of type {kind}")
             case _:
                 self._on_control(kind, flags, stream, body, events)
 
@@ -219,7 +218,7 @@ class ClientConnection:
         if flags & frames.END_STREAM and self._forget(stream):
             events.append(Broken(stream, "the stream ended without a status"))
 
-    def _on_block(self, block: OpenBlock, flags: int, part: bytes, events: list[Event]) -> None:
+    def _on_block(self, block: frames.OpenBlock, flags: int, part: bytes, events: list[Event]) -> None:
         self._reader.feed(part)
         if not flags & frames.END_HEADERS:
             return

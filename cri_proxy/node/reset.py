@@ -21,7 +21,6 @@ from cri_proxy.node.drift.scope_unit import ScopeUnits
 from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.sync import runtime_state
-from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import GrantStore, Row
@@ -123,7 +122,7 @@ class NodeReset:
         return ResetReport(target, tuple(ordered), len(saved.rows) - len(kept), is_dry)
 
     async def _widen(
-        self, container: LiveContainer, row: Row | None, target: Pinning, *, is_dry: bool
+        self, container: runtime_state.LiveContainer, row: Row | None, target: Pinning, *, is_dry: bool
     ) -> ResetContainer:
         result = ResetContainer("", "", container.key.name, container.id, "refused", Pinning(), target)
         async with self._slots:
@@ -175,7 +174,7 @@ class NodeReset:
                     directories.write_files(self._files_root, directory, wide)
 
 
-def _writable(container: LiveContainer, row: Row | None, target: Pinning) -> Pinning:
+def _writable(container: runtime_state.LiveContainer, row: Row | None, target: Pinning) -> Pinning:
     """Return those fields of the target that no annotation of the container preserves."""
     if row is not None:
         preferences = row.grant.request.preferences
@@ -200,7 +199,7 @@ def _step(before: Pinning, ours: Pinning, *, is_managed: bool) -> Pinning:
 
 
 def _named(
-    result: ResetContainer, labels: Mapping[str, str], container: LiveContainer, row: Row | None
+    result: ResetContainer, labels: Mapping[str, str], container: runtime_state.LiveContainer, row: Row | None
 ) -> ResetContainer:
     """Return the result with the pod's names: from the kubelet's labels, else as saved, else its uid."""
     pod = row.grant.request.pod if row is not None else None

@@ -12,7 +12,6 @@ And ask a client to leave without losing calls (RFC 9113, 6.8): GOAWAY and PING,
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut
 from cri_proxy.http2.headers import NO_TABLE, write_literals
 from cri_proxy.http2.status import encode_message
 from cri_proxy.relay.preface import OwnFrames
@@ -102,7 +101,7 @@ class Goaway:
         """Name the latest stream that went on; no stream beyond it was looked at."""
         self._to_client.send(_goaway(last_stream, code))
 
-    def is_answer(self, buffer: bytes, cut: Cut) -> bool:
+    def is_answer(self, buffer: bytes, cut: frames.Cut) -> bool:
         """Whether this PING of the client answers ours."""
         _, flags, _, start, end = cut
         is_ours = self.is_asked and bool(flags & frames.ACK) and buffer[start + frames.HEADER_BYTES : end] == _MARK

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.headers import FieldReader, Headers
 from cri_proxy.relay.answers import Goaway
 from cri_proxy.relay.direction import Parts, slice_of
@@ -93,7 +92,7 @@ class PassthroughCalls:
             elif kind == _HEADERS and flags == _END_HEADERS and self.last_stream < stream <= _MAX_STREAM:
                 try:
                     headers = self._read(data[position + _HEADER_BYTES : after])
-                except ProtocolError:
+                except frames.ProtocolError:
                     _send_on(self._to_runtime, data, position)
                     raise
                 self.last_stream = stream

@@ -9,7 +9,6 @@ the client's preface and SETTINGS.
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.direction import Parts
 
 _MAX_DELAYED_BYTES: Final = 4 << 20
@@ -62,7 +61,7 @@ class OwnFrames:
         if not self.is_open and self._delayed_bytes > _MAX_DELAYED_BYTES:
             problem = f"answers of {self._delayed_bytes} bytes "
             problem += "within a frame or header block" if self._is_greeted else "before the SETTINGS"
-            raise ProtocolError(f"{problem} of the runtime")
+            raise frames.ProtocolError(f"{problem} of the runtime")
 
     def _send_delayed(self) -> None:
         self.is_open = self._is_greeted and not self._is_in_block
@@ -87,12 +86,12 @@ class ClientPreface:
         self._received += data[: _PREFACE_BYTES - begin]
         preface = data[: max(len(frames.PREFACE) - begin, 0)]
         if not frames.PREFACE[begin:].startswith(preface):
-            raise ProtocolError("the client does not begin with the HTTP/2 preface")
+            raise frames.ProtocolError("the client does not begin with the HTTP/2 preface")
         if preface:
             self._to_runtime.append(preface)
         if len(self._received) == _PREFACE_BYTES:
             self.is_over = True
             _, _, kind, flags, _ = frames.HEADER.unpack_from(self._received, len(frames.PREFACE))
             if kind != frames.SETTINGS or flags & frames.ACK:
-                raise ProtocolError(f"the client's first frame has type {kind} and flags {flags}, not SETTINGS")
+                raise frames.ProtocolError(f"the client's first frame has type {kind} and flags {flags}, not SETTINGS")
         return data[len(preface) :]

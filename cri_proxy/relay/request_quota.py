@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import ProtocolError
 
 # A kubelet has at most a call for each pod in flight, of some 10 kB to 100 kB.
 _RELAY_BYTES: Final = 64 << 20
@@ -60,7 +59,7 @@ class ConnectionQuota:
             if not quota.has_room(calls, size_bytes):
                 self._refused += 1
                 if self._refused > _MAX_REFUSED:
-                    raise ProtocolError(f"{self._refused} calls without room for them", frames.ENHANCE_YOUR_CALM)
+                    raise frames.ProtocolError(f"{self._refused} calls without room for them", frames.ENHANCE_YOUR_CALM)
                 return quota.problem
         for quota in self._both:
             quota.add(calls, size_bytes)

@@ -15,7 +15,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.frames import Cut, ProtocolError
 from cri_proxy.relay.preface import OwnFrames
 
 
@@ -58,7 +57,7 @@ class Upstream:
 
     # From the client
 
-    def pass_data(self, buffer: bytes, cut: Cut) -> bool:
+    def pass_data(self, buffer: bytes, cut: frames.Cut) -> bool:
         """Return whether this DATA frame of the client may go on now; otherwise keep it here."""
         _, flags, stream, start, end = cut
         length = end - start - frames.HEADER_BYTES
@@ -68,7 +67,7 @@ class Upstream:
         self._check(length)
         entry = self.waiting.setdefault(stream, _Waiting())
         if entry.end_stream:
-            raise ProtocolError("DATA after the end of its stream")
+            raise frames.ProtocolError("DATA after the end of its stream")
         entry.end_stream = bool(flags & frames.END_STREAM)
         body = frames.payload(buffer, cut)
         if length > len(body):  # the padding is dropped here, so the runtime will not credit it
@@ -159,7 +158,7 @@ class Upstream:
     def _check(self, length: int) -> None:
         left = self.window_bytes + self.debt_bytes - self.waiting_bytes
         if length > left:
-            raise ProtocolError(f"DATA of {length} bytes in a window of {left}", frames.FLOW_CONTROL_ERROR)
+            raise frames.ProtocolError(f"DATA of {length} bytes in a window of {left}", frames.FLOW_CONTROL_ERROR)
 
     def _credit(self, stream: int, length: int, *, end_stream: bool) -> None:
         if length:

@@ -17,7 +17,6 @@ from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
 from cri_proxy.state import tables
 from cri_proxy.state.database import open_database
 from cri_proxy.state.rows import Saved
-from cri_proxy.state.tables import Statement
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -48,7 +47,7 @@ class Session(Protocol):
     def open(self, busy_seconds: float) -> Opened:
         """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
 
-    def write(self, statements: Sequence[Statement]) -> Written:
+    def write(self, statements: Sequence[tables.Statement]) -> Written:
         """Run these statements as one durable transaction."""
 
     def read(self) -> Saved:
@@ -74,7 +73,7 @@ class LocalSession:
         self._connection, self._identity = opened.connection, _identity(self._path)
         return Opened(opened.saved, opened.recovered)
 
-    def write(self, statements: Sequence[Statement]) -> Written:
+    def write(self, statements: Sequence[tables.Statement]) -> Written:
         """See ``Session``."""
         # A file that was removed still takes writes, and they are lost when it is closed.
         if self._connection is None or _identity(self._path) != self._identity:
@@ -152,7 +151,7 @@ class RemoteSession:
         """See ``Session``."""
         return self._call(LocalSession.open, busy_seconds)
 
-    def write(self, statements: Sequence[Statement]) -> Written:
+    def write(self, statements: Sequence[tables.Statement]) -> Written:
         """See ``Session``."""
         try:
             return self._call(LocalSession.write, statements)

@@ -15,14 +15,13 @@ from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS
 from cri_proxy.state.rows import Deletable, Saveable, Saved
 from cri_proxy.state.session import LocalSession, Opened, RemoteSession, Session
-from cri_proxy.state.tables import Statement
 
 
 @dataclass(frozen=True, slots=True)
 class _Save:
     """One save that waits for the thread."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[tables.Statement, ...]
     done: Future[None]
 
 
