@@ -24,8 +24,9 @@ class ConnectionLimit:
         self._most, self._most_body_bytes = most, most_body_bytes
         self._tasks = Tasks()
         self._open: set[asyncio.Task[object]] = set()  # without those that were cancelled and have not ended yet
-        self._idle: dict[asyncio.Task[object], None] = {}  # by age, longest first
-        self._receiving: dict[asyncio.Task[object], int] = {}  # by age, with the bytes that have come
+        # By age, longest first; outside of a task there is none to cancel.
+        self._idle: dict[asyncio.Task[object] | None, None] = {}
+        self._receiving: dict[asyncio.Task[object] | None, int] = {}  # with the bytes that have come
 
     def __len__(self) -> int:
         return len(self._open)
@@ -54,9 +55,6 @@ class ConnectionLimit:
     def idle(self) -> Iterator[None]:
         """Mark the running task's connection as one that waits for its client and may be dropped."""
         task = asyncio.current_task()
-        if task is None:  # nothing to cancel
-            yield
-            return
         self._idle[task] = None
         try:
             yield
@@ -71,16 +69,13 @@ class ConnectionLimit:
         longest is dropped.
         """
         task = asyncio.current_task()
-        if task is None:  # nothing to cancel
-            yield lambda size_bytes: None
-            return
         self._receiving[task] = 0
         try:
             yield partial(self._received, task)
         finally:
             self._receiving.pop(task, None)
 
-    def _received(self, task: asyncio.Task[object], size_bytes: int) -> None:
+    def _received(self, task: asyncio.Task[object] | None, size_bytes: int) -> None:
         if task in self._receiving:
             self._receiving[task] += size_bytes
         while sum(self._receiving.values()) > self._most_body_bytes:
@@ -97,7 +92,7 @@ class ConnectionLimit:
 
     async def finish(self, seconds: float) -> None:
         """Drop the idle connections, and wait so long for the others to end."""
-        for task in self._idle:
+        for task in filter(None, self._idle):
             task.cancel()
         if self._open:
             await asyncio.wait(self._open, timeout=seconds)

@@ -62,30 +62,26 @@ class _Clients:
         self.streams = asyncio.Semaphore(_MAX_STREAMS)
 
 
+@dataclass(eq=False)
 class AdminServer:
-    """Serve one table of routes on every address that is opened."""
+    """Serve one table of routes on every address that is opened.
 
-    def __init__(
-        self,
-        routes: Mapping[str, Handler],
-        *,
-        posts: Mapping[str, PostHandler] | None = None,
-        tcp_posts: Posts = Posts(),
-        on_late_tcp: Callable[[str], object] | None = None,
-        times: Times = _TIMES,
-        retry_seconds: float = _RETRY_SECONDS,
-    ) -> None:
-        """Open nothing yet. ``routes`` and ``posts`` are handlers by path, the latter for the admin socket alone.
+    ``routes`` and ``posts`` are handlers by path, the latter for the admin socket alone. A TCP address that is not
+    available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
+    """
 
-        A TCP address that is not available is tried again every ``retry_seconds``; ``on_late_tcp`` gets it then.
-        """
-        self._routes = routes
-        self._on_late_tcp = on_late_tcp
-        self._times = times
-        self._retry_seconds = retry_seconds
+    routes: Mapping[str, Handler]
+    posts: Mapping[str, PostHandler] = field(default_factory=dict)
+    tcp_posts: Posts = Posts()
+    on_late_tcp: Callable[[str], object] | None = None
+    times: Times = _TIMES
+    retry_seconds: float = _RETRY_SECONDS
+
+    def __post_init__(self) -> None:
+        """Open nothing yet."""
         self._servers: list[asyncio.Server] = []
         # Root's commands have connections of their own, which clients on TCP cannot use up.
-        self._root, self._others = _Clients(Posts(posts or {}, shares_loop=False)), _Clients(tcp_posts)
+        self._root, self._others = _Clients(Posts(self.posts, shares_loop=False)), _Clients(self.tcp_posts)
         self._retrying = Tasks()
         self._socket: Published | None = None
         self._is_finishing = False
@@ -115,10 +111,10 @@ class AdminServer:
     async def _retry_tcp(self, address: str) -> None:
         problem = address
         while problem:
-            await asyncio.sleep(self._retry_seconds)
+            await asyncio.sleep(self.retry_seconds)
             problem = await self.open_tcp(address)
-        if self._on_late_tcp is not None:
-            self._on_late_tcp(address)
+        if self.on_late_tcp is not None:
+            self.on_late_tcp(address)
 
     async def open_tcp(self, address: str) -> str:
         """Listen on ADDRESS:PORT, or not; return why that failed, else ''."""
@@ -159,7 +155,7 @@ class AdminServer:
             self._socket.withdraw()
 
     def _accept(self, clients: _Clients, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(reader, writer, self._times, clients.turn)
+        connection = Connection(reader, writer, self.times, clients.turn)
         if clients.connections.make_room():
             clients.connections.serve(self._until_closed(partial(self._answer_all, connection, clients), writer))
         else:
@@ -173,7 +169,7 @@ class AdminServer:
         try:
             await talk()
             writer.close()
-            async with asyncio.timeout(self._times.write_seconds):
+            async with asyncio.timeout(self.times.write_seconds):
                 await writer.wait_closed()
         except OSError:  # also TimeoutError
             pass  # the client is gone or stuck
@@ -234,9 +230,9 @@ class AdminServer:
     def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response] | EventStream:
         if problem := _misdirected(connection, request):
             return text_response(HTTPStatus.MISDIRECTED_REQUEST, problem)
-        handler = self._routes.get(request.path)
+        handler = self.routes.get(request.path)
         if handler is None:
-            return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self._routes))}")
+            return text_response(HTTPStatus.NOT_FOUND, f"known here: {' '.join(sorted(self.routes))}")
         return handler(request.query)
 
 

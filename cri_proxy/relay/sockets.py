@@ -5,6 +5,7 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from cri_proxy.relay.boundary import OnError, contained
@@ -22,36 +23,29 @@ _CONNECT_SECONDS: Final = 2.0  # for a runtime to accept, whose backlog is full
 _CONNECT_PAUSE_SECONDS: Final = 0.02
 
 
+@dataclass(eq=False)
 class RelaySocket:
     """One end of a socket. ``receive`` gets every chunk; ``room`` and ``lost`` are callbacks without arguments.
 
     ``room`` reports that ``is_full`` has changed, ``lost`` that the socket is closed; it comes in a turn of the loop
-    of its own.
+    of its own. ``on_error`` gets exceptions of ``receive``; the connection ends then.
     """
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        receive: Callable[[bytes], None],
-        *,
-        room: Callable[[], None],
-        lost: Callable[[], None],
-        on_error: OnError,
-    ) -> None:
-        """Neither read nor closed yet. ``on_error`` gets exceptions of ``receive``; the connection ends then."""
-        self.is_full = False
-        self.is_closing = False
-        self.received_bytes = 0
-        self.unsent_bytes = 0
-        self._socket = sock
-        self._descriptor = sock.fileno()
-        self._events = 0  # what the loop watches for
+    _socket: socket.socket
+    _receive: Callable[[bytes], None]
+    room: Callable[[], None]
+    lost: Callable[[], None]
+    on_error: OnError
+    is_full: bool = field(default=False, init=False)
+    is_closing: bool = field(default=False, init=False)
+    received_bytes: int = field(default=0, init=False)
+    unsent_bytes: int = field(default=0, init=False)
+    _unsent: deque[memoryview] = field(default_factory=deque, init=False)
+    _events: int = field(default=0, init=False)  # what the loop watches for
+
+    def __post_init__(self) -> None:
+        self._descriptor = self._socket.fileno()
         self._watch = socket_events().watch
-        self._unsent: deque[memoryview] = deque()
-        self._receive = receive
-        self._room = room
-        self._lost = lost
-        self._on_error = on_error
         self._contained = contained(self._failed)
 
     @property
@@ -80,7 +74,7 @@ class RelaySocket:
         self.unsent_bytes += len(data)
         if self.unsent_bytes > _FULL_BYTES and not self.is_full:
             self.is_full = True
-            self._room()
+            self.room()
 
     def close(self) -> None:
         """End the connection once everything is sent."""
@@ -142,7 +136,7 @@ class RelaySocket:
                 self._end()
         if self.is_full and self.unsent_bytes <= _ROOM_BYTES:
             self.is_full = False
-            self._room()
+            self.room()
 
     def _watch_for(self, events: int) -> None:
         if events != self._events:
@@ -151,14 +145,14 @@ class RelaySocket:
 
     def _failed(self, error: BaseException) -> None:
         self.abort()
-        self._on_error(error)
+        self.on_error(error)
 
     def _end(self) -> None:
         self._watch_for(0)
         self._descriptor = -1
         self._socket.close()
         self._unsent.clear()
-        asyncio.get_running_loop().call_soon(self._lost)
+        asyncio.get_running_loop().call_soon(self.lost)
 
 
 class Listener:

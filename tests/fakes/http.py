@@ -26,7 +26,7 @@ def free_address() -> tuple[str, int]:
 
 
 def fixed_server(posts: Mapping[str, PostHandler] | None = None, times: Times = TIMES) -> AdminServer:
-    return AdminServer(build_routes(FixedDaemon()), posts=posts, times=times)
+    return AdminServer(build_routes(FixedDaemon()), posts=posts or {}, times=times)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ write. systemctl takes lists, so that no mask is involved.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit
@@ -26,16 +27,16 @@ class ScopeUnits(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
 class SystemdScopes:
-    """Implements ``ScopeUnits`` on this machine's systemd."""
+    """Implements ``ScopeUnits`` on this machine's systemd.
 
-    def __init__(
-        self, cpusets: Cpusets, command: Sequence[str] = SYSTEMCTL, *, seconds: float = COMMAND_SECONDS
-    ) -> None:
-        """``cpusets`` reads the units' files; ``command`` is systemctl, which is ended after ``seconds``."""
-        self._cpusets = cpusets
-        self._seconds = seconds
-        self._command = tuple(command)
+    ``_cpusets`` reads the units' files; ``_command`` is systemctl, which is ended after ``seconds``.
+    """
+
+    _cpusets: Cpusets
+    _command: Sequence[str] = SYSTEMCTL
+    seconds: float = COMMAND_SECONDS
 
     async def correct(self, pid: int, container_id: str, wanted: Pinning) -> str:
         """As ``ScopeUnits``."""
@@ -69,11 +70,11 @@ class SystemdScopes:
         except OSError as error:
             return error.strerror or str(error)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 _, said = await process.communicate()
         except TimeoutError:
             process.kill()
             await process.wait()
-            return f"no answer within {self._seconds:g} s"
+            return f"no answer within {self.seconds:g} s"
         text = admit(said.decode(errors="replace").strip(), SENTENCE_BYTES)
         return "" if process.returncode == 0 else text or f"status {process.returncode}"

@@ -6,6 +6,7 @@ and a few more. The variables have the names that cri-resource-manager gave them
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -48,23 +49,17 @@ class MachineSets:
 
     online: CpuSet
     memory_nodes: NodeSet
-    dram: NodeSet
-    pmem: NodeSet
-    hbm: NodeSet
+    kinds: Mapping[str, NodeSet]
 
     def by_kind(self, mems: NodeSet) -> dict[str, NodeSet]:
         """Return these memory nodes as the fields of ``ContainerResources``: all, and those of each kind."""
-        kinds = {"dram_mems": mems & self.dram, "pmem_mems": mems & self.pmem, "hbm_mems": mems & self.hbm}
-        return {"all_mems": mems} | kinds
+        return {"all_mems": mems} | {f"{kind}_mems": mems & nodes for kind, nodes in self.kinds.items()}
 
 
 def machine_sets(machine: Machine) -> MachineSets:
     """Return the sets of this machine."""
-    dram, pmem, hbm = (
-        NodeSet.of(node.id for node in machine.nodes if node.kind is kind)
-        for kind in (MemoryKind.DRAM, MemoryKind.PMEM, MemoryKind.HBM)
-    )
-    return MachineSets(machine.online, machine.memory_nodes, dram, pmem, hbm)
+    kinds = {kind.value: NodeSet.of(node.id for node in machine.nodes if node.kind is kind) for kind in MemoryKind}
+    return MachineSets(machine.online, machine.memory_nodes, kinds)
 
 
 def resources_of(grant: Grant, wanted: Pinning, confirmed: Pinning | None, sets: MachineSets) -> ContainerResources:

@@ -138,7 +138,7 @@ async def test_what_the_kernel_does_not_take_waits_and_the_owner_is_told_of_full
 
 async def test_there_is_room_again_at_a_quarter_of_what_is_full(end: End) -> None:
     unsent = list[int]()
-    end.connection._room = lambda: unsent.append(end.connection.unsent_bytes)
+    end.connection.room = lambda: unsent.append(end.connection.unsent_bytes)
     end.connection.write([BIG])
     await end.taken(len(BIG))
     await holds("it happened", lambda: len(unsent) == 2)
