@@ -3,18 +3,26 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from google.protobuf.message import Message
+
+from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
+from cri_proxy.http2.status import Code
 from cri_proxy.runtime.embedded import containers
-from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
+from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime, unknown_method
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE, Container, RefusedCall
 from cri_proxy.tasks import Tasks
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
+
+# What an older runtime lacks.
+NEW = {RUNTIME + name for name in ("CheckpointContainer", "ListMetricDescriptors", "ListPodSandboxMetrics")}
+NEW |= {RUNTIME + name for name in ("RuntimeConfig", "UpdatePodSandboxResources", "GetContainerEvents")}
 
 
 @dataclass(slots=True)
@@ -183,7 +191,9 @@ class UpdateCall:
 class ScriptedRuntime(EmbeddedRuntime):
     """Fails and waits by ``faults``, and keeps the updates that it accepted in ``updates``.
 
-    ``starts_outlive_callers``: a start goes on when its caller has gone; a runtime may as well give it up.
+    ``starts_outlive_callers``: a start goes on when its caller has gone; a runtime may as well give it up. ``modern``
+    False makes an older one, as containerd 1.6: without container events, resources in the status, and the methods that
+    came with or after them.
     """
 
     def __init__(
@@ -194,12 +204,20 @@ class ScriptedRuntime(EmbeddedRuntime):
         modern: bool = True,
         image_names: Sequence[str] = (DEFAULT_IMAGE,),
     ) -> None:
-        super().__init__(machine, now_ns=now_ns, modern=modern, image_names=image_names)
+        super().__init__(machine, now_ns=now_ns, image_names=image_names)
+        self.modern = modern
         self.faults = Faults()
         self.calls = Counter[str]()  # how often each method was called
         self.starts_outlive_callers = False
         self.updates: tuple[UpdateCall, ...] = ()
         self._starts = Tasks(lambda error: None)  # the caller gets the error, if it still waits
+
+    def _answer(self, served: Mapping[str, Callable[..., Message]], method: str, message: bytes) -> Message:
+        self._require_present(method)
+        if not self.modern and method in NEW:
+            raise CallFailed(method, Code.UNIMPLEMENTED, unknown_method(method).message)
+        reply = super()._answer(served, method, message)
+        return reply if self.modern else _without_news(reply)
 
     async def call(self, method: str, message: bytes) -> bytes:
         self.calls[method.rpartition("/")[2]] += 1
@@ -242,6 +260,8 @@ class ScriptedRuntime(EmbeddedRuntime):
         self._require_present(method)
         self.faults.check(method, message, after=False)
         await self.faults.pause(method)
+        if method in NEW and not self.modern:
+            self._answer({}, method, message)
         async with aclosing(super().stream(method, message)) as replies:  # type: ignore[type-var]  # a generator
             async for reply in replies:
                 yield reply
@@ -263,3 +283,16 @@ class ScriptedRuntime(EmbeddedRuntime):
     def listeners(self) -> int:
         """How many callers follow the container events now."""
         return len(self._followers)
+
+
+def _without_news(reply: Message) -> Message:
+    match reply:
+        case pb.StatusResponse():
+            reply.ClearField("runtime_handlers")
+        case pb.ListContainersResponse():
+            for container in reply.containers:
+                container.image_id = ""
+        case pb.ContainerStatusResponse():
+            reply.status.image_id = ""
+            reply.status.ClearField("resources")
+    return reply

@@ -221,7 +221,7 @@ class Living(World):
 
     async def update_sandbox(self) -> None:
         pod, _ = self._pick()
-        if pod is None or not self.runtime.node.modern:
+        if pod is None or not self.runtime.modern:
             return
         request = pb.UpdatePodSandboxResourcesRequest(pod_sandbox_id=pod.sandbox_id)
         request.resources.cpu_shares = 2048
@@ -264,7 +264,7 @@ class Living(World):
             configurations=self._configurations(),
             allowed=self._allowed,
             whole=self.whole,
-            modern=self.runtime.node.modern,
+            modern=self.runtime.modern,
             settled=self._settled,
             grants=self._grants(),
             alone={c.id: self._alone(c) for c in containers if c.running},

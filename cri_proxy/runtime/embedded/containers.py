@@ -180,7 +180,7 @@ def list_containers(node: NodeState, request: pb.ListContainersRequest) -> pb.Li
                 image_ref=container.image.id,
                 state=container.state,
                 created_at=container.created_at_ns,
-                image_id=container.image.id if node.modern else "",
+                image_id=container.image.id,
             )
     return reply
 
@@ -221,14 +221,13 @@ def status_of(node: NodeState, container: Container) -> pb.ContainerStatus:
         exit_code=container.exit_code,
         image=pb.ImageSpec(image=container.image.reference),
         image_ref=container.image.repo_digest,
+        image_id=container.image.id,
         reason=container.reason,
         message=container.message,
         mounts=container.config.mounts,
         log_path=container.config.log_path,
     )
-    if node.modern:
-        status.image_id = container.image.id
-        status.resources.linux.CopyFrom(container.record)
+    status.resources.linux.CopyFrom(container.record)
     return status
 
 

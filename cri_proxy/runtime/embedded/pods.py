@@ -33,9 +33,8 @@ def status(node: NodeState, request: pb.StatusRequest) -> pb.StatusResponse:
     reply = pb.StatusResponse()
     for kind in ("RuntimeReady", "NetworkReady"):
         reply.status.conditions.add(type=kind, status=True)
-    if node.modern:
-        for handler in HANDLERS:
-            reply.runtime_handlers.add(name=handler)
+    for handler in HANDLERS:
+        reply.runtime_handlers.add(name=handler)
     if request.verbose:
         reply.info["config"] = json.dumps({"embedded": True})
     return reply

@@ -44,16 +44,11 @@ _STREAMS: dict[str, Callable[..., Message]] = {
 
 _EVENTS = RUNTIME + "GetContainerEvents"
 _UPDATE = RUNTIME + "UpdateContainerResources"
-# What an older runtime (containerd 1.6) lacks.
-_MODERN = {RUNTIME + name for name in ("CheckpointContainer", "ListMetricDescriptors", "ListPodSandboxMetrics")}
-_MODERN |= {RUNTIME + "RuntimeConfig", RUNTIME + "UpdatePodSandboxResources", _EVENTS}
 
 
 class EmbeddedRuntime(RuntimeChannel):
     """The runtime, and a channel to it that needs no socket.
 
-    ``modern`` False makes an older runtime: without container events, resources in the status, and the methods that
-    came with or after them.
     Images must be there before a container is created from them, as on any runtime; ``image_names`` are from the start.
     """
 
@@ -62,11 +57,10 @@ class EmbeddedRuntime(RuntimeChannel):
         machine: Machine,
         *,
         now_ns: Callable[[], int] = time.time_ns,
-        modern: bool = True,
         image_names: Sequence[str] = (DEFAULT_IMAGE,),
     ) -> None:
         """Start with an empty node; ``machine`` has the CPUs and memory nodes that a container may use by default."""
-        self.node = NodeState(machine, now_ns, modern, self._on_event)
+        self.node = NodeState(machine, now_ns, self._on_event)
         self.node.images = {image.reference: image for image in map(Image.named, image_names)}
         self.update_count = 0
         """How many calls of UpdateContainerResources were accepted."""
@@ -90,7 +84,7 @@ class EmbeddedRuntime(RuntimeChannel):
 
     async def stream(self, method: str, message: bytes) -> AsyncIterator[bytes]:
         """Answer a server-streaming call; events end only by ``restart`` or the caller. Raises as ``call`` does."""
-        if method == _EVENTS and self.node.modern:
+        if method == _EVENTS:
             async for event in self._events():
                 yield event
         else:
@@ -110,8 +104,6 @@ class EmbeddedRuntime(RuntimeChannel):
     def _answer(self, served: Mapping[str, Callable[..., Message]], method: str, message: bytes) -> Message:
         self._require_present(method)
         try:
-            if method in _MODERN and not self.node.modern:
-                raise _unknown_method(method)
             request = _parse(served, method, message)
             return served[method](self.node, request)
         except RefusedCall as refused:
@@ -159,7 +151,8 @@ class EmbeddedRuntime(RuntimeChannel):
         pods.end(self.node, self.node.container(container_id, "failed to find container"), exit_code)
 
 
-def _unknown_method(method: str) -> RefusedCall:
+def unknown_method(method: str) -> RefusedCall:
+    """Return the refusal of a method that the runtime does not have."""
     service, _, name = method.strip("/").rpartition("/")
     return RefusedCall(Code.UNIMPLEMENTED, f"unknown method {name} for service {service}")
 
@@ -170,7 +163,7 @@ def _parse(served: Mapping[str, object], method: str, message: bytes) -> Message
     if known is None and not method.startswith((RUNTIME, IMAGE)):
         raise RefusedCall(Code.UNIMPLEMENTED, f"unknown service {method.strip('/').rpartition('/')[0]}")
     if known is None or method not in served:
-        raise _unknown_method(method)
+        raise unknown_method(method)
     try:
         return known.request.FromString(message)
     except DecodeError as error:

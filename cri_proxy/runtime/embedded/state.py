@@ -132,7 +132,6 @@ class NodeState:
 
     machine: Machine
     now_ns: Callable[[], int]
-    modern: bool = True  # see EmbeddedRuntime
     on_event: Callable[[pb.ContainerEventType, str, str], None] | None = None
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, Container] = field(default_factory=dict)
