@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
@@ -41,24 +41,8 @@ class Written:
     is_value: bool = False
 
 
-class Session(Protocol):
-    """An open database, or one that is opened by the first write. All calls block, one at a time."""
-
-    def open(self, busy_seconds: float) -> Opened:
-        """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
-
-    def write(self, statements: Sequence[tables.Statement]) -> Written:
-        """Run these statements as one durable transaction."""
-
-    def read(self) -> Saved:
-        """Read all tables. Raises StoreError."""
-
-    def close(self) -> None:
-        """Close the file, if it is open."""
-
-
 class LocalSession:
-    """A session in this process."""
+    """An open database, or one that is opened by the first write, in this process. All calls block, one at a time."""
 
     def __init__(self, path: Path) -> None:
         """Open nothing yet."""
@@ -67,14 +51,14 @@ class LocalSession:
         self._identity: tuple[int, int] | None = None
 
     def open(self, busy_seconds: float) -> Opened:
-        """See ``Session``."""
+        """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
         self.close()
         opened = open_database(self._path, busy_seconds=busy_seconds)
         self._connection, self._identity = opened.connection, _identity(self._path)
         return Opened(opened.saved, opened.recovered)
 
     def write(self, statements: Sequence[tables.Statement]) -> Written:
-        """See ``Session``."""
+        """Run these statements as one durable transaction."""
         # A file that was removed still takes writes, and they are lost when it is closed.
         if self._connection is None or _identity(self._path) != self._identity:
             problem = self._reopen()
@@ -106,7 +90,7 @@ class LocalSession:
         return "the file was removed or replaced while in use; a new one was opened, and is filled again"
 
     def read(self) -> Saved:
-        """See ``Session``."""
+        """Read all tables. Raises StoreError."""
         if self._connection is None:
             raise StoreUnavailable(str(self._path), "the file is not open")
         try:
@@ -115,7 +99,7 @@ class LocalSession:
             raise StoreError(str(self._path), f"cannot read: {error}") from error
 
     def close(self) -> None:
-        """See ``Session``."""
+        """Close the file, if it is open."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -148,22 +132,22 @@ class RemoteSession:
         self._helper: HelperProcess | None = None
 
     def open(self, busy_seconds: float) -> Opened:
-        """See ``Session``."""
+        """As ``LocalSession``."""
         return self._call(LocalSession.open, busy_seconds)
 
     def write(self, statements: Sequence[tables.Statement]) -> Written:
-        """See ``Session``."""
+        """As ``LocalSession``."""
         try:
             return self._call(LocalSession.write, statements)
         except StoreUnavailable as error:
             return Written(error.problem)
 
     def read(self) -> Saved:
-        """See ``Session``."""
+        """As ``LocalSession``."""
         return self._call(LocalSession.read)
 
     def close(self) -> None:
-        """See ``Session``."""
+        """As ``LocalSession``."""
         if self._helper is not None:
             with suppress(StoreUnavailable):  # it ended: the kernel has closed the file
                 self._call(LocalSession.close)
@@ -182,3 +166,6 @@ class RemoteSession:
         if self._helper is not None:
             self._helper.close()
             self._helper = None
+
+
+Session = LocalSession | RemoteSession

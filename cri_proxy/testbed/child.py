@@ -3,11 +3,13 @@
 import os
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.testbed.wait import until
+from cri_proxy.testbed.wait import finish, until
 
 TAIL_CHARACTERS = 2000
 GRACE_SECONDS = 20.0  # four times what the daemon takes at most: the machine may be busy
@@ -69,6 +71,46 @@ class Child:
 
     async def _ended(self) -> int | None:
         return self.exit_status
+
+
+class Service(ABC):
+    """A program that is started, and ended with all that it leaves behind: by ``async with``, or by hand."""
+
+    _child: Child | None = None
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start it and wait until it is ready. Raises TryoutError with the end of its log."""
+
+    @abstractmethod
+    async def stop(self) -> object:
+        """End it. Safe to call twice."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await finish(self.stop())
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await finish(self.stop())
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 when it does not run."""
+        return self._child.pid if self._child is not None else 0
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status; None while it runs, and before the start."""
+        return self._child.exit_status if self._child is not None else None
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the program a signal that does not end it, if it runs."""
+        if self._child is not None:
+            self._child.send(number)
 
 
 def run(argv: Sequence[str], *, seconds: float, environment: Mapping[str, str] | None = None) -> str:

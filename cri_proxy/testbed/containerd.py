@@ -7,7 +7,6 @@ import contextlib
 import shutil
 import signal
 from pathlib import Path
-from typing import Self
 
 import psutil
 
@@ -19,9 +18,9 @@ from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.testbed import cgroups, shims
-from cri_proxy.testbed.child import Child, run
+from cri_proxy.testbed.child import Child, Service, run
 from cri_proxy.testbed.image import write_image
-from cri_proxy.testbed.wait import finish, until
+from cri_proxy.testbed.wait import until
 
 READY_SECONDS = 60.0
 SOCKET = "containerd.sock"
@@ -81,7 +80,7 @@ def configuration(
     )
 
 
-class PrivateContainerd:
+class PrivateContainerd(Service):
     """A containerd with root, state, sockets and logs below one directory.
 
     ``async with PrivateContainerd(directory) as containerd`` starts it, imports the busybox image and waits until
@@ -101,24 +100,7 @@ class PrivateContainerd:
             *(psutil.virtual_memory().total, str(directory / "logs"), self.cgroup_root), systemd_cgroups=systemd_cgroups
         )
         """The node for a kubelet in front of it: logs and cgroups are in places that ``stop`` cleans up."""
-        self._child: Child | None = None
         self._had_shim_directory = shims.SHIM_SOCKETS.exists()
-
-    @property
-    def pid(self) -> int:
-        """The process id; 0 when it does not run."""
-        return self._child.pid if self._child is not None else 0
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await finish(self.stop())
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await finish(self.stop())
 
     async def start(self) -> None:
         """Create the directory, start, import the image. Raises TryoutError with the end of containerd's log."""
@@ -153,11 +135,6 @@ class PrivateContainerd:
         """End the program alone: containers go on under their shims, as in an upgrade of containerd."""
         if self._child is not None:
             await self._child.end(number=number)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send the program a signal that does not end it, if it runs."""
-        if self._child is not None:
-            self._child.send(number)
 
     async def stop(self) -> None:
         """End it and everything it started; remove mounts, cgroups and the directory. Safe to call twice."""

@@ -5,13 +5,12 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from cri_proxy.codec import decode
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.model import ExplainView, Health, StatusView
-from cri_proxy.testbed.child import Child
+from cri_proxy.testbed.child import Child, Service
 from cri_proxy.testbed.wait import finish, until
 
 READY_SECONDS = 60.0
@@ -60,7 +59,7 @@ class AdminSocket:
             return False
 
 
-class DaemonProcess:
+class DaemonProcess(Service):
     """``cri-proxy run`` as a child process."""
 
     def __init__(
@@ -82,24 +81,6 @@ class DaemonProcess:
         self._environment = environment
         self._program = tuple(command) or program()
         self._ready_seconds = ready_seconds
-        self._child: Child | None = None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await finish(self.stop())
-
-    @property
-    def pid(self) -> int:
-        """The process id; 0 when it does not run."""
-        return self._child.pid if self._child is not None else 0
-
-    @property
-    def exit_status(self) -> int | None:
-        """The exit status; None while it runs, and before the start."""
-        return self._child.exit_status if self._child is not None else None
 
     async def start(self) -> None:
         """Start it and wait until it makes decisions. Raises TryoutError with the end of its log."""
@@ -128,11 +109,6 @@ class DaemonProcess:
         """End it, as an operator does or by force; return the exit status. Safe to call twice."""
         child, self._child = self._child, None
         return None if child is None else await child.end(number=number)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send it a signal that does not end it."""
-        if self._child is not None:
-            self._child.send(number)
 
     async def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End it and start it again on the same state."""
