@@ -20,7 +20,7 @@ from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
 from cri_proxy.config.values import show_value
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
-from cri_proxy.doctor.catalog import CODES
+from cri_proxy.doctor.catalog import FindingCode
 from cri_proxy.inventory import file as inventory
 from cri_proxy.metrics.catalog import TABLE as METRICS
 from cri_proxy.simulate.scenario import devices as attached
@@ -98,8 +98,8 @@ def metrics() -> Iterator[tuple[str, ...]]:
 
 def findings() -> Iterator[tuple[str, ...]]:
     """Yield code, severity and meaning, in the order in which doctor lists them."""
-    for code in CODES:
-        yield f"`{code.name}`", code.severity, code.text
+    for code in FindingCode:
+        yield f"`{code}`", code.severity, code.text
 
 
 def documents() -> Iterator[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.doctor.catalog import CODES, Finding, Severity
+from cri_proxy.doctor.catalog import Finding, FindingCode, Severity
 from cri_proxy.doctor.facts.model import HostFacts, listed
 from cri_proxy.doctor.rules import endpoint, managers, node, proxy, removal, writers
 
@@ -12,7 +12,7 @@ Rule = Callable[[HostFacts], Iterator[Finding]]
 
 RULES: Final[tuple[Rule, ...]] = (*proxy.RULES, *writers.RULES, *managers.RULES, *endpoint.RULES, *node.RULES)
 _SEVERITIES: Final = tuple(Severity)
-_ORDER: Final = {code.name: i for i, code in enumerate(CODES)}
+_ORDER: Final = {str(code): i for i, code in enumerate(FindingCode)}
 
 NOTHING_TO_MEND, MUST_BE_MENDED, NOT_SEEN = 0, 1, 2
 

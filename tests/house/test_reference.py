@@ -10,7 +10,7 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
 from cri_proxy.cri.annotations.resource_managers import OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.rules import DOMAINS
-from cri_proxy.doctor.catalog import CODES
+from cri_proxy.doctor.catalog import FindingCode
 from cri_proxy.metrics.catalog import TABLE as METRICS
 from tests.house.tree import ROOT
 
@@ -28,7 +28,7 @@ def test_the_tables_are_what_the_code_says() -> None:
         ("options.md", [known.key for known in known_options()]),
         ("annotations.md", [row.key for row in ANNOTATIONS]),
         ("metrics.md", [metric.name for metric in METRICS]),
-        ("findings.md", [code.name for code in CODES]),
+        ("findings.md", [str(code) for code in FindingCode]),
     ],
 )
 def test_everything_has_its_row_of_as_many_cells_as_the_head(page: str, names: list[str]) -> None:

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.doctor.facts.processes import is_embedded
 from cri_proxy.doctor.rules.managers import where_to_set
@@ -21,7 +20,9 @@ _RELOAD = "systemctl daemon-reload && "
 def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
     """The kubelet must be able to read its files."""
     for path, problem in facts.kubelet.next.problems:
-        yield finding(catalog.KUBELET_FILE, f"{path}: {problem}: the kubelet does not start with it", f"correct {path}")
+        yield FindingCode.KUBELET_FILE.finding(
+            f"{path}: {problem}: the kubelet does not start with it", f"correct {path}"
+        )
 
 
 def next_start(facts: HostFacts) -> Iterator[Finding]:
@@ -36,8 +37,7 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
     if setting.is_default and kubelet.process is not None and is_embedded(kubelet.process):
         return
     if setting.is_default:
-        yield finding(
-            catalog.ENDPOINT,
+        yield FindingCode.ENDPOINT.finding(
             f"no flag and no file of the kubelet names an endpoint: its next start uses {setting.value}",
             "install the drop-in 10-cri-proxy.conf into /etc/systemd/system/kubelet.service.d, or give the kubelet "
             f"{FLAG}={own.endpoint}",
@@ -45,8 +45,7 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
     else:
         beaten = next((each for each in setting.beaten if own.is_named_by(each.value)), None)
         over = f", which beats {beaten.where}" if beaten else ""
-        yield finding(
-            catalog.ENDPOINT,
+        yield FindingCode.ENDPOINT.finding(
             f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start",
             where_to_set(setting, own.endpoint),
         )
@@ -62,8 +61,7 @@ def _hidden(facts: HostFacts) -> Finding | None:
         return None
     if _endpoint(variable.value) or not facts.proxy.is_named_by(_endpoint(variable.hidden.value) or "-"):
         return None
-    return finding(
-        catalog.ENDPOINT_HIDDEN,
+    return FindingCode.ENDPOINT_HIDDEN.finding(
         f"{variable.where} sets {EXTRA_ARGS}, so that {variable.hidden.where} has no effect",
         f"add {FLAG}={facts.proxy.endpoint} to the value of {EXTRA_ARGS} in {variable.where}",
     )
@@ -81,11 +79,12 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     """
     kubelet, own = facts.kubelet, facts.proxy
     if kubelet.process is None:
-        yield finding(catalog.KUBELET_STOPPED, "no kubelet runs: these values take effect at the kubelet's next start")
+        yield FindingCode.KUBELET_STOPPED.finding(
+            "no kubelet runs: these values take effect at the kubelet's next start"
+        )
         return
     if is_embedded(kubelet.process):
-        yield finding(
-            catalog.KUBELET_EMBEDDED,
+        yield FindingCode.KUBELET_EMBEDDED.finding(
             f"the kubelet is part of {kubelet.process}: its settings are not seen",
             f"pass it {FLAG}={own.endpoint} (k3s: --container-runtime-endpoint) and cpuManagerPolicy none",
         )
@@ -103,8 +102,7 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     has_unit = not is_embedded(kubelet.process)
     restart = "systemctl restart kubelet" if has_unit else f"restart {kubelet.process.name}"
     again = f"run this again in a minute, the kubelet may be connecting; if it stays so: {restart}"
-    yield finding(
-        catalog.KUBELET_ELSEWHERE,
+    yield FindingCode.KUBELET_ELSEWHERE.finding(
         f"the running kubelet (process {kubelet.process.pid}) {whom} is not connected to cri-proxy",
         again if is_pending else f"{then}{_RELOAD * has_unit}{restart}",
     )
@@ -117,8 +115,7 @@ def changed_files(facts: HostFacts) -> Iterator[Finding]:
         return
     for file in facts.kubelet.files:
         if file.changed_seconds > process.started_seconds + _START_SECONDS:
-            yield finding(
-                catalog.KUBELET_CHANGED,
+            yield FindingCode.KUBELET_CHANGED.finding(
                 f"{file.path} has changed since the kubelet (process {process.pid}) started: it may use other values",
                 "systemctl restart kubelet",
             )
@@ -130,7 +127,7 @@ def overrides(facts: HostFacts) -> Iterator[Finding]:
         if setting.beaten:
             beaten = " and ".join(f"{each.value} of {each.where}" for each in setting.beaten)
             text = f"{setting.where} sets {setting.key}: {setting.value}, and beats {beaten}"
-            yield finding(catalog.OVERRIDE, text)
+            yield FindingCode.OVERRIDE.finding(text)
 
 
 def kubeadm(facts: HostFacts) -> Iterator[Finding]:
@@ -138,15 +135,13 @@ def kubeadm(facts: HostFacts) -> Iterator[Finding]:
     kubelet, own = facts.kubelet, facts.proxy
     instance = kubelet.instance.get(ENDPOINT) if kubelet.instance else None
     if instance and not instance.is_default and not own.is_named_by(instance.value):
-        yield finding(
-            catalog.KUBEADM_ENDPOINT,
+        yield FindingCode.KUBEADM_ENDPOINT.finding(
             f"{KUBEADM_INSTANCE} has {instance.value}: `kubeadm upgrade` puts that into the kubelet's configuration",
             where_to_set(instance, own.endpoint),
         )
     if kubelet.is_of_kubeadm:
         name = kubelet.next.get(HOSTNAME).value or facts.host_name or "NODE"
-        yield finding(
-            catalog.KUBEADM_ANNOTATION,
+        yield FindingCode.KUBEADM_ANNOTATION.finding(
             "kubeadm may write its files again from the node's annotation, which cannot be seen from here",
             f"where kubectl works: kubectl annotate node {name} --overwrite {ANNOTATION}={own.endpoint}",
         )

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, FindingCode, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.settings import CPU_POLICY, MEMORY_POLICY, ROOT_DIRECTORY, TOPOLOGY_POLICY, Setting
 from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
@@ -12,8 +11,8 @@ from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
 _OFF: Final = "none"  # the memory manager's is spelt None
 # What the manager is, its key, what switches it off, its state file.
 _MANAGERS: Final = (
-    (catalog.CPU_MANAGER, "CPU", CPU_POLICY, "none", CPU_STATE),
-    (catalog.MEMORY_MANAGER, "memory", MEMORY_POLICY, "None", MEMORY_STATE),
+    (FindingCode.CPU_MANAGER, "CPU", CPU_POLICY, "none", CPU_STATE),
+    (FindingCode.MEMORY_MANAGER, "memory", MEMORY_POLICY, "None", MEMORY_STATE),
 )
 
 
@@ -51,7 +50,7 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
 
 def _static(code: FindingCode, what: str, setting: Setting, remedy: str) -> Finding:
     text = f"{setting.where} sets {setting.key}: {setting.value}: the kubelet's {what} manager pins containers too"
-    return finding(code, text, remedy)
+    return code.finding(text, remedy)
 
 
 def former_state(facts: HostFacts) -> Iterator[Finding]:
@@ -66,8 +65,7 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
             continue
         path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"
         runs = f"the running kubelet's {what} manager pins by it" if kubelet.process else "it was left behind"
-        yield finding(
-            catalog.MANAGER_STATE,
+        yield FindingCode.MANAGER_STATE.finding(
             f"{path} has policy {policy}, and the configuration has {key}: {kubelet.next.get(key).value}: {runs}, and "
             "the kubelet does not start with both",
             f"drain the node, stop the kubelet, delete {path}, start the kubelet",
@@ -79,8 +77,7 @@ def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     policy = facts.kubelet.next.get(TOPOLOGY_POLICY)
     managers = (facts.kubelet.next.get(CPU_POLICY), facts.kubelet.next.get(MEMORY_POLICY))
     if not is_off(policy.value) and all(is_off(each.value) for each in managers):
-        yield finding(
-            catalog.TOPOLOGY_MANAGER,
+        yield FindingCode.TOPOLOGY_MANAGER.finding(
             f"{policy.where} sets topologyManagerPolicy: {policy.value}: without the CPU and memory managers it aligns "
             "devices among each other only, and can refuse pods for that; CPUs and memory are placed by cri-proxy",
             where_to_set(policy, _OFF) + " unless that is wanted",

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.reservation import reservation_gap
 from cri_proxy.kubelet.settings import CGROUP_DRIVER, HOSTNAME
@@ -22,8 +21,7 @@ def node_name(facts: HostFacts) -> Iterator[Finding]:
     ours = own.node_name or facts.host_name
     if name and ours and name != ours:
         why = f"{said.where}, --{HOSTNAME}" if said.value else "the host's name"
-        yield finding(
-            catalog.NODE_NAME,
+        yield FindingCode.NODE_NAME.finding(
             f"the kubelet's node is {name} ({why}), and cri-proxy's is {ours}",
             f"start cri-proxy with --node-name {name} (CRI_PROXY_ARGS in /etc/default/cri-proxy)",
         )
@@ -37,8 +35,8 @@ def reservation(facts: HostFacts) -> Iterator[Finding]:
     reserve = (kubelet.now if kubelet.process else kubelet.next).reserve
     gap = reservation_gap(reserve, facts.cpus)
     if gap is not None:
-        code = catalog.RESERVATION if gap.excess_mcpu > 0 else catalog.RESERVATION_UNUSED
-        yield finding(code, gap.text, gap.remedy)
+        code = FindingCode.RESERVATION if gap.excess_mcpu > 0 else FindingCode.RESERVATION_UNUSED
+        yield code.finding(gap.text, gap.remedy)
 
 
 def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:
@@ -47,14 +45,12 @@ def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:
         return
     isolated = facts.cpus.isolated & facts.cpus.online
     if unused := isolated - facts.cpus.available:
-        yield finding(
-            catalog.ISOLATED_UNUSED,
+        yield FindingCode.ISOLATED_UNUSED.finding(
             f"the kernel isolates CPUs {unused}, and availableResources.cpu leaves them out: no container can use them",
             "add them to availableResources.cpu, or take them out of the kernel's isolcpus=",
         )
     if both := isolated & facts.cpus.reserved:
-        yield finding(
-            catalog.ISOLATED_RESERVED,
+        yield FindingCode.ISOLATED_RESERVED.finding(
             f"CPUs {both} are reserved for the system and isolated by the kernel, which balances no load there",
             "reserve others with reservedResources.cpu, or take them out of the kernel's isolcpus=",
         )
@@ -63,22 +59,19 @@ def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:
 def cgroups(facts: HostFacts) -> Iterator[Finding]:
     """Cpusets need their controller, and one program that owns the tree."""
     if facts.cgroups.version and not facts.cgroups.has_cpuset:
-        yield finding(
-            catalog.NO_CPUSET,
+        yield FindingCode.NO_CPUSET.finding(
             f"cgroup v{facts.cgroups.version} has no cpuset controller here: containers cannot be pinned",
             "boot a kernel with CONFIG_CPUSETS and without cgroup_disable=cpuset",
         )
     if facts.cgroups.version == 1:
-        yield finding(
-            catalog.OLD_CGROUPS,
+        yield FindingCode.OLD_CGROUPS.finding(
             "the node uses cgroup v1, with which kubelets from 1.35 on do not start unless failCgroupV1 is false",
             "boot with systemd.unified_cgroup_hierarchy=1",
         )
     driver, runtime = facts.kubelet.next.get(CGROUP_DRIVER), facts.runtime
     if runtime.is_systemd is not None and runtime.is_systemd != (driver.value == SYSTEMD):
         other = SYSTEMD if runtime.is_systemd else "cgroupfs"
-        yield finding(
-            catalog.CGROUP_DRIVER,
+        yield FindingCode.CGROUP_DRIVER.finding(
             f"the kubelet's cgroupDriver is {driver.value} ({driver.where or 'the default'}), and containerd's "
             f"SystemdCgroup is {str(runtime.is_systemd).lower()} ({runtime.config}), which kubelets cannot ask "
             "containerd before 2.0 for",
@@ -93,8 +86,7 @@ def runc(facts: HostFacts) -> Iterator[Finding]:
     is_many = facts.cpus is not None and bool(facts.cpus.online) and max(facts.cpus.online) >= _SAFE_CPUS
     uses_systemd = facts.kubelet.next.get(CGROUP_DRIVER).value == SYSTEMD or bool(runtime.is_systemd)
     if reverses_masks(runtime.runc) and is_many and uses_systemd:
-        yield finding(
-            catalog.OLD_RUNC,
+        yield FindingCode.OLD_RUNC.finding(
             f"runc {runtime.runc} hands systemd CPU masks with their bytes reversed: each `systemctl daemon-reload` "
             "moves containers to other CPUs, until cri-proxy puts them back",
             "upgrade runc to 1.1.6 or later",

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts, listed
 
 _START = "systemctl start cri-proxy"
@@ -15,8 +14,7 @@ def runtime_socket(facts: HostFacts) -> Iterator[Finding]:
     """The runtime must listen where cri-proxy looks for it."""
     runtime = facts.runtime
     if runtime.silence:
-        yield finding(
-            catalog.RUNTIME_SOCKET,
+        yield FindingCode.RUNTIME_SOCKET.finding(
             f"nothing listens on the runtime's socket {runtime.socket}: {runtime.silence}",
             "start the runtime (systemctl start containerd), or set runtimeEndpoint to its socket in cri-proxy's "
             "configuration",
@@ -27,33 +25,31 @@ def daemon_runs(facts: HostFacts) -> Iterator[Finding]:
     """The daemon must run, answer, and be ready."""
     own = facts.proxy
     if own.unusable:
-        yield finding(
-            catalog.CONFIG_INVALID,
+        yield FindingCode.CONFIG_INVALID.finding(
             f"no daemon runs, and its configuration is not valid: {own.unusable}",
             "correct it, try it with `cri-proxy check-config PATH`",
         )
     if own.silence and not own.is_running:
-        yield finding(
-            catalog.PROXY_STOPPED,
+        yield FindingCode.PROXY_STOPPED.finding(
             f"nothing serves cri-proxy's socket {own.listen}: {own.silence}",
             f"{_START}; `journalctl -u cri-proxy` shows why it has stopped"
             if own.is_enabled is not None
             else f"{_INSTALL}; then {_START}",
         )
     elif own.silence and not facts.runtime.silence:
-        yield finding(
-            catalog.PROXY_SILENT,
+        yield FindingCode.PROXY_SILENT.finding(
             f"a call through {own.listen} is not answered: {own.silence}",
             "`journalctl -u cri-proxy` and `journalctl -u containerd` say why",
         )
     elif not own.silence and not own.is_running:
-        yield finding(
-            catalog.PROXY_NOT_READY,
+        yield FindingCode.PROXY_NOT_READY.finding(
             f"cri-proxy serves {own.listen}, and its daemon answers no commands: {own.unreachable}",
             "`journalctl -u cri-proxy` shows why; --admin names another socket of its commands",
         )
     for problem in own.problems:
-        yield finding(catalog.PROXY_NOT_READY, f"the daemon is not ready: {problem}", "`cri-proxy status` shows more")
+        yield FindingCode.PROXY_NOT_READY.finding(
+            f"the daemon is not ready: {problem}", "`cri-proxy status` shows more"
+        )
 
 
 def daemon_is_alone(facts: HostFacts) -> Iterator[Finding]:
@@ -62,14 +58,12 @@ def daemon_is_alone(facts: HostFacts) -> Iterator[Finding]:
     holders = own.holders or ()
     pids = {process.pid for process in own.processes} | {_SYSTEMD_PID}
     if holders and not any(process.pid in pids for process in holders):
-        yield finding(
-            catalog.SOCKET_OWNER,
+        yield FindingCode.SOCKET_OWNER.finding(
             f"{listed(holders)} listens on {own.listen}, and is no daemon of cri-proxy",
             "stop it, then systemctl restart cri-proxy; or give one of them another socket (--listen)",
         )
     if len(own.processes) > 1:
-        yield finding(
-            catalog.SECOND_PROXY,
+        yield FindingCode.SECOND_PROXY.finding(
             f"{len(own.processes)} daemons of cri-proxy run: {listed(f'process {p.pid}' for p in own.processes)}; "
             "both pin the same containers unless one is handing over to the other",
             "stop those that `systemctl status cri-proxy` does not list",
@@ -80,15 +74,13 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
     """After a boot the kubelet must find it."""
     match facts.proxy.is_enabled:
         case False:
-            yield finding(
-                catalog.PROXY_DISABLED,
+            yield FindingCode.PROXY_DISABLED.finding(
                 "cri-proxy.service is not enabled, and the kubelet's unit does not want it: after a boot the kubelet "
                 "has no runtime",
                 "systemctl enable cri-proxy",
             )
         case None:
-            yield finding(
-                catalog.NO_UNIT,
+            yield FindingCode.NO_UNIT.finding(
                 "systemd has no unit cri-proxy.service: nothing starts the daemon after a boot or a crash",
                 _INSTALL,
             )
@@ -97,8 +89,7 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
 def cost_files(facts: HostFacts) -> Iterator[Finding]:
     """The content of cost files and inventory must be in force."""
     for problem in facts.proxy.cost_problems:
-        yield finding(
-            catalog.COST_FILE,
+        yield FindingCode.COST_FILE.finding(
             f"a file of devices cannot be used: {problem}",
             "correct it, and it is applied at once; `cri-proxy check-config PATH` checks it too",
         )
@@ -107,8 +98,7 @@ def cost_files(facts: HostFacts) -> Iterator[Finding]:
 def device_sources(facts: HostFacts) -> Iterator[Finding]:
     """All sources of devices must agree."""
     for problem in facts.proxy.disagreements:
-        yield finding(
-            catalog.DEVICES_DISAGREE,
+        yield FindingCode.DEVICES_DISAGREE.finding(
             f"sources of devices disagree: {problem}",
             "compare with `cri-proxy devices list`, which shows the devices of this machine; correct the source "
             "that is wrong, or remove the fact from it",
@@ -119,7 +109,7 @@ def cdi_devices(facts: HostFacts) -> Iterator[Finding]:
     """Containers that ask the runtime for CDI devices must get them."""
     for problem in facts.proxy.cdi_problems:
         what, _, remedy = problem.rpartition("; ")
-        yield finding(catalog.CDI, what or remedy, remedy if what else "")
+        yield FindingCode.CDI.finding(what or remedy, remedy if what else "")
 
 
 def access(facts: HostFacts) -> Iterator[Finding]:
@@ -127,7 +117,7 @@ def access(facts: HostFacts) -> Iterator[Finding]:
     for each in facts.access:
         if each.problem:
             what, _, remedy = each.problem.rpartition(": ")
-            yield finding(catalog.OPEN_ACCESS, f"{each.path} {what}", remedy)
+            yield FindingCode.OPEN_ACCESS.finding(f"{each.path} {what}", remedy)
 
 
 RULES = (

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.settings import ENDPOINT
 
@@ -14,12 +13,11 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
     now, coming = kubelet.now.get(ENDPOINT), kubelet.next.get(ENDPOINT)
     if kubelet.process is not None and (kubelet.is_client or own.is_named_by(now.value)):
         how = "is connected to cri-proxy" if kubelet.is_client else f"takes {now.value} from {now.where}"
-        yield finding(
-            catalog.USES_PROXY, f"the running kubelet (process {kubelet.process.pid}) {how}", "systemctl stop kubelet"
+        yield FindingCode.USES_PROXY.finding(
+            f"the running kubelet (process {kubelet.process.pid}) {how}", "systemctl stop kubelet"
         )
     if own.is_named_by(coming.value):
-        yield finding(
-            catalog.USES_PROXY,
+        yield FindingCode.USES_PROXY.finding(
             f"{coming.where} has {coming.value}: the kubelet's next start uses cri-proxy",
             f"remove it from {coming.where.partition(', --')[0]}, then systemctl daemon-reload",
         )

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
-from cri_proxy.doctor import catalog
-from cri_proxy.doctor.catalog import Finding, finding
+from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts, ProcessFacts
 
 # Names of processes and plugins that write cpusets, and what they belong to.
@@ -40,8 +39,7 @@ def cpuset_writers(facts: HostFacts) -> Iterator[Finding]:
             by_owner.setdefault(owner, []).append(process)
     for owner, (first, *more) in by_owner.items():
         others = f" and {len(more)} more of them" if more else ""
-        yield finding(
-            catalog.CPUSET_WRITER,
+        yield FindingCode.CPUSET_WRITER.finding(
             f"{first}{others} runs ({owner}): it writes cpusets that cri-proxy has to put back",
             f"remove {owner.partition(',')[0]} from this node, or run it without its CPU pinning",
         )
@@ -52,21 +50,18 @@ def nri_plugins(facts: HostFacts) -> Iterator[Finding]:
     for path in facts.nri.installed:
         name = path.rpartition("/")[2]
         if owner := writer(name):
-            yield finding(
-                catalog.NRI_PLUGIN,
+            yield FindingCode.NRI_PLUGIN.finding(
                 f"{path} is installed ({owner}): containerd starts it, and it writes cpusets",
                 f"remove {path} and restart containerd",
             )
         else:
-            yield finding(
-                catalog.NRI_UNKNOWN,
+            yield FindingCode.NRI_UNKNOWN.finding(
                 f"{path} is an NRI plugin that containerd starts",
                 "see to it that it leaves cpuset.cpus and cpuset.mems alone",
             )
     for process in facts.nri.clients:
         if not writer(process.name):
-            yield finding(
-                catalog.NRI_UNKNOWN,
+            yield FindingCode.NRI_UNKNOWN.finding(
                 f"{process} is connected to the runtime's NRI socket",
                 "see to it that it leaves cpuset.cpus and cpuset.mems alone",
             )
@@ -83,8 +78,7 @@ def ignored_claims(facts: HostFacts) -> Iterator[Finding]:
         if process.name == "koordlet"
     ]
     for text in (*files[:1], *agents[:1]):
-        yield finding(
-            catalog.CLAIMS_IGNORED,
+        yield FindingCode.CLAIMS_IGNORED.finding(
             f"{text}, and claims: ignore lets others use them too",
             "set claims: honour, or have the other program choose no CPUs",
         )

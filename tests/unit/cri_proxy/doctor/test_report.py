@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.doctor.catalog import CODES, Finding, Severity
+from cri_proxy.doctor.catalog import Finding, FindingCode, Severity
 from cri_proxy.doctor.report import DoctorReport, Seen, examine, examine_removal
 from tests.fakes.node_facts import CONFIG, WIRED, cpus, healthy, kubelet, proxy
 
@@ -27,7 +27,7 @@ def test_findings_stand_in_the_order_in_which_to_act() -> None:
     )
     found = [finding.code for finding in examine(facts).findings]
     assert found == ["proxy-not-ready", "cpu-manager", "kubelet-elsewhere", "reservation", "node-name"]
-    order = [code.name for code in CODES]
+    order = [str(code) for code in FindingCode]
     must = [name for name in found if name in order[: order.index("kubelet-changed")]]
     assert must == sorted(must, key=order.index)
 
