@@ -70,7 +70,7 @@ def _parts(request: Request) -> Iterator[RequestLine]:
         yield RequestLine("huge pages", pages, ("huge_pages",))
     yield RequestLine("QoS class", request.pod.qos.value, ("qos",))
     for row in TABLE:
-        value = row.shown(request.preferences) if row.shown is not None else ""
+        value = row.shown(request.preferences)
         if value:
             yield RequestLine(row.label, value, row.fields)
     for affinity in request.affinities:

@@ -1,9 +1,9 @@
 """The rows of the annotations about CPUs and memory: key, parser, target field, documentation and display text."""
 
 from cri_proxy.cri.annotations import preferences
-from cri_proxy.cri.annotations.forms import NOTHING_OF_OTHERS, Annotation
+from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import shared_preference, truth
-from policies.preferences import Preferences
+from policies.preferences import BurstLevel, CpuDistribution, HugePageNodes, PoolStrategy, Preferences, Threads
 
 
 def chosen(value: bool | None, if_true: str, if_false: str) -> str:
@@ -29,9 +29,8 @@ PREFER_ISOLATED = Annotation(
     "Take kernel-isolated CPUs for exclusive use when enough are free, or take none of them.",
     ("true", "false", '{"c0": true, "c1": false}'),
     "perhaps",
-    NOTHING_OF_OTHERS,
     label="isolated CPUs",
-    shown=lambda asked: "" if asked.require_isolated else _preference(asked.prefer_isolated),
+    words=lambda asked: "" if asked.require_isolated else _preference(asked.prefer_isolated),
 )
 REQUIRE_ISOLATED = Annotation(
     "require-isolated-cpus",
@@ -40,9 +39,8 @@ REQUIRE_ISOLATED = Annotation(
     "Refuse the container rather than give it exclusive CPUs that are not kernel-isolated.",
     ("true", '{"c0": true}'),
     "2",
-    NOTHING_OF_OTHERS,
     label="isolated CPUs",
-    shown=lambda asked: "required" if asked.require_isolated else "",
+    words=lambda asked: "required" if asked.require_isolated else "",
 )
 PREFER_SHARED = Annotation(
     "prefer-shared-cpus",
@@ -52,9 +50,8 @@ PREFER_SHARED = Annotation(
     "too; -N: shared, N levels above the best pool; 0 is true.",
     ("true", "false", "0", "-1", '{"c0": -1, "c1": true}'),
     "1",
-    NOTHING_OF_OTHERS,
     label="shared CPUs",
-    shown=_shared_preference,
+    words=_shared_preference,
 )
 PREFER_RESERVED = Annotation(
     "prefer-reserved-cpus",
@@ -65,9 +62,9 @@ PREFER_RESERVED = Annotation(
     "not name it, true counts in kube-system and `ReservedPoolNamespaces` only.",
     ("true", "false"),
     "kube-system",
-    "the CPUs of the system daemons",
+    takes="the CPUs of the system daemons",
     label="reserved CPUs",
-    shown=lambda asked: _preference(asked.prefer_reserved),
+    words=lambda asked: _preference(asked.prefer_reserved),
 )
 PRESERVE_CPU = Annotation(
     "cpu.preserve",
@@ -77,9 +74,9 @@ PRESERVE_CPU = Annotation(
     "`ReservedPoolNamespaces`, unless `restrictedAnnotations` names it: share all CPUs that no container owns.",
     ("true", "false"),
     "[0, 1]",
-    "time on every CPU, also on those that other containers own; memory of every node",
+    takes="time on every CPU, also on those that other containers own; memory of every node",
     label="CPUs",
-    shown=lambda asked: "left alone" if asked.preserve_cpu else "",
+    words=lambda asked: "left alone" if asked.preserve_cpu else "",
 )
 PRESERVE_MEMORY = Annotation(
     "memory.preserve",
@@ -88,21 +85,20 @@ PRESERVE_MEMORY = Annotation(
     "Leave the container's memory nodes alone.",
     ("true", "false"),
     "dram",
-    "memory of every node, also where other containers are placed",
+    takes="memory of every node, also where other containers are placed",
     label="memory nodes",
-    shown=lambda asked: "left alone" if asked.preserve_memory else "",
+    words=lambda asked: "left alone" if asked.preserve_memory else "",
 )
 HYPERTHREADS = Annotation(
     "hyperthreads",
-    preferences.threads,
+    preferences.choice(Threads),
     ("threads",),
     "Thread siblings. own-core: exclusive CPUs are whole cores, no other container gets the siblings; hide: as "
     "own-core, and only one thread of each core is used, of shared CPUs too; any: other containers may get them.",
     ("hide", "own-core", "any", "{c0: hide}"),
     "both",
-    "the siblings of its CPUs, up to twice what it requests",
+    takes="the siblings of its CPUs, up to twice what it requests",
     label="hyperthreads",
-    shown=lambda asked: asked.threads or "",
 )
 HIDE_HYPERTHREADS = Annotation(
     "hide-hyperthreads",
@@ -111,7 +107,7 @@ HIDE_HYPERTHREADS = Annotation(
     "true: as hyperthreads: hide; false: as hyperthreads: any. The narrower scope of the two wins, then hyperthreads.",
     ("true", "false", "{c0: true}", "own-core"),
     "2",
-    "the same as with hyperthreads",
+    takes="the same as with hyperthreads",
     spelling_of="hyperthreads",
 )
 STRICT_HYPERTHREADS = Annotation(
@@ -122,21 +118,18 @@ STRICT_HYPERTHREADS = Annotation(
     "with hide, a core for each CPU requested. false: do without them where they are lacking.",
     ("true", "false", "{c0: true}"),
     "own-core",
-    NOTHING_OF_OTHERS,
     label="hyperthreads",
-    shown=lambda asked: chosen(asked.strict_threads, "required: refused without such cores", "preferred"),
+    words=lambda asked: chosen(asked.strict_threads, "required: refused without such cores", "preferred"),
 )
 CPU_DISTRIBUTION = Annotation(
     "cpu-distribution",
-    preferences.distribution,
+    preferences.choice(CpuDistribution),
     ("distribution",),
     "How exclusive CPUs lie to each other. pack: close together; across-numa: in even parts over NUMA nodes where one "
     "does not suffice; across-cores: one thread of each core, the siblings stay for others.",
     ("pack", "across-numa", "across-cores", "{c0: across-cores}"),
     "spread",
-    NOTHING_OF_OTHERS,
     label="CPU distribution",
-    shown=lambda asked: asked.distribution or "",
 )
 STRICT_SINGLE_NODE = Annotation(
     "strict.single-numa-node",
@@ -145,9 +138,8 @@ STRICT_SINGLE_NODE = Annotation(
     "Refuse the container rather than let it run on CPUs of several NUMA nodes.",
     ("true", "false", "{c0: true}"),
     "0",
-    NOTHING_OF_OTHERS,
     label="NUMA nodes",
-    shown=lambda asked: chosen(asked.single_node, "required: CPUs of one node", "as many as are needed"),
+    words=lambda asked: chosen(asked.single_node, "required: CPUs of one node", "as many as are needed"),
 )
 PREFER_CPU_PRIORITY = Annotation(
     "prefer-cpu-priority",
@@ -157,31 +149,25 @@ PREFER_CPU_PRIORITY = Annotation(
     "DefaultCPUPriority.",
     ("high", "normal", "low", "none", "default"),
     "1",
-    NOTHING_OF_OTHERS,
     label="CPU priority",
-    shown=lambda asked: asked.priority or "",
 )
 UNLIMITED_BURSTABLE = Annotation(
     "unlimited-burstable",
-    preferences.burst_level,
+    preferences.choice(BurstLevel),
     ("burst_level",),
     "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get.",
     ("system", "package", "die", "numa", "l3cache"),
     "true",
-    NOTHING_OF_OTHERS,
     label="burst up to",
-    shown=lambda asked: asked.burst_level or "",
 )
 POOL_CHOICE = Annotation(
     "pool-choice",
-    preferences.pool_choice,
+    preferences.choice(PoolStrategy),
     ("pool_choice",),
     "Which of the pools that suit equally: with the most left, with the least, or by what is left of CPUs and memory.",
     ("spread", "pack", "balanced", "c0: pack"),
     "tight",
-    NOTHING_OF_OTHERS,
     label="pool choice",
-    shown=lambda asked: asked.pool_choice or "",
 )
 MEMORY_TYPE = Annotation(
     "memory-type",
@@ -190,9 +176,8 @@ MEMORY_TYPE = Annotation(
     "Kinds of memory to use; mixed is dram and pmem. Without it: every kind but HBM.",
     ("dram", "pmem,dram", "mixed", '["hbm"]', "c0: dram,pmem"),
     "ram",
-    NOTHING_OF_OTHERS,
     label="memory kinds",
-    shown=lambda asked: ", ".join(asked.memory_kinds),
+    words=lambda asked: ", ".join(asked.memory_kinds),
 )
 STRICT_MEMORY_TYPE = Annotation(
     "strict.memory-type",
@@ -201,21 +186,18 @@ STRICT_MEMORY_TYPE = Annotation(
     "Refuse the container rather than use other kinds of memory than memory-type names, or more than there is.",
     ("true", "false", "{c0: true}"),
     "dram",
-    NOTHING_OF_OTHERS,
     label="memory kinds",
-    shown=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
+    words=lambda asked: "required: no other kind, no more than there is" if asked.strict_memory else "",
 )
 HUGE_PAGES = Annotation(
     "hugepages",
-    preferences.huge_pages,
+    preferences.choice(HugePageNodes),
     ("huge_pages",),
     "Where the container's huge pages should be, if it has a limit of some. local (without it, too): on the memory "
     "nodes of its pool, and on the nearest others where these have too few; spread: on any node that has some.",
     ("local", "spread", "{c0: spread}"),
     "2Mi",
-    NOTHING_OF_OTHERS,
     label="huge pages",
-    shown=lambda asked: asked.huge_pages or "",
 )
 STRICT_HUGE_PAGES = Annotation(
     "strict.hugepages",
@@ -224,9 +206,8 @@ STRICT_HUGE_PAGES = Annotation(
     "Refuse the container rather than have huge pages outside the memory nodes of its pool, or more than there are.",
     ("true", "false", "{c0: true}"),
     "local",
-    NOTHING_OF_OTHERS,
     label="huge pages",
-    shown=lambda asked: "required on the nodes of its pool" if asked.strict_huge_pages else "",
+    words=lambda asked: "required on the nodes of its pool" if asked.strict_huge_pages else "",
 )
 
 CPU_MEMORY_ROWS: tuple[Annotation[object], ...] = tuple(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.cri.annotations.exact_resources import KEYS
-from cri_proxy.cri.annotations.forms import NOTHING_OF_OTHERS, Annotation
+from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.annotations.table import TABLE
 from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
@@ -18,7 +18,7 @@ class ForeignAnnotation:
     text: str
     examples: tuple[str, ...]
     bad_example: str
-    takes: str = NOTHING_OF_OTHERS
+    takes: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:

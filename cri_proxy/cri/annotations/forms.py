@@ -20,10 +20,6 @@ from cri_proxy.cri.annotations.values import ReadText, by_container
 from cri_proxy.foreign_text import admit
 from policies.preferences import Preferences
 
-# What most keys take from other containers: they choose among what the container's own requests pay for, or add to its
-# own wishes. The text of the others says what they take.
-NOTHING_OF_OTHERS = ""
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PROBLEM_BYTES = 512  # a key has 317 characters at most, of the value 80 are shown
 
@@ -49,10 +45,11 @@ class Annotation(Generic[T_co]):
     """One row of the table: ``parse`` raises ValueError; ``fields`` are where the value goes (see ``origins``).
 
     ``examples`` and ``bad_example`` are values as written; ``value_fields`` the keys of a value that is itself a map,
-    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``shown``
-    words it for ``explain`` under ``label``, '' where the preferences say nothing. ``takes`` is what a pod can take
-    with it beyond its own containers ('' = nothing), and so whether a shared node restricts it; ``spelling_of`` is
-    the key of the row with the same meaning.
+    which tell it from a map by container name. ``old_keys`` are earlier spellings, accepted beside ``key``. ``words``
+    puts it for ``explain`` under ``label``, where that is not the value itself. ``takes`` is what a pod can take with
+    it beyond its own containers, and so whether a shared node restricts it: most keys choose among what the
+    container's own requests pay for, or add to its own wishes (''). ``spelling_of`` is the key of the row with the
+    same meaning.
     """
 
     key: str
@@ -61,12 +58,12 @@ class Annotation(Generic[T_co]):
     text: str
     examples: tuple[str, ...]
     bad_example: str
-    takes: str
+    takes: str = ""
     by_container_only: bool = False  # the value is always a map by container name
     value_fields: frozenset[str] = frozenset()
     old_keys: tuple[str, ...] = ()
     label: str = ""
-    shown: Callable[[Preferences], str] | None = None
+    words: Callable[[Preferences], str] | None = None
     spelling_of: str = ""
 
     @property
@@ -83,6 +80,12 @@ class Annotation(Generic[T_co]):
     def is_preference(self) -> bool:
         """Whether its fields are fields of ``Preferences``."""
         return self.fields[0].partition(".")[0] in Preferences.__dataclass_fields__
+
+    def shown(self, preferences: Preferences) -> str:
+        """Return the words for ``explain``; '' where the preferences leave it open."""
+        if self.words is not None:
+            return self.words(preferences)
+        return str(field_of(preferences, self.fields[0]) or "") if self.label and self.is_preference else ""
 
     def put(self, preferences: Preferences, value: object) -> Preferences:
         """Return the preferences with this value; a row of several fields has a tuple with one item each."""

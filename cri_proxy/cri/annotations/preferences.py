@@ -6,14 +6,12 @@ Each function takes a parsed JSON or YAML value and raises ``ValueError`` with a
 import math
 import re
 import shlex
+from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.alignment import TopologyPolicy, TopologyScope
-from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, HugePageNodes, PoolStrategy, Threads
-from policies.thread_counts import ThreadCounts
+from policies.preferences import CpuPriority, Threads
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600
@@ -49,25 +47,18 @@ def memory_kinds(value: object) -> tuple[MemoryKind, ...]:
     return tuple(sorted(kinds))
 
 
-def _choice(kind: type[E], value: object, *, also: str = "") -> E:
-    word = value.strip().lower() if isinstance(value, str) else value
-    for member in kind:
-        if word == member.value:
-            return member
-    choices = [*(member.value for member in kind), *([also] if also else [])]
-    raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
+def choice(kind: type[E], *, also: str = "") -> Callable[[object], E]:
+    """Return the reader of a word of this kind, in any case; ``also`` is a word that the caller reads."""
 
+    def read(value: object) -> E:
+        word = value.strip().lower() if isinstance(value, str) else value
+        for member in kind:
+            if word == member.value:
+                return member
+        choices = [*(member.value for member in kind), *([also] if also else [])]
+        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}")
 
-# How thread siblings are used, how wide a pool should be, on which nodes huge pages, what thread counts follow, and how
-# topology hints count.
-threads = partial(_choice, Threads)
-burst_level = partial(_choice, BurstLevel)
-distribution = partial(_choice, CpuDistribution)
-pool_choice = partial(_choice, PoolStrategy)
-huge_pages = partial(_choice, HugePageNodes)
-thread_counts = partial(_choice, ThreadCounts)
-topology_policy = partial(_choice, TopologyPolicy)
-topology_scope = partial(_choice, TopologyScope)
+    return read
 
 
 def hidden_threads(value: object) -> Threads:
@@ -75,14 +66,14 @@ def hidden_threads(value: object) -> Threads:
     try:
         return Threads.HIDE if truth(value) else Threads.ANY
     except ValueError:
-        return threads(value)
+        return choice(Threads)(value)
 
 
 def cpu_priority(value: object) -> CpuPriority | None:
     """Return which CPUs to prefer; None (``default``): the option decides."""
     if isinstance(value, str) and value.strip().lower() == "default":
         return None
-    return _choice(CpuPriority, value, also="default")
+    return choice(CpuPriority, also="default")(value)
 
 
 def cold_start_seconds(value: object) -> int:

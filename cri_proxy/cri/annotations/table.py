@@ -7,8 +7,10 @@ from cri_proxy.cri.annotations.affinity import affinities
 from cri_proxy.cri.annotations.cpu_memory_rows import CPU_MEMORY_ROWS, chosen
 from cri_proxy.cri.annotations.device_request import amounts_text, device_amounts
 from cri_proxy.cri.annotations.device_resources import SHORT_NAMES, device_requests, requests_text
-from cri_proxy.cri.annotations.forms import NOTHING_OF_OTHERS, Annotation
+from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import truth
+from policies.alignment import TopologyPolicy, TopologyScope
+from policies.thread_counts import ThreadCounts
 
 TOPOLOGY_HINTS = Annotation(
     "topologyhints",
@@ -18,7 +20,6 @@ TOPOLOGY_HINTS = Annotation(
     "device plugins), the kubelet's pod resources; true (all) or false (none of it).",
     ("true", "false", "all", "none", "devices", "mounts,devices", '["pod-resources"]', '{"c0": false}'),
     "near",
-    NOTHING_OF_OTHERS,
 )
 ALLOW_HINTS = Annotation(
     "allow.topologyhints",
@@ -28,7 +29,6 @@ ALLOW_HINTS = Annotation(
     "slashes; podresapi:NAME is a resource of the kubelet's pod resources, or the DRIVER/POOL/DEVICE of a claim.",
     ('["/dev/dri"]', '["/dev/nvme*"]', "type: glob\npaths: [/dev/nvme*]", "c0: [/dev/dri]"),
     "[nvme0]",
-    NOTHING_OF_OTHERS,
     value_fields=device_filter.PATH_FIELDS,
 )
 DENY_HINTS = Annotation(
@@ -38,7 +38,6 @@ DENY_HINTS = Annotation(
     "Paths whose locality does not count, unless allow.topologyhints names them as well; written as there.",
     ('["/"]', '["/var/lib/data", "podresapi:example.com/nic"]', "type: prefix\npaths: [/]"),
     "[1]",
-    NOTHING_OF_OTHERS,
     value_fields=device_filter.PATH_FIELDS,
 )
 STRICT_HINTS = Annotation(
@@ -48,9 +47,8 @@ STRICT_HINTS = Annotation(
     "Refuse the container rather than run it far from one of its devices.",
     ("true", "false", "{c0: true}"),
     "near",
-    NOTHING_OF_OTHERS,
     label="devices",
-    shown=lambda asked: "required to be near" if asked.strict_hints else "",
+    words=lambda asked: "required to be near" if asked.strict_hints else "",
 )
 PICK_BY_HINTS = Annotation(
     "pick-resources-by-hints",
@@ -59,9 +57,8 @@ PICK_BY_HINTS = Annotation(
     "Take exclusive CPUs near each of its devices where these are on different nodes.",
     ("true", "false", "{c0: true}"),
     "devices",
-    NOTHING_OF_OTHERS,
     label="devices",
-    shown=lambda asked: chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
+    words=lambda asked: chosen(asked.spread_by_hints, "CPUs near each of them", "CPUs wherever in the pool"),
 )
 DEVICE_REQUEST = Annotation(
     "device-request",
@@ -72,9 +69,9 @@ DEVICE_REQUEST = Annotation(
     "none. The container is refused where too few are free.",
     ("example.com/gpu=2,example.com/nic=1", "{c0: example.com/gpu=2}", '{"example.com/gpu": 2}', "none"),
     "cpu=2",
-    "devices, which no other container gets meanwhile",
+    takes="devices, which no other container gets meanwhile",
     label="devices asked",
-    shown=lambda asked: amounts_text(asked.devices.counts),
+    words=lambda asked: amounts_text(asked.devices.counts),
 )
 DEVICE_RESOURCES = Annotation(
     "device-resources",
@@ -86,34 +83,30 @@ DEVICE_RESOURCES = Annotation(
     "none: none. The container is refused where too little is free.",
     ("nvidia.com/gpu=4,koordinator.sh/rdma=1", '{c0: "gpu-core=50,gpu-memory=40Gi"}', '{"nvidia.com/gpu": 2}', "none"),
     "nvidia.com/gpus=2",
-    "devices, or shares of them, which no other container gets meanwhile",
+    takes="devices, or shares of them, which no other container gets meanwhile",
     value_fields=SHORT_NAMES,
     label="device amounts",
-    shown=lambda asked: requests_text(asked.devices.requests),
+    words=lambda asked: requests_text(asked.devices.requests),
 )
 TOPOLOGY_POLICY = Annotation(
     "topology-policy",
-    preferences.topology_policy,
+    preferences.choice(TopologyPolicy),
     ("topology_policy",),
     "Keep CPUs, memory and devices on the same NUMA nodes, as the option topologyManager.policy does for all. "
     "best-effort: on the best there are; restricted: refuse the container unless every resource prefers them; "
     "single-numa-node: refuse it unless one node has everything; none: as if there were no hints.",
     ("restricted", "single-numa-node", "best-effort", "none", "{c0: restricted}"),
     "strict",
-    NOTHING_OF_OTHERS,
     label="topology policy",
-    shown=lambda asked: asked.topology_policy or "",
 )
 TOPOLOGY_SCOPE = Annotation(
     "topology-scope",
-    preferences.topology_scope,
+    preferences.choice(TopologyScope),
     ("topology_scope",),
     "Merge the hints of each container, or of the pod as a whole: then all of its containers stay on the same nodes.",
     ("pod", "container"),
     "node",
-    NOTHING_OF_OTHERS,
     label="topology scope",
-    shown=lambda asked: asked.topology_scope or "",
 )
 COLD_START = Annotation(
     "cold-start",
@@ -122,10 +115,9 @@ COLD_START = Annotation(
     "Use only PMEM for this long (at most 1h), then DRAM too: what is allocated early and left alone stays on PMEM.",
     ("duration: 60s", '{"duration": "1m30s"}', "60", "c0: {duration: 1h}", "c0: 10s"),
     "duration: soon",
-    NOTHING_OF_OTHERS,
     value_fields=preferences.COLD_START_FIELDS,
     label="cold start",
-    shown=lambda asked: f"{asked.cold_start_seconds} s on PMEM" if asked.cold_start_seconds else "",
+    words=lambda asked: f"{asked.cold_start_seconds} s on PMEM" if asked.cold_start_seconds else "",
 )
 RESOURCE_FILES = Annotation(
     "resource-files",
@@ -134,23 +126,20 @@ RESOURCE_FILES = Annotation(
     "Mount a directory into the container whose files list its CPUs and memory nodes, or mount none.",
     ("true", "false", "{c0: true}"),
     "/resources",
-    NOTHING_OF_OTHERS,
     old_keys=("tell-resources",),
     label="resource files",
-    shown=lambda asked: chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
+    words=lambda asked: chosen(asked.resource_files, "mounted at /.cri-proxy", "not mounted"),
 )
 THREAD_COUNTS = Annotation(
     "thread-counts",
-    preferences.thread_counts,
+    preferences.choice(ThreadCounts),
     ("thread_counts",),
     "Set GOMAXPROCS, OMP_NUM_THREADS and the like (the option threadCounts.variables) when the container is created, "
     "but for those that the pod sets itself. owned: to the number of its exclusive CPUs, if it has any; request: to "
     "its CPU request, rounded up; none: set none.",
     ("owned", "request", "none", "{c0: owned}"),
     "4",
-    NOTHING_OF_OTHERS,
     label="thread counts",
-    shown=lambda asked: asked.thread_counts or "",
 )
 NOTIFY_EXEC = Annotation(
     "notify-exec",
@@ -159,9 +148,9 @@ NOTIFY_EXEC = Annotation(
     "A command to run in the container when its resources have changed: a list of words, or one text.",
     ("kill -HUP 1", '["sh", "-c", "touch /tmp/changed"]', "c0: [kill, -HUP, 1]"),
     "[]",
-    "a turn among the commands that the node runs, and the runtime's time",
+    takes="a turn among the commands that the node runs, and the runtime's time",
     label="notified",
-    shown=lambda asked: f"by running {' '.join(asked.notify)}" if asked.notify else "",
+    words=lambda asked: f"by running {' '.join(asked.notify)}" if asked.notify else "",
 )
 AFFINITY = Annotation(
     "affinity",
@@ -171,7 +160,6 @@ AFFINITY = Annotation(
     "match, scope (default: the same pod) and weight (default 1, within ±1000).",
     ("c0: [c1]", "c0:\n- match: {key: name, operator: In, values: [c1]}\n  weight: 10"),
     "c0: c1",
-    NOTHING_OF_OTHERS,
     by_container_only=True,
     label="affinity",
 )
@@ -182,7 +170,6 @@ ANTI_AFFINITY = Annotation(
     "Prefer to be away from other containers; as affinity, the weight is minus its absolute value (default -1).",
     ("c0: [c1, c2]",),
     "c0:\n- match: {operator: Near, values: [c1]}",
-    NOTHING_OF_OTHERS,
     by_container_only=True,
 )
 

@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.preferences import (
-    burst_level,
+    choice,
     cold_start_seconds,
     command,
     cpu_priority,
     hidden_threads,
     memory_kinds,
-    threads,
 )
 from policies.preferences import BurstLevel, CpuPriority, Threads
 from sysfs.model import MemoryKind
@@ -42,7 +41,7 @@ def test_other_kinds_of_memory_are_refused(value: object) -> None:
     ("value", "meant"), [("hide", Threads.HIDE), ("Own-Core", Threads.OWN_CORE), ("any", Threads.ANY)]
 )
 def test_threads_are_a_choice(value: object, meant: Threads) -> None:
-    assert threads(value) is meant
+    assert choice(Threads)(value) is meant
 
 
 def test_hiding_threads_is_said_by_true_or_false() -> None:
@@ -51,7 +50,7 @@ def test_hiding_threads_is_said_by_true_or_false() -> None:
 
 @pytest.mark.parametrize("level", BurstLevel)
 def test_every_level_has_its_word(level: BurstLevel) -> None:
-    assert burst_level(level.value) is level
+    assert choice(BurstLevel)(level.value) is level
 
 
 def test_the_default_priority_is_left_to_the_options() -> None:
@@ -61,7 +60,7 @@ def test_the_default_priority_is_left_to_the_options() -> None:
 @pytest.mark.parametrize("value", [True, 1, None, "", "socket", ["numa"]])
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(value: object) -> None:
     with pytest.raises(ValueError, match="expected system, package, die, numa or l3cache"):
-        burst_level(value)
+        choice(BurstLevel)(value)
     with pytest.raises(ValueError, match="expected high, normal, low, none or default"):
         cpu_priority(value)
 

@@ -74,12 +74,12 @@ def test_a_row_puts_its_value_into_its_fields_alone(row: Annotation[object]) -> 
 
 
 def test_every_preference_is_shown_under_a_label() -> None:
-    shown = {field.partition(".")[0] for row in TABLE if row.shown and row.label for field in row.fields}
+    shown = {field.partition(".")[0] for row in TABLE if row.label and row.is_preference for field in row.fields}
     assert shown == {f.name for f in fields(Preferences)}
 
 
 def test_nothing_is_shown_of_preferences_that_say_nothing() -> None:
-    assert [row.key for row in TABLE if row.shown and row.shown(Preferences())] == []
+    assert [row.key for row in TABLE if row.shown(Preferences())] == []
 
 
 def test_every_preference_can_be_annotated() -> None:
