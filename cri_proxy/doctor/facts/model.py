@@ -80,7 +80,7 @@ class ProxyFacts:
     ``is_enabled``: a boot starts it; None where systemd has no such unit.
     """
 
-    listen: str
+    listen: str = ""
     silence: str = ""
     is_running: bool = False
     unreachable: str = ""

@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,6 @@ from cri_proxy.doctor.facts.model import (
     KubeletFacts,
     NriFacts,
     ProcessFacts,
-    ProxyFacts,
     RuntimeFacts,
     UnixSocket,
 )
@@ -78,18 +77,11 @@ def look_at_node(places: Places) -> HostFacts:
     connections = _connections(processes)
     daemons = _daemons(connections, root / listen.lstrip("/"), root, config.runtime_endpoint)
     kubelet = _kubelet(root, connections, file_inode(root / listen.lstrip("/")), daemons)
-    proxy = ProxyFacts(
-        listen,
+    proxy = replace(
+        answers.proxy,
+        listen=listen,
         silence=silence_of(root / listen.lstrip("/")),
-        is_running=answers.is_running,
-        unreachable=answers.unreachable,
-        unusable=answers.unusable,
-        problems=answers.problems,
-        cost_problems=answers.cost_problems,
-        disagreements=answers.disagreements,
-        cdi=answers.cdi,
-        cdi_problems=answers.cdi_problems,
-        node_name=answers.node_name or config.node_name,
+        node_name=answers.proxy.node_name or config.node_name,
         processes=daemons,
         holders=_holders(connections, root / listen.lstrip("/")),
         is_enabled=is_enabled(root, kubelet.unit.files),

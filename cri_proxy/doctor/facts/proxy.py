@@ -13,7 +13,7 @@ from cri_proxy.config.load import load_config, parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.config.settings import ADMIN_SOCKET
-from cri_proxy.doctor.facts.model import Access
+from cri_proxy.doctor.facts.model import Access, ProxyFacts
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.kubelet.reservation import NodeCpus
@@ -31,23 +31,11 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class DaemonAnswers:
-    """The state that the daemon reports; ``config`` is the file's where none answers, ``unusable`` why that is invalid.
+    """The state that the daemon reports, and its configuration: that of the file where no daemon answers."""
 
-    ``unreachable`` is why none answers. ``cost_problems`` are sentences about cost files, ``disagreements`` about
-    sources of devices, ``cdi_problems`` about CDI devices; ``cdi`` is how containers get these, '' = unknown.
-    """
-
-    is_running: bool
+    proxy: ProxyFacts
     config: Config
     config_file: str = ""
-    node_name: str = ""
-    problems: tuple[str, ...] = ()
-    cost_problems: tuple[str, ...] = ()
-    disagreements: tuple[str, ...] = ()
-    unusable: str = ""
-    unreachable: str = ""
-    cdi: str = ""
-    cdi_problems: tuple[str, ...] = ()
 
 
 def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
@@ -58,20 +46,18 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         status, ready = ask(place, "/api/v1/status"), ask(place, "/readyz", {"format": "json"})
         in_force = parse_config(text, "the daemon's configuration")
     except (DaemonUnreachable, ConfigError) as error:
-        return replace(_from_file(root, config), unreachable=str(error))
-    configuration = _at(status, "configuration")
-    cdi = _at(status, "cdi")
-    return DaemonAnswers(
-        True,
-        in_force,
-        str(_at(configuration, "file") or ""),
-        str(_at(status, "node") or ""),
-        _texts(ready, "problems"),
-        (*_file_problems(_at(status, "costs")), *_file_problems(_at(status, "inventory_file"))),
+        return _from_file(root, config, unreachable=str(error))
+    cdi, inventory = _at(status, "cdi"), _at(status, "inventory_file")
+    proxy = ProxyFacts(
+        is_running=True,
+        problems=_texts(ready, "problems"),
+        node_name=str(_at(status, "node") or ""),
+        cost_problems=(*_file_problems(_at(status, "costs")), *_file_problems(inventory)),
+        disagreements=_texts(inventory, "disagreements"),
         cdi=str(_at(cdi, "text") or ""),
-        disagreements=_texts(_at(status, "inventory_file"), "disagreements"),
         cdi_problems=_texts(cdi, "problems"),
     )
+    return DaemonAnswers(proxy, in_force, str(_at(_at(status, "configuration"), "file") or ""))
 
 
 def _file_problems(view: object) -> Iterator[str]:
@@ -94,14 +80,14 @@ def _texts(plain: object, key: str) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-def _from_file(root: Path, config: Path) -> DaemonAnswers:
-    path = root / str(config).lstrip("/")
+def _from_file(root: Path, config: Path, *, unreachable: str) -> DaemonAnswers:
+    path, proxy = root / str(config).lstrip("/"), ProxyFacts(unreachable=unreachable)
     if not path.exists():
-        return DaemonAnswers(False, Config())
+        return DaemonAnswers(proxy, Config())
     try:
-        return DaemonAnswers(False, load_config(path).config, str(config))
+        return DaemonAnswers(proxy, load_config(path).config, str(config))
     except ConfigError as error:
-        return DaemonAnswers(False, Config(), str(config), unusable=str(error))
+        return DaemonAnswers(replace(proxy, unusable=str(error)), Config(), str(config))
 
 
 def silence_of(path: Path) -> str:

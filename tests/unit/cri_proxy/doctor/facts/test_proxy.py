@@ -34,8 +34,8 @@ def test_a_running_daemon_says_what_it_uses(tmp_path: Path) -> None:
     daemon.is_ready = False
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
-    assert (found.is_running, found.node_name) == (True, "worker-1")
-    assert found.problems == ("the runtime is away",)
+    assert (found.proxy.is_running, found.proxy.node_name) == (True, "worker-1")
+    assert found.proxy.problems == ("the runtime is away",)
     assert (found.config.state_dir, str(found.config.reserved.cpu)) == ("/s", "750m")
 
 
@@ -45,7 +45,7 @@ def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path)
     daemon.costs = CostFilesView("/d", FilesReport(0.0, files, "has mode 0777"))
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
-    assert found.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")
+    assert found.proxy.cost_problems == ("/d: has mode 0777", "/d/a.yaml:3: not YAML")
 
 
 def test_a_running_daemon_says_which_sources_of_devices_disagree(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_running_daemon_says_which_sources_of_devices_disagree(tmp_path: Path)
     daemon.inventory = InventoryFileView("/d.yaml", True, FilesReport(0.0), ("gpu 0: here; there",))
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
-    assert found.disagreements == ("gpu 0: here; there",)
+    assert found.proxy.disagreements == ("gpu 0: here; there",)
 
 
 def test_a_running_daemon_says_how_containers_get_cdi_devices(tmp_path: Path) -> None:
@@ -62,21 +62,21 @@ def test_a_running_daemon_says_how_containers_get_cdi_devices(tmp_path: Path) ->
         unknown = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
         daemon.cdi = CdiView("resolve", "auto", "resolved by cri-proxy (why)", ("a; b",))
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
-    assert (unknown.cdi, unknown.cdi_problems) == ("", ())
-    assert (found.cdi, found.cdi_problems) == ("resolved by cri-proxy (why)", ("a; b",))
+    assert (unknown.proxy.cdi, unknown.proxy.cdi_problems) == ("", ())
+    assert (found.proxy.cdi, found.proxy.cdi_problems) == ("resolved by cri-proxy (why)", ("a; b",))
 
 
 def test_without_one_its_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("reservedResources: {cpu: 750m}\n")
     found = ask_daemon(tmp_path, ADMIN, Path("/c.yaml"))
-    assert (found.is_running, found.config_file, str(found.config.reserved.cpu)) == (False, "/c.yaml", "750m")
-    assert "is the daemon running" in found.unreachable
+    assert (found.proxy.is_running, found.config_file, str(found.config.reserved.cpu)) == (False, "/c.yaml", "750m")
+    assert "is the daemon running" in found.proxy.unreachable
     assert ask_daemon(tmp_path, ADMIN, Path("/none.yaml")).config == Config()
 
 
 def test_a_file_that_is_not_valid_is_why_none_runs(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("reservedResources: {cpu: never}\n")
-    assert "never" in ask_daemon(tmp_path, ADMIN, Path("/c.yaml")).unusable
+    assert "never" in ask_daemon(tmp_path, ADMIN, Path("/c.yaml")).proxy.unusable
 
 
 @contextmanager
