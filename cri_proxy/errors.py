@@ -12,9 +12,11 @@ COMMAND_LINE = "command line"
 
 
 class CriProxyError(Exception):
-    """Base class of the errors that the daemon raises on purpose."""
+    """Base class of the errors that the daemon raises on purpose; plain where the problem is all there is to say."""
 
-    problem: str
+    def __init__(self, problem: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
 
     def __str__(self) -> str:
         """The problem alone, where an error has nothing to add."""

@@ -1,12 +1,11 @@
-"""``ExpectationError``: an expression without a truth value."""
-
-from dataclasses import dataclass
+"""Errors of a scenario: an expression without a truth value, and a step that cannot be carried out."""
 
 from cri_proxy.errors import CriProxyError
 
 
-@dataclass(eq=False)
 class ExpectationError(CriProxyError):
     """An expression of ``expect`` that has no truth value: the problem and the remedy."""
 
-    problem: str
+
+class StepError(CriProxyError):
+    """A step that cannot be carried out, in words for the author of the scenario."""

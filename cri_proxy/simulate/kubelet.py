@@ -14,8 +14,9 @@ from cri_proxy.cri_client.pods import (
     sandbox_config,
 )
 from cri_proxy.errors import CallFailed
+from cri_proxy.simulate.errors import StepError
 from cri_proxy.simulate.node import SimulatedNode
-from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods, StepError
+from cri_proxy.simulate.pods import Attempt, FoundContainer, KnownPod, Pods
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, resized
 from cri_proxy.simulate.scenario.devices import attach
 from cri_proxy.simulate.scenario.model import Create, Delete, NewContainer, OnContainer, OnPods, Resize

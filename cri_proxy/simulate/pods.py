@@ -7,17 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import POD_NAMESPACE_UUID, ContainerRole, ContainerSpec, PodSpec
-from cri_proxy.errors import CriProxyError
+from cri_proxy.simulate.errors import StepError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, container_spec
 from cri_proxy.simulate.scenario.model import Create, NewContainer, Scenario
 from policies.base import ContainerKey, QosClass
-
-
-@dataclass(eq=False)
-class StepError(CriProxyError):
-    """A step names a pod or container that does not exist, or creates one that does."""
-
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from typing import assert_never
 from cri_proxy.clock import Clock
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
 from cri_proxy.simulate.checks import check_steps
-from cri_proxy.simulate.errors import ExpectationError
+from cri_proxy.simulate.errors import ExpectationError, StepError
 from cri_proxy.simulate.expect.expressions import evaluate
 from cri_proxy.simulate.expect.functions import vocabulary
 from cri_proxy.simulate.kubelet import SimulatedKubelet
 from cri_proxy.simulate.machine import machine_source, whole_machine
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
-from cri_proxy.simulate.pods import Attempt, Pods, StepError
+from cri_proxy.simulate.pods import Attempt, Pods
 from cri_proxy.simulate.scenario import model
 from cri_proxy.simulate.scenario.inventory import listed_words
 from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for

@@ -20,14 +20,8 @@ _NODE_TYPES: Final = ("", "b", "c", "u", "p")
 _MOST_ID: Final = 2**32 - 1
 
 
-@dataclass(eq=False)
 class CdiProblem(CriProxyError):
     """Why a device cannot be given: the rest of a sentence that begins with its name."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def resolve(specs: Specs, names: Iterable[str], host_file: HostFiles) -> Resolve
         found = [device for device in declared if device is not None]
         given = _given(found, host_file)
     except CdiProblem as error:
-        return ResolvedDevices((), problem=admit(error.text, SENTENCE_BYTES))
+        return ResolvedDevices((), problem=admit(str(error), SENTENCE_BYTES))
     return ResolvedDevices(tuple(device.name for device in found), given)
 
 
@@ -87,7 +87,7 @@ def _given(devices: Iterable[_DeclaredDevice], host_file: HostFiles) -> Given:
                 parts.append(_expressed(read_edits(fields.get("containerEdits")), host_file))
             parts.append(_expressed(_edits_of(device.spec.devices[device.name][0]), host_file))
         except CdiProblem as error:
-            raise CdiProblem(f"{device.name} ({device.path}) {error.text}") from None
+            raise CdiProblem(f"{device.name} ({device.path}) {error}") from None
         seen.add(device.path)
     return _joined(parts)
 

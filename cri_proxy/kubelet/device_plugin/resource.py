@@ -41,11 +41,8 @@ DeclaredNames = Callable[[Sequence[str]], tuple[str, ...]]
 """Returns those of these CDI names that a specification file on the node declares."""
 
 
-@dataclass(eq=False)
 class AllocationRefused(CriProxyError):
     """Devices that a container cannot get; ``problem`` names the id and the remedy."""
-
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)

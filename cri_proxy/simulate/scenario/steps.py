@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from cri_proxy.cri_client.pods import ContainerRole, PodAmounts
 from cri_proxy.simulate.expect.expressions import check
+from cri_proxy.simulate.scenario import model
 from cri_proxy.simulate.scenario.amounts import (
     AMOUNT_ROWS,
     RESIZE_ROWS,
@@ -18,30 +19,6 @@ from cri_proxy.simulate.scenario.amounts import (
 from cri_proxy.simulate.scenario.costs import read_cost_text
 from cri_proxy.simulate.scenario.devices import DEVICES, MOUNTS
 from cri_proxy.simulate.scenario.inventory import read_listed
-from cri_proxy.simulate.scenario.model import (
-    CONTAINER_NAME,
-    NO_CONTAINER,
-    PART,
-    Action,
-    Advance,
-    Attachment,
-    ChangeCosts,
-    ChangeInventory,
-    CpuHotplug,
-    Create,
-    Delete,
-    Expect,
-    NewContainer,
-    OnContainer,
-    Reconfigure,
-    ResetNode,
-    Resize,
-    Restart,
-    Step,
-    Tamper,
-    container_name,
-    some_cpus,
-)
 from cri_proxy.yaml_fields import YamlField
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet
@@ -74,11 +51,11 @@ def _pairs(value: YamlField, what: str) -> Labels:
 
 def _container(
     name: str,
-    devices: tuple[Attachment, ...] = (),
-    mounts: tuple[Attachment, ...] = (),
+    devices: tuple[model.Attachment, ...] = (),
+    mounts: tuple[model.Attachment, ...] = (),
     cpuset_cpus: CpuSet = CpuSet(),
     **more: object,
-) -> NewContainer:
+) -> model.NewContainer:
     roles = [role for role in _ROLES if more.pop(role, False)]
     amounts = make_amounts(**more)
     if len(roles) > 1:
@@ -86,7 +63,7 @@ def _container(
     role = roles[0] if roles else ContainerRole.REGULAR
     if role is ContainerRole.EPHEMERAL and amounts != Amounts():
         raise ValueError("an ephemeral container requests nothing; leave cpu and memory out")
-    return NewContainer(name, amounts, (*devices, *mounts), role, cpuset_cpus)
+    return model.NewContainer(name, amounts, (*devices, *mounts), role, cpuset_cpus)
 
 
 CONTAINER = Table(
@@ -103,9 +80,9 @@ CONTAINER = Table(
 )
 
 
-def _containers(value: YamlField, what: str, qos: QosClass | None) -> tuple[NewContainer, ...]:
+def _containers(value: YamlField, what: str, qos: QosClass | None) -> tuple[model.NewContainer, ...]:
     """Return the containers in an order in which a kubelet creates them."""
-    found: list[NewContainer] = []
+    found: list[model.NewContainer] = []
     for item in value.items(what):
         container = CONTAINER.read(item)
         name = container.name
@@ -135,7 +112,7 @@ def _pod_amounts(value: YamlField, what: str, qos: QosClass | None) -> PodAmount
 
 
 CREATE = Table(
-    Create,
+    model.Create,
     KeyRow("pod", _NAME, "its name; a pod that exists gets more containers", "pod is missing"),
     KeyRow("namespace", _NAME, "left out: that of the pod, or default"),
     KeyRow("qos", scalar(_qos), "guaranteed, burstable or besteffort; left out: as Kubernetes has it"),
@@ -148,29 +125,29 @@ CREATE = Table(
 )
 
 
-def _create(value: YamlField, _: str) -> Create:
+def _create(value: YamlField, _: str) -> model.Create:
     fields = CREATE.fields(value)
     return CREATE.made(fields, within=fields["qos"].parsed("qos", _qos) if "qos" in fields else None)
 
 
-def _resize(container: str, cpuset_cpus: CpuSet = CpuSet(), **more: object) -> Resize:
+def _resize(container: str, cpuset_cpus: CpuSet = CpuSet(), **more: object) -> model.Resize:
     amounts = make_amounts(**more)
     if amounts == Amounts() and not cpuset_cpus:
         raise ValueError("nothing is changed; give cpu, memory, or requests and limits")
     if problem := contradiction(amounts, None):
         raise ValueError(problem)
-    return Resize(container, amounts, cpuset_cpus)
+    return model.Resize(container, amounts, cpuset_cpus)
 
 
 UPDATE = Table(
     _resize,
-    KeyRow("container", CONTAINER_NAME, "which one", NO_CONTAINER),
+    KeyRow("container", model.CONTAINER_NAME, "which one", model.NO_CONTAINER),
     *RESIZE_ROWS,
     _KUBELET_CPUS,
     name="update",
 )
-RESTART = Table(Restart, name="restart")
-TAMPER = Table(Tamper, name="tamper")
+RESTART = Table(model.Restart, name="restart")
+TAMPER = Table(model.Tamper, name="tamper")
 
 
 def read_options(value: YamlField, what: str) -> Mapping[str, object]:
@@ -181,27 +158,27 @@ def read_options(value: YamlField, what: str) -> Mapping[str, object]:
     return plain
 
 
-def _restart(value: YamlField, what: str) -> Restart:
-    return Restart(PART.read(value, what)) if value.is_scalar else RESTART.read(value)
+def _restart(value: YamlField, what: str) -> model.Restart:
+    return model.Restart(model.PART.read(value, what)) if value.is_scalar else RESTART.read(value)
 
 
-def _reset(value: YamlField, what: str) -> ResetNode:
+def _reset(value: YamlField, what: str) -> model.ResetNode:
     if value.is_null or (value.is_scalar and value.text(what) == "true"):
-        return ResetNode()
+        return model.ResetNode()
     raise value.refuse(f"{what}: expected true, got {value.shown()}")
 
 
-def _advance(text: str) -> Advance:
+def _advance(text: str) -> model.Advance:
     with suppress(ValueError):
         if isfinite(seconds := float(text)) and seconds > 0:
-            return Advance(seconds)
+            return model.Advance(seconds)
     raise ValueError(f"expected a number of seconds above 0, got {short_repr(text)}")
 
 
-def _listing(make: Callable[[T], Action], read: Callable[[YamlField, str], T], kind: str) -> Form[Action]:
+def _listing(make: Callable[[T], model.Action], read: Callable[[YamlField, str], T], kind: str) -> Form[model.Action]:
     """Return the form of what a file of the node lists, written out or as a path."""
 
-    def action(value: YamlField, what: str) -> Action:
+    def action(value: YamlField, what: str) -> model.Action:
         if value.is_null:
             raise value.refuse(f"{what}: expected {kind}; {{}} lists nothing")
         return make(read(value, what))
@@ -209,7 +186,7 @@ def _listing(make: Callable[[T], Action], read: Callable[[YamlField, str], T], k
     return form(action)
 
 
-def _expect(value: YamlField, what: str) -> Expect:
+def _expect(value: YamlField, what: str) -> model.Expect:
     expressions = []
     for item in value.listed(what):
         text = item.text(what)
@@ -219,36 +196,36 @@ def _expect(value: YamlField, what: str) -> Expect:
             remedy = "; in quotes, YAML takes no # for a comment" if text.count("'") % 2 else ""
             raise item.refuse(f"{what}: {text}: {problem}{remedy}")
         expressions.append(text)
-    return Expect(tuple(expressions))
+    return model.Expect(tuple(expressions))
 
 
-_ACTIONS: Mapping[str, Form[Action]] = {
+_ACTIONS: Mapping[str, Form[model.Action]] = {
     "create": form(_create),
-    "stop": scalar(lambda text: OnContainer("stop", container_name(text))),
-    "exit": scalar(lambda text: OnContainer("exit", container_name(text))),
-    "restart-container": scalar(lambda text: OnContainer("restart-container", container_name(text))),
+    "stop": scalar(lambda text: model.OnContainer("stop", model.container_name(text))),
+    "exit": scalar(lambda text: model.OnContainer("exit", model.container_name(text))),
+    "restart-container": scalar(lambda text: model.OnContainer("restart-container", model.container_name(text))),
     "update": UPDATE,
-    "delete": scalar(lambda text: Delete(_pod_name(text))),
-    "reconfigure": form(lambda value, what: Reconfigure(read_options(value, what))),
+    "delete": scalar(lambda text: model.Delete(_pod_name(text))),
+    "reconfigure": form(lambda value, what: model.Reconfigure(read_options(value, what))),
     "restart": form(_restart),
     "reset": form(_reset),
     "advance": scalar(_advance),
-    "offline": scalar(lambda text: CpuHotplug("offline", some_cpus(text))),
-    "online": scalar(lambda text: CpuHotplug("online", some_cpus(text))),
+    "offline": scalar(lambda text: model.CpuHotplug("offline", model.some_cpus(text))),
+    "online": scalar(lambda text: model.CpuHotplug("online", model.some_cpus(text))),
     "tamper": TAMPER,
-    "costs": _listing(ChangeCosts, read_cost_text, "a listing, or the path of a cost file"),
-    "devices": _listing(ChangeInventory, read_listed, "an inventory, or the path of its file"),
+    "costs": _listing(model.ChangeCosts, read_cost_text, "a listing, or the path of a cost file"),
+    "devices": _listing(model.ChangeInventory, read_listed, "an inventory, or the path of its file"),
     "expect": form(_expect),
 }
 STEPS = tuple(_ACTIONS)
 
 
-def _step(item: YamlField, _: str) -> Step:
+def _step(item: YamlField, _: str) -> model.Step:
     entries = item.mapping(STEPS, "a step")
     if len(entries) != 1:
         raise item.refuse(f"a step does one thing, one of {', '.join(STEPS)}; this one has {len(entries)}")
     ((what, value),) = entries.items()
-    return Step(_ACTIONS[what].read(value, what, None), item.plain(), item.line)
+    return model.Step(_ACTIONS[what].read(value, what, None), item.plain(), item.line)
 
 
 STEP = form(_step)

@@ -1,7 +1,8 @@
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec
-from cri_proxy.simulate.pods import Attempt, KnownPod, Pods, StepError, new_pod
+from cri_proxy.simulate.errors import StepError
+from cri_proxy.simulate.pods import Attempt, KnownPod, Pods, new_pod
 from cri_proxy.simulate.scenario.amounts import Amounts
 from cri_proxy.simulate.scenario.model import Create, NewContainer, Scenario
 from cri_proxy.simulate.scenario.parse import parse_scenario
