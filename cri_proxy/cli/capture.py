@@ -4,6 +4,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from cri_proxy.cli.arguments import ROOT, add_path
 from cri_proxy.errors import CommandFailed
 
 HELP = "archive the files that discovery reads of this machine, for bug reports and simulation"
@@ -31,13 +32,7 @@ class CaptureReport:
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("file", type=Path, metavar="FILE.tar.xz", help="the archive to write")
-    parser.add_argument(
-        "--sysfs-root",
-        type=Path,
-        default=Path("/"),
-        metavar="DIR",
-        help="directory that holds sys/ and proc/ (default /)",
-    )
+    add_path(parser, "--sysfs-root", "DIR", "directory that holds sys/ and proc/ (default /)", default=ROOT)
 
 
 def run(args: argparse.Namespace) -> int:

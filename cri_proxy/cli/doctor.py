@@ -5,6 +5,8 @@ import os
 from functools import partial
 from pathlib import Path
 
+from cri_proxy.cli.arguments import ROOT, add_path
+
 HELP = "check the node, its kubelet and the daemon; list the changes to make, in order"
 EXAMPLE = """\
 cri-proxy doctor
@@ -23,19 +25,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only whether the kubelet depends on cri-proxy: 0 when it does not, 1 when it does",
     )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        default=Path(DEFAULT_CONFIG),
-        metavar="PATH",
-        help=f"the daemon's configuration, read when no daemon answers (default {DEFAULT_CONFIG})",
-    )
+    text = f"the daemon's configuration, read when no daemon answers (default {DEFAULT_CONFIG})"
+    add_path(parser, "--config", "PATH", text, default=Path(DEFAULT_CONFIG))
     parser.add_argument(
         "--listen", default="", metavar="unix://PATH", help="the socket for the kubelet (default: the daemon's)"
     )
-    parser.add_argument(
-        "--root", type=Path, default=Path("/"), metavar="DIR", help="the directory with etc, proc, sys and var (/)"
-    )
+    add_path(parser, "--root", "DIR", "the directory with etc, proc, sys and var (/)", default=ROOT)
     add_admin_option(parser)
     parser.set_defaults(admin=None)  # it follows --listen
 
@@ -52,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.errors import CommandFailed
     from cri_proxy.unix_socket import socket_path
 
-    if args.root == Path("/") and os.geteuid() != 0:
+    if args.root == ROOT and os.geteuid() != 0:
         raise CommandFailed("only root sees whom the kubelet talks to, and the daemon's files: run it as root", 2)
     beside = socket_path(args.listen).with_name(ADMIN_SOCKET) if args.listen else socket_path(DEFAULT_ADMIN)
     facts = look_at_node(Places(args.root, args.admin or beside, args.config, args.listen))

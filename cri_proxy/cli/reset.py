@@ -5,6 +5,7 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+from cri_proxy.cli.arguments import add_path
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph
 from cri_proxy.config.settings import Settings
 from cri_proxy.errors import CommandFailed
@@ -26,12 +27,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command: those of ``run`` that say where things are."""
     from cri_proxy.config.overrides import add_options
 
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="PATH",
-        help="the daemon's configuration, which names its state directory and its runtime",
-    )
+    add_path(parser, "--config", "PATH", "the daemon's configuration, which names its state directory and its runtime")
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
     add_options(parser, only=OPTIONS)
 

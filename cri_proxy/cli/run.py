@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from cri_proxy.cli.arguments import add_path
 from cri_proxy.helper_process import Launcher
 
 if TYPE_CHECKING:  # loaded late, by ``settings_from``
@@ -86,13 +86,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add ``--config`` and an option for each flag of the configuration's model."""
     from cri_proxy.config.overrides import add_options
 
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="PATH",
-        help="a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, else node.NAME, group.NAME "
-        "or default (with .yaml or without), else cri-resource-manager's sections",
-    )
+    file = "a configuration file, or a mounted ConfigMap directory with cri-proxy.yaml, else node.NAME, group.NAME or "
+    add_path(parser, "--config", "PATH", f"{file}default (with .yaml or without), else cri-resource-manager's sections")
     parser.add_argument(
         "--take-over",
         action="store_true",

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from cri_proxy.cli.arguments import add_machine, add_path, machine_of
 from cri_proxy.errors import CommandFailed
 from sysfs.model import Machine
 
@@ -15,20 +16,9 @@ cri-proxy topology --machine '{packages: 2, nodes: 2, cores: 4, threads: 2, memo
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "--machine",
-        default="host",
-        metavar="SPEC",
-        help="host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description "
-        "(a YAML file, or in braces)",
-    )
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="PATH",
-        help="a configuration file or directory, for its memoryKinds",
-    )
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture instead of printing the tree")
+    add_machine(parser, more=" (a YAML file, or in braces)")
+    add_path(parser, "--config", "PATH", "a configuration file or directory, for its memoryKinds")
+    add_path(parser, "--svg", "FILE", "write a picture instead of printing the tree")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,14 +27,10 @@ def run(args: argparse.Namespace) -> int:
     from sysfs.show.as_json import json_value
     from sysfs.show.outline import outline
     from sysfs.show.picture import picture
-    from sysfs.sources import load_machine
 
-    try:
-        machine = load_machine(args.machine)
-        if args.config is not None:
-            machine = _as_configured(machine, args.config)
-    except OSError as error:
-        raise CommandFailed(str(error)) from error
+    machine = machine_of(args.machine)
+    if args.config is not None:
+        machine = _as_configured(machine, args.config)
     if args.svg is None:
         emit(machine, args.output, lambda known: outline(known).rstrip(), plain=json_value)
         return 0

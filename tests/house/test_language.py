@@ -36,9 +36,9 @@ RPC_AND_HTTP = """
 # What any engineer calls the parts of a program.
 ENGINEERING = """
     access account activate adapter address admin adoption allocate amount annotation answers app apply archive
-    arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture catalog
-    change check child choice choose cleared cli clock code cold column config confirmed conflict constraint content cut
-    candidate chooser contested
+    arguments arithmetic as assemble audit backlog balance base boot bounded budget builder builtin cache capture
+    catalog change check child choice choose cleared cli clock code cold column config confirmed conflict constraint
+    content cut candidate chooser contested
     context controller conversion coordinator cost counters create daemon database deadlock debounce default demand
     import lazy
     demo describe description diff directory discover discovery docs doctor driver edit effect emulator engine error

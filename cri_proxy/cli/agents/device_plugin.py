@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cri_proxy.cli.arguments import ROOT, add_path
+
 if TYPE_CHECKING:
     from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
     from cri_proxy.kubelet.device_plugin.settings import PluginSettings
@@ -42,30 +44,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
         "device is offered N times",
     )
-    parser.add_argument(
-        "--links", type=Path, metavar="FILE", help="the output of nvidia-smi topo -m: linked GPUs first"
-    )
-    parser.add_argument(
-        "--costs", type=Path, metavar="FILE", help="a cost file: devices that are near each other first"
-    )
-    parser.add_argument(
-        "--plugin-dir", type=Path, metavar="DIR", help="the kubelet's (default: /var/lib/kubelet/device-plugins)"
-    )
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        metavar="DIR",
-        help="where the numbers of scanned devices are kept over restarts: /var/lib/cri-proxy, for the numbers that "
-        "the daemon has (default: nowhere)",
-    )
-    parser.add_argument(
-        "--sysfs-root",
-        type=Path,
-        default=Path("/"),
-        metavar="DIR",
-        help="the directory that holds sys, proc, etc and var: of the devices of a scan, GPU identifiers and CDI files "
-        "(default: /)",
-    )
+    add_path(parser, "--links", "FILE", "the output of nvidia-smi topo -m: linked GPUs first")
+    add_path(parser, "--costs", "FILE", "a cost file: devices that are near each other first")
+    add_path(parser, "--plugin-dir", "DIR", "the kubelet's (default: /var/lib/kubelet/device-plugins)")
+    numbers = "where the numbers of scanned devices are kept over restarts: /var/lib/cri-proxy, for the numbers that "
+    add_path(parser, "--state-dir", "DIR", f"{numbers}the daemon has (default: nowhere)")
+    holds = "the directory that holds sys, proc, etc and var: of the devices of a scan, GPU identifiers and CDI files"
+    add_path(parser, "--sysfs-root", "DIR", f"{holds} (default: /)", default=ROOT)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """``cri-proxy extender``: tell kube-scheduler which nodes suit the GPUs of a pod, until it is stopped."""
 
 import argparse
-from pathlib import Path
 
+from cri_proxy.cli.arguments import add_path
 from cri_proxy.errors import CommandFailed
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer, serve
 
@@ -23,12 +23,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         help=f"where to listen (default {DEFAULT_ADDRESS}); there is no password, so others than the scheduler should "
         "not reach it",
     )
-    parser.add_argument(
-        "--links",
-        type=Path,
-        metavar="DIR",
-        help="a directory with a file for each node, named like it: its published word, or a matrix; for nodes that "
-        "publish nothing, and where the scheduler sends only names (nodeCacheCapable)",
+    files = "a directory with a file for each node, named like it: its published word, or a matrix; for nodes that "
+    add_path(
+        parser, "--links", "DIR", f"{files}publish nothing, and where the scheduler sends only names (nodeCacheCapable)"
     )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="the lowest level to log (default info)")
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cri_proxy.cli.arguments import add_machine, machine_of, root_of
 from cri_proxy.cli.output import emit
 from cri_proxy.device_costs import pci_address
 from cri_proxy.errors import CommandFailed
@@ -22,7 +23,6 @@ from policies.devices.costs import (
 )
 from policies.devices.links import LinkError, read_links
 from sysfs.cpuset import CpuSetError, NodeSet
-from sysfs.sources import load_machine
 
 HELP = "print the costs between CPUs, memory nodes and devices of a machine, for cri-proxy select"
 EXAMPLE = """\
@@ -36,12 +36,7 @@ MAX_MATRIX_BYTES = 1 << 20
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument(
-        "--machine",
-        default="host",
-        metavar="SPEC",
-        help="host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description",
-    )
+    add_machine(parser)
     parser.add_argument(
         "--device",
         action="append",
@@ -75,12 +70,8 @@ def _listed(text: str) -> tuple[tuple[str, ...], NodeSet]:
 
 def run(args: argparse.Namespace) -> int:
     """Print the listing. Raises SysfsBaseError, CostError and CommandFailed."""
-    try:
-        machine = load_machine(args.machine)
-    except OSError as error:
-        raise CommandFailed(str(error)) from error
-    costs = MachineCosts(machine)
-    parts = [costs.of_devices(_addresses(args.device, _root(args.machine))) if args.device else costs.listing()]
+    costs = MachineCosts(machine_of(args.machine))
+    parts = [costs.of_devices(_addresses(args.device, root_of(args.machine))) if args.device else costs.listing()]
     parts += _of_links(args.topo, costs) if args.topo is not None else ()
     parts.append(costs.of_listed_nodes(_listed_nodes(args.numa)))
     listing = CostListing(
@@ -100,12 +91,6 @@ def _listed_nodes(numa: Sequence[tuple[tuple[str, ...], NodeSet]]) -> dict[str, 
                 raise CostError(0, name, "--numa names it twice")
             found[name] = nodes
     return found
-
-
-def _root(machine: str) -> Path:
-    """Return the directory that holds ``sys``."""
-    path = Path("/" if machine == "host" else machine)
-    return path.parent if path.name == "sys" else path
 
 
 def _addresses(devices: Sequence[str], root: Path) -> dict[str, str]:

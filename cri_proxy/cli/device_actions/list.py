@@ -3,8 +3,8 @@
 import argparse
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
+from cri_proxy.cli.arguments import machine_of, root_of
 from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document
 from cri_proxy.cli.documents import Document, DocumentCommand
@@ -20,7 +20,6 @@ from cri_proxy.kubelet.pod_resources import SOCKET
 from cri_proxy.runtime.client import RuntimeClient
 from policies.device_grants import DeviceGrant
 from policies.devices import DeviceInventory
-from sysfs.sources import load_machine
 
 HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"
 EXAMPLE = """\
@@ -77,11 +76,8 @@ def run(args: argparse.Namespace) -> int:
     if args.file is not None:
         return DocumentCommand((), _answer, _text, plain=_plain).run(args)
     spec = args.machine or "host"
-    try:
-        machine = load_machine(spec)
-    except OSError as error:
-        raise CommandFailed(str(error)) from error
-    inventory = identified(inventory_of(machine), _root_of(spec))
+    machine = machine_of(spec)
+    inventory = identified(inventory_of(machine), root_of(spec))
     emit(ListAnswer(inventory, notes=left_out(machine)), args.output, _text, plain=_plain)
     return 0
 
@@ -93,12 +89,6 @@ async def _of_kubelet(socket: str) -> ListAnswer:
     finally:
         await channel.close()
     return ListAnswer(found.inventory, found.held, found.others)
-
-
-def _root_of(spec: str) -> Path:
-    """Return the directory that holds the machine's ``proc``; one that has none of an archive or description."""
-    path = Path("/" if spec == "host" else spec)
-    return path.parent if path.name == "sys" else path
 
 
 def _answer(document: Document) -> ListAnswer:

@@ -2,8 +2,8 @@
 
 import argparse
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from cri_proxy.cli.arguments import add_path
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.cli.gpu_actions.allocate import AVAILABLE
@@ -38,12 +38,8 @@ class Publication:
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     COMMAND.register(parser)
-    parser.add_argument(
-        "--feature-file",
-        type=Path,
-        metavar="PATH",
-        help="write labels for node-feature-discovery there, as a whole and only where something changes",
-    )
+    text = "write labels for node-feature-discovery there, as a whole and only where something changes"
+    add_path(parser, "--feature-file", "PATH", text)
 
 
 def run(args: argparse.Namespace) -> int:
