@@ -8,6 +8,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
@@ -17,12 +18,13 @@ from cri_proxy.errors import CommandFailed, CriProxyError
 from cri_proxy.foreign_text import shorten
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.errors import PolicyBaseError
-from sysfs.documents.forms import truth
+from sysfs.documents.forms import one_of, truth
 from sysfs.errors import SysfsBaseError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 A = TypeVar("A")
+E = TypeVar("E", bound=StrEnum)
 
 OPTIONS_KEY = "options"
 # A listing of 65,535 hints, all that 16 nodes have, is 850,000 keys and values.
@@ -40,8 +42,8 @@ _EMPTY = "the document is empty: write one, or remove the --- above it"
 class DocumentOption(Generic[T_co]):
     """An option that the command line and a document's ``options:`` can set.
 
-    ``read`` makes the value of a text and raises ValueError; lists and mappings are written ``a,b`` and ``a=1,b=2``. A
-    flag is ``--name`` or ``--no-name`` on the command line; its ``read`` gets ``true`` or ``false``.
+    ``read`` makes the value of a text and raises ValueError or PolicyBaseError; lists and mappings are written ``a,b``
+    and ``a=1,b=2``. A flag is ``--name`` or ``--no-name`` on the command line; its ``read`` gets ``true`` or ``false``.
     """
 
     name: str
@@ -75,7 +77,7 @@ class Document:
             return option.default
         try:
             return option.read(_as_text(field, option.name))
-        except ValueError as error:
+        except (ValueError, PolicyBaseError) as error:
             raise field.refuse(f"{option.name}: {error}") from None
 
 
@@ -94,6 +96,12 @@ class _Once(argparse.Action):
 def flag(name: str, text: str) -> DocumentOption[bool]:
     """Return an option that is true or false, by default false."""
     return DocumentOption(name, truth, False, text, is_flag=True)
+
+
+def choice(name: str, default: E, text: str) -> DocumentOption[E]:
+    """Return an option whose value is one of the words of the default's kind."""
+    kind = type(default)
+    return DocumentOption(name, one_of(kind), default, text, "|".join(kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +243,7 @@ def _argument(read: Callable[[str], T]) -> Callable[[str], T]:
     def argument(text: str) -> T:
         try:
             return read(text)
-        except ValueError as error:
+        except (ValueError, PolicyBaseError) as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return argument

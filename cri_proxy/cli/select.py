@@ -1,12 +1,12 @@
 """``cri-proxy select``: choose the cheapest set of devices and CPUs of a listing of costs."""
 
 import argparse
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
-from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import COSTS, read_costs
 from cri_proxy.errors import CommandFailed
@@ -29,7 +29,7 @@ from policies.devices.costs import (
     unique_names,
     with_colons,
 )
-from sysfs.documents.forms import FIELD, one_of, whole
+from sysfs.documents.forms import FIELD, whole
 from sysfs.documents.table import KeyRow, Table
 from sysfs.known_words import short_repr
 
@@ -71,18 +71,11 @@ def _request(text: str) -> Mapping[str, int]:
 
 def _names(text: str) -> frozenset[str]:
     """Return the instances of a list of names, in which ranges may overlap."""
-    return _unless_wrong(lambda: frozenset(name for token in _parts(text) for name in names_of(token)))
+    return frozenset(name for token in _parts(text) for name in names_of(token))
 
 
 def _names_once(text: str) -> frozenset[str]:
-    return _unless_wrong(lambda: frozenset(unique_names([(token, 0) for token in _parts(text)])))
-
-
-def _unless_wrong(read: Callable[[], frozenset[str]]) -> frozenset[str]:
-    try:
-        return read()
-    except CostError as error:
-        raise ValueError(str(error)) from None
+    return frozenset(unique_names([(token, 0) for token in _parts(text)]))
 
 
 REQUEST: DocumentOption[Mapping[str, int]] = DocumentOption(
@@ -94,26 +87,14 @@ BUSY: DocumentOption[frozenset[str]] = DocumentOption(
 MUST: DocumentOption[frozenset[str]] = DocumentOption(
     "must", _names_once, frozenset(), "required instances; they count towards the request", "NAME,…"
 )
-MISSING = DocumentOption(
-    "missing",
-    one_of(Missing),
-    Missing.ZERO,
-    "an unknown cost is zero (default), or mirror: that of the other direction",
-    "zero|mirror",
-)
-NORMALIZE = DocumentOption(
+MISSING = choice("missing", Missing.ZERO, "an unknown cost is zero (default), or mirror: that of the other direction")
+NORMALIZE = choice(
     "normalize",
-    one_of(Normalize),
     Normalize.NONE,
     "scale the largest cost to 100: none (default), per-type-max: that of each source type, global: that of all",
-    "none|per-type-max|global",
 )
-METHOD = DocumentOption(
-    "method",
-    one_of(SelectMethod),
-    SelectMethod.AUTO,
-    "auto (default): exact within the budget, else the best that any of the three finds",
-    "auto|greedy|anneal|exact",
+METHOD = choice(
+    "method", SelectMethod.AUTO, "auto (default): exact within the budget, else the best that any of the three finds"
 )
 BUDGET_MS = DocumentOption(
     "budget-ms",

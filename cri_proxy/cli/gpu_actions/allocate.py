@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
 
-from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, flag
+from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice, flag
 from cri_proxy.cli.render.columns import paragraph
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import GpuAllocation, GpuRequest, LinkMode, LinkOptions, LinkPolicy, allocate, pair_points
@@ -40,12 +40,10 @@ REQUIRED: DocumentOption[frozenset[int]] = DocumentOption(
 POLICY = DocumentOption(
     "policy", one_of(LinkPolicy), LinkPolicy.BEST_EFFORT, f"{', '.join(LinkPolicy)}; default best-effort", "NAME"
 )
-MODE = DocumentOption(
+MODE = choice(
     "mode",
-    one_of(LinkMode),
     LinkMode.SUM,
     "points of a pair: sum (default) of its PCIe path and NVLinks, or matrix: NVLinks hide the path, as in a text",
-    "sum|matrix",
 )
 EXACT = flag("exact", "best-effort: the best set of all cuts with the greatest total, instead of the first such cut")
 SPARE_LINKS = flag(
