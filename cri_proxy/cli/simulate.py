@@ -29,16 +29,14 @@ def run(args: argparse.Namespace) -> int:
     results = list(run_files(args.scenarios))
     if not results:
         raise CommandFailed("the files contain no scenario")
-    if len(results) == 1:
-        only = results[0]
-        if only.error:
-            raise CommandFailed(only.error)
-        emit(only, args.output, lambda result: result.text, plain=lambda result: result.json_value())
-    else:
-        emit(
-            results,
-            args.output,
-            lambda found: "\n\n".join(r.text for r in found),
-            plain=lambda found: [r.json_value() for r in found],
-        )
+    first, *more = results
+    if first.error and not more:
+        raise CommandFailed(first.error)
+    plain = [result.json_value() for result in results]
+    emit(
+        results,
+        args.output,
+        lambda found: "\n\n".join(result.text for result in found),
+        plain=lambda _: plain if more else plain[0],
+    )
     return 0 if all(r.is_good for r in results) else 1

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -111,37 +111,28 @@ def _json_lines(pairs: Iterable[ComparedPair], policies: Sequence[str]) -> Itera
 
 
 def _markdown_lines(pairs: Iterable[ComparedPair], policies: Sequence[str]) -> Iterator[str]:
-    yield f"| {' | '.join(('provider 0', 'provider 1', *policies))} |"
-    yield f"{'|---' * (len(policies) + 2)}|"
-    admitted: Counter[str] = Counter()
-    for pair in pairs:
-        yield f"| {' | '.join((*pair.providers, *map(_cell, pair.verdicts)))} |"
-        _count(pair, admitted, policies)
-    yield f"\n{_summary(admitted, policies)}"
+    rule = f"\n{'|---' * (len(policies) + 2)}|"
+    return _counted_lines(pairs, policies, lambda texts: f"| {' | '.join(texts)} |", rule)
 
 
 def _text_lines(pairs: Iterable[ComparedPair], label_width: int, policies: Sequence[str]) -> Iterator[str]:
     labels = max(label_width, len("provider 0"))
     widths = [labels, labels, *(max(len(policy), len("111 T yes")) for policy in policies)]
-    yield _columns(("provider 0", "provider 1", *policies), widths)
+    return _counted_lines(pairs, policies, lambda texts: "  ".join(map(str.ljust, texts, widths)).rstrip())
+
+
+def _counted_lines(
+    pairs: Iterable[ComparedPair], policies: Sequence[str], line: Callable[[Iterable[str]], str], rule: str = ""
+) -> Iterator[str]:
+    """Yield a table for people, with how many each policy admits below it."""
+    yield line(("provider 0", "provider 1", *policies)) + rule
     admitted: Counter[str] = Counter()
     for pair in pairs:
-        yield _columns((*pair.providers, *map(_cell, pair.verdicts)), widths)
-        _count(pair, admitted, policies)
-    yield f"\n{_summary(admitted, policies)}"
-
-
-def _columns(texts: Iterable[str], widths: Iterable[int]) -> str:
-    return "  ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip()
+        yield line((*pair.providers, *map(_cell, pair.verdicts)))
+        admitted.update(["rows", *(name for name, v in zip(policies, pair.verdicts, strict=True) if v.admit == "yes")])
+    counts = ", ".join(f"{policy} {admitted[policy]}" for policy in policies)
+    yield f"\nadmitted of {admitted['rows']}: {counts}"
 
 
 def _cell(verdict: Verdict) -> str:
     return " ".join(text for text in (verdict.affinity, verdict.preferred, verdict.admit) if text)
-
-
-def _count(pair: ComparedPair, admitted: Counter[str], policies: Sequence[str]) -> None:
-    admitted.update(["rows", *(policy for policy, v in zip(policies, pair.verdicts, strict=True) if v.admit == "yes")])
-
-
-def _summary(admitted: Counter[str], policies: Sequence[str]) -> str:
-    return f"admitted of {admitted['rows']}: {', '.join(f'{policy} {admitted[policy]}' for policy in policies)}"
