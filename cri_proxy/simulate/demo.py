@@ -112,11 +112,11 @@ class Demo:
 
     def status(self) -> StatusView:
         """Return the node as ``status`` shows it."""
-        return self._runner.simulated.view().status()
+        return self._runner.simulated.view.status()
 
     def explain(self) -> ExplainView:
         """Return why one container is where it is."""
-        return self._runner.simulated.view().explain(*EXPLAINED)
+        return self._runner.simulated.view.explain(*EXPLAINED)
 
     async def close(self) -> None:
         """Close the node."""

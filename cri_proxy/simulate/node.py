@@ -45,7 +45,6 @@ from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
-NONE = CpuSet()
 # An empty root: the cgroups of this host say nothing about the CPUs of a simulated machine.
 NO_ROOT = Path("/dev/null")
 
@@ -104,7 +103,7 @@ class SimulatedNode:
         options: Mapping[str, object],
         clock: Clock | None = None,
         *,
-        offline: CpuSet = NONE,
+        offline: CpuSet = CpuSet(),
         costs: CostText | None = None,
         listed: DeviceInventory = EMPTY_INVENTORY,
     ) -> None:
@@ -125,7 +124,6 @@ class SimulatedNode:
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
-        self._channel = self.runtime
         self._store = MemoryStore()
         # Created for the first container with resource files: most scenarios write none.
         self._files_root = Path(gettempdir()) / f"cri-proxy-simulate-{token_hex(8)}"
@@ -148,10 +146,6 @@ class SimulatedNode:
     def notices(self) -> int:
         """How many ``notify-exec`` commands have been run in containers since the node was built."""
         return self._notices + self.node.resource_files.notifier.run
-
-    def view(self) -> NodeView:
-        """Return the node as the daemon's commands see it."""
-        return self._view
 
     async def recover(self) -> None:
         """Compare what was saved with the runtime; decisions are made from now on."""
@@ -193,10 +187,10 @@ class SimulatedNode:
     async def reset(self) -> None:
         """Uninstall: stop the proxy, widen every container, and point the kubelet at the runtime."""
         await self._stop()
-        await NodeReset(self._channel, self._store, self.machine, self._files_root).run(self.machine.online)
+        await NodeReset(self.runtime, self._store, self.machine, self._files_root).run(self.machine.online)
         self._open()
         self._is_serving = False
-        self.kubelet = Kubelet(self._channel, self.kubelet.node)
+        self.kubelet = Kubelet(self.runtime, self.kubelet.node)
 
     def tamper(self, container_id: str, cpus: CpuSet | None, mems: NodeSet | None) -> None:
         """Write to the container's cgroup as another process would; the runtime's record stays."""
@@ -204,18 +198,11 @@ class SimulatedNode:
         container.kernel_cpus = container.kernel_cpus if cpus is None else str(cpus)
         container.kernel_mems = container.kernel_mems if mems is None else str(mems)
 
-    async def take_offline(self, cpus: CpuSet) -> str:
-        """Take CPUs offline; return '' or why not."""
-        return await self._use_machine(cpus, self.machine.offline | cpus)
-
-    async def bring_online(self, cpus: CpuSet) -> str:
-        """Bring CPUs online; return '' or why not."""
-        return await self._use_machine(cpus, self.machine.offline - cpus)
-
-    async def _use_machine(self, changed: CpuSet, offline: CpuSet) -> str:
+    async def hotplug(self, what: Literal["offline", "online"], cpus: CpuSet) -> str:
         """Change the CPUs of kernel and machine, then rebuild the policy; return '' or the problem."""
+        offline = self.machine.offline | cpus if what == "offline" else self.machine.offline - cpus
         known = self._whole.online
-        if not changed <= known or known <= offline:
+        if not cpus <= known or known <= offline:
             return f"the machine has CPUs {known}, and one of them stays online"
         self.machine = self.runtime.node.machine = with_offline(self._whole, offline & known)
         self.devices.use(self.machine)
@@ -272,7 +259,7 @@ class SimulatedNode:
     async def close(self) -> None:
         """Close proxy and runtime, and remove the resource files."""
         await self.node.close()
-        await self._channel.close()
+        await self.runtime.close()
         rmtree(self._files_root, ignore_errors=True)
 
     def _now_ns(self) -> int:
@@ -283,7 +270,7 @@ class SimulatedNode:
         built = self._built
         self.journal = Journal(self._faults, self._clock)
         environment = Environment(
-            self._channel,
+            self.runtime,
             self._store,
             self._clock,
             self.journal,
@@ -293,9 +280,9 @@ class SimulatedNode:
         self.node = Node(built.policy, built.config, environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
         in_force = ConfigInForce(built.config, self.warnings)
-        self._view = NodeView(self.node, self.journal, in_force, name="simulated")
+        self.view = NodeView(self.node, self.journal, in_force, name="simulated")
         self._applier = Applier(self.node, interceptor, in_force, self._reader)
-        relay = InProcessRelay(interceptor, self._channel, lambda error: self.journal.failed_open("relay", error))
+        relay = InProcessRelay(interceptor, self.runtime, lambda error: self.journal.failed_open("relay", error))
         self.kubelet = Kubelet(relay, pods.KubeletNode(_memory_bytes(self.machine)))
 
     def _reader(self, built: Built) -> Reader:

@@ -127,7 +127,7 @@ class ScenarioRunner:
             case model.Advance():
                 await self.simulated.advance(action.seconds)
             case model.CpuHotplug():
-                return await self._hotplug(action)
+                return await self.simulated.hotplug(action.what, action.cpus)
             case model.ChangeCosts():
                 self.simulated.use_costs(action.costs)
             case model.ChangeInventory():
@@ -137,11 +137,6 @@ class ScenarioRunner:
             case _:
                 assert_never(action)
         return ""
-
-    async def _hotplug(self, action: model.CpuHotplug) -> str:
-        if action.what == "offline":
-            return await self.simulated.take_offline(action.cpus)
-        return await self.simulated.bring_online(action.cpus)
 
     def _tamper(self, action: model.Tamper) -> None:
         found = self._pods.container(action.container)

@@ -37,7 +37,7 @@ async def _printed(scenario: str, commands: list[str]) -> list[str]:
     try:
         async for _ in player.run():
             pass
-        view = player.simulated.view()
+        view = player.simulated.view
         return [_answer(view, command) for command in commands]
     finally:
         await player.close()

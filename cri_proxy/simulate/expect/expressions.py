@@ -150,22 +150,16 @@ class _Evaluator:
                 return cast(Value, node.value)
             case ast.Set() | ast.Dict():
                 return self._set(node)
-            case ast.BoolOp() | ast.UnaryOp() | ast.BinOp():
-                return self._combined(node)
+            case ast.BoolOp():
+                each = (bool(self.value(part)) for part in node.values)
+                return all(each) if isinstance(node.op, ast.And) else any(each)
+            case ast.UnaryOp() | ast.BinOp():
+                return self._unary(node) if isinstance(node, ast.UnaryOp) else self._binary(node)
             case ast.Compare():
                 return self._compare(node)
             case ast.Call():
                 return self._call(node)
         raise ExpectationError(f"{ast.unparse(node)} is a function; call it, as in cpus('pod/container')")
-
-    def _combined(self, node: ast.BoolOp | ast.UnaryOp | ast.BinOp) -> Value:
-        match node:
-            case ast.BoolOp():
-                each = (bool(self.value(part)) for part in node.values)
-                return all(each) if isinstance(node.op, ast.And) else any(each)
-            case ast.UnaryOp():
-                return self._unary(node)
-        return self._binary(node)
 
     def _set(self, node: ast.Set | ast.Dict) -> Members:
         members = [self.value(part) for part in node.elts] if isinstance(node, ast.Set) else []

@@ -64,7 +64,7 @@ async def test_a_restarted_proxy_is_ready_again(simulated: SimulatedNode) -> Non
 
 
 async def test_the_view_is_that_of_a_daemon(simulated: SimulatedNode) -> None:
-    assert (simulated.view().status().policy, simulated.view().health().is_ready) == ("topology-aware", True)
+    assert (simulated.view.status().policy, simulated.view.health().is_ready) == ("topology-aware", True)
 
 
 async def test_time_passes_only_as_far_as_it_is_told_to(simulated: SimulatedNode) -> None:
@@ -74,25 +74,28 @@ async def test_time_passes_only_as_far_as_it_is_told_to(simulated: SimulatedNode
 
 async def test_a_machine_keeps_one_of_its_cpus_and_has_no_others(simulated: SimulatedNode) -> None:
     for cpus in ("0-3", "9"):
-        problem = await simulated.take_offline(CpuSet.parse(cpus))
+        problem = await simulated.hotplug("offline", CpuSet.parse(cpus))
         assert problem == "the machine has CPUs 0-3, and one of them stays online"
 
 
 async def test_cpus_that_went_and_came_back_are_there_again(simulated: SimulatedNode) -> None:
-    assert (await simulated.take_offline(CpuSet.parse("3")), str(simulated.machine.online)) == ("", "0-2")
-    assert (await simulated.bring_online(CpuSet.parse("3")), str(simulated.policy.machine.online)) == ("", "0-3")
+    assert (await simulated.hotplug("offline", CpuSet.parse("3")), str(simulated.machine.online)) == ("", "0-2")
+    assert (await simulated.hotplug("online", CpuSet.parse("3")), str(simulated.policy.machine.online)) == ("", "0-3")
 
 
 async def test_a_machine_that_no_configuration_fits_stays_as_it_was_for_the_policy(simulated: SimulatedNode) -> None:
     await simulated.reconfigure({"availableResources": {"cpu": "cpuset:0,3"}})
-    assert (await simulated.take_offline(CpuSet.parse("0,3"))).startswith("the machine cannot be used:")
+    assert (await simulated.hotplug("offline", CpuSet.parse("0,3"))).startswith("the machine cannot be used:")
     assert (str(simulated.machine.online), str(simulated.policy.machine.online)) == ("1-2", "0-3")
 
 
 async def test_what_a_capture_does_not_tell_cannot_come_online() -> None:
     simulated = SimulatedNode(with_offline(MACHINE, CpuSet.parse("2")), {"reservedResources": {"cpu": "1"}})
     await simulated.recover()
-    answers = [await simulated.bring_online(CpuSet.parse("2")), await simulated.take_offline(CpuSet.parse("3"))]
+    answers = [
+        await simulated.hotplug("online", CpuSet.parse("2")),
+        await simulated.hotplug("offline", CpuSet.parse("3")),
+    ]
     await simulated.close()
     assert (
         f"{answers} {simulated.machine.online}"
