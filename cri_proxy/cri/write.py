@@ -11,9 +11,9 @@ from typing import Final
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
-from cri_proxy.cri.cdi.write import write_given
+from cri_proxy.cri.cdi.write import set_variables, write_given
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.texts import DeviceTexts, set_variables, write_texts
+from cri_proxy.cri.devices.texts import DeviceTexts, write_texts
 from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning

@@ -43,15 +43,6 @@ class HostFile:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenNode:
-    """A ``Device`` of CRI."""
-
-    container_path: str
-    host_path: str
-    permissions: str
-
-
-@dataclass(frozen=True, slots=True)
 class GivenMount:
     """A ``Mount`` of CRI."""
 
@@ -69,7 +60,7 @@ class Given:
     """
 
     variables: tuple[tuple[str, str], ...] = ()
-    nodes: tuple[GivenNode, ...] = ()
+    nodes: tuple[CdiNode, ...] = ()
     mounts: tuple[GivenMount, ...] = ()
     group_ids: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -99,15 +90,16 @@ def express(edits: CdiEdits, host: Mapping[str, HostFile]) -> Given:
         raise CdiProblem(f"has the {hook.stage} hook {hook.path}, and no request to a runtime can name a hook")
     for other in edits.others:
         raise CdiProblem(f"has {other}, which no request to a runtime can name")
-    nodes = tuple(_node(node, host) for node in edits.nodes)
+    for node in edits.nodes:
+        _check_node(node, host)
     mounts = tuple(_mount(mount, host) for mount in edits.mounts)
     notes = (*_notes_of_nodes(edits.nodes, host), *_notes_of_mounts(edits.mounts, host))
     # 0 is left out, as in the reference implementation: no device gives a container root's group.
     groups = tuple(dict.fromkeys(number for number in edits.group_ids if number))
-    return Given(edits.variables, nodes, mounts, groups, tuple(dict.fromkeys(notes)))
+    return Given(edits.variables, edits.nodes, mounts, groups, tuple(dict.fromkeys(notes)))
 
 
-def _node(node: CdiNode, host: Mapping[str, HostFile]) -> GivenNode:
+def _check_node(node: CdiNode, host: Mapping[str, HostFile]) -> None:
     found, what = host.get(node.host_path), f"the device node {node.path}"
     if node.permissions == "none":
         raise CdiProblem(f"has {what}, which has no permissions; CRI cannot request a device node without any")
@@ -126,7 +118,6 @@ def _node(node: CdiNode, host: Mapping[str, HostFile]) -> GivenNode:
             f"has {what} as {kind} {_colon(node.number or found.number)}, and the host's {node.host_path} is "
             f"{found.kind} {_colon(found.number)}: a request can name nodes of the host only"
         )
-    return GivenNode(node.path, node.host_path, node.permissions)
 
 
 def _mount(mount: CdiMount, host: Mapping[str, HostFile]) -> GivenMount:

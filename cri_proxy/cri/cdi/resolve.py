@@ -121,7 +121,7 @@ def _joined(parts: Iterable[Given]) -> Given:
     """Return these as one; of what has the same name or place in the container the last stays, in its place."""
     parts = list(parts)
     variables = {name: value for part in parts for name, value in part.variables}
-    nodes = {clean_path(node.container_path): node for part in parts for node in part.nodes}
+    nodes = {clean_path(node.path): node for part in parts for node in part.nodes}
     mounts = {clean_path(mount.container_path): mount for part in parts for mount in part.mounts}
     groups = dict.fromkeys(number for part in parts for number in part.group_ids)
     notes = dict.fromkeys(note for part in parts for note in part.notes)

@@ -4,7 +4,7 @@ As a runtime that adds CDI devices does: a variable, a device node or a mount of
 the same name or place in the container (the CDI reference implementation, ``ContainerEdits.Apply``).
 """
 
-from collections.abc import Callable, Collection, MutableSequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -23,50 +23,46 @@ _PROPAGATION: Final = {
 
 def write_given(config: pb.ContainerConfig, given: Given) -> None:
     """Change this configuration."""
-    variables, nodes, mounts = given.variables, given.nodes, given.mounts
-    _drop(config.envs, lambda env: env.key, {name for name, _ in variables})
-    for name, value in variables:
-        config.envs.add(key=name, value=value.encode())
-    _drop(
-        config.devices,
-        lambda device: clean_path(device.container_path),
-        {clean_path(node.container_path) for node in nodes},
-    )
-    for node in nodes:
-        config.devices.add(container_path=node.container_path, host_path=node.host_path, permissions=node.permissions)
-    _drop(
-        config.mounts,
-        lambda mount: clean_path(mount.container_path),
-        {clean_path(mount.container_path) for mount in mounts},
-    )
-    for mount in mounts:
-        config.mounts.add(
+    nodes = [pb.Device(container_path=n.path, host_path=n.host_path, permissions=n.permissions) for n in given.nodes]
+    mounts = [
+        pb.Mount(
             container_path=mount.container_path,
             host_path=mount.host_path,
             readonly=mount.is_readonly,
             propagation=_PROPAGATION[mount.propagation],
         )
+        for mount in given.mounts
+    ]
+    set_variables(config, given.variables)
+    _replace(config.devices, nodes, lambda device: clean_path(device.container_path))
+    _replace(config.mounts, mounts, lambda mount: clean_path(mount.container_path))
     if given.group_ids:
         groups = config.linux.security_context.supplemental_groups
         had = frozenset(groups)
         groups.extend(number for number in given.group_ids if number not in had)
 
 
+def set_variables(config: pb.ContainerConfig, variables: Sequence[tuple[str, str]]) -> None:
+    """Add these variables in place of those of the same names."""
+    new = [pb.KeyValue(key=name, value=value.encode()) for name, value in variables]
+    _replace(config.envs, new, lambda env: env.key)
+
+
 def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:
     """Return what this container will not have of it: sentences, those of ``given`` first."""
-    moved = [
-        node.container_path for node in given.nodes if clean_path(node.container_path) != clean_path(node.host_path)
-    ]
+    moved = [node.path for node in given.nodes if clean_path(node.path) != clean_path(node.host_path)]
     if not (config.linux.security_context.privileged and moved):
         return given.notes
     where = ", ".join(moved)
     return (*given.notes, f"it is privileged, and may have the host's device nodes in place of {where}")
 
 
-def _drop(items: MutableSequence[M], place_of: Callable[[M], str], places: Collection[str]) -> None:
-    """Take the items at these places out of a repeated field."""
+def _replace(items: MutableSequence[M], new: Sequence[M], place_of: Callable[[M], str]) -> None:
+    """Add entries in place of those that are at the same places."""
+    places = set(map(place_of, new))
     kept = [item for item in items if place_of(item) not in places]
     if len(kept) < len(items):
         copies = [type(item).FromString(item.SerializeToString()) for item in kept]
         del items[:]
         items.extend(copies)
+    items.extend(new)

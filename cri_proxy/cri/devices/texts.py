@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
+from cri_proxy.cri.cdi.write import set_variables
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import (
@@ -86,18 +87,6 @@ def write_texts(config: pb.ContainerConfig, texts: DeviceTexts) -> None:
         set_variables(config, texts.variables)
     if texts.annotation:
         config.annotations[DEVICE_ALLOCATED] = texts.annotation
-
-
-def set_variables(config: pb.ContainerConfig, variables: Sequence[tuple[str, str]]) -> None:
-    """Set these variables, in place of any values that they have."""
-    names = {name for name, _ in variables}
-    others = [env for env in config.envs if env.key not in names]
-    if len(others) < len(config.envs):
-        kept = [pb.KeyValue.FromString(env.SerializeToString()) for env in others]
-        del config.envs[:]
-        config.envs.extend(kept)
-    for name, value in variables:
-        config.envs.add(key=name, value=value.encode())
 
 
 def _resources(grant: DeviceGrant, device: InventoryDevice) -> dict[str, int]:

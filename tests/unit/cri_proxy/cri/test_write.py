@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri.annotations.read import GRANT_KEY
-from cri_proxy.cri.cdi.conversion import Given, GivenNode
+from cri_proxy.cri.cdi.conversion import Given
+from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import (
     CDI_ANNOTATION,
@@ -202,7 +203,7 @@ def test_names_stand_in_an_annotation_for_runtimes_that_do_not_read_the_field() 
 
 
 def test_what_devices_resolve_to_is_written_and_cannot_say_which_they_are() -> None:
-    given = Given((("A", "1"), ("CRI_PROXY_DEVICES", "all")), (GivenNode("/dev/a", "/dev/zero", "r"),))
+    given = Given((("A", "1"), ("CRI_PROXY_DEVICES", "all")), (CdiNode("/dev/a", "/dev/zero", "r"),))
     message = write_create(b"", NOTHING, Created(devices=GPUS, resolved=given))
     config = pb.CreateContainerRequest.FromString(message).config
     variables = [(env.key, env.value) for env in config.envs]

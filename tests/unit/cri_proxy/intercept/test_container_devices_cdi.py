@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.config.model import Config
-from cri_proxy.cri.cdi.conversion import Given, GivenNode
+from cri_proxy.cri.cdi.conversion import Given
+from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
@@ -21,7 +22,7 @@ from tests.fakes.site import Site, opened
 OWNS = guaranteed("c", 1000)
 ASKS = {"cri-proxy.io/device-request": "example.com/gpu=1"}
 GPU, NAME = "example.com/gpu/gpu0", "example.com/gpu=gpu0"
-GIVEN = Given((("VENDOR", "1"),), (GivenNode("/dev/gpu0", "/dev/zero", "rw"),), notes=("mounted without nosuid: /x",))
+GIVEN = Given((("VENDOR", "1"),), (CdiNode("/dev/gpu0", "/dev/zero", "rw"),), notes=("mounted without nosuid: /x",))
 HOOK = f"{NAME} (/etc/cdi/a.yaml) has the createContainer hook /bin/x, and no request to a runtime can name a hook"
 
 

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from cri_proxy.cri.cdi.conversion import Given, GivenMount, GivenNode, HostFile, express, paths_of
+from cri_proxy.cri.cdi.conversion import Given, GivenMount, HostFile, express, paths_of
 from cri_proxy.cri.cdi.edits import CdiEdits, CdiHook, CdiMount, CdiNode, CdiProblem
 
 GPU = HostFile("c", (195, 0), 0o666)
@@ -24,9 +24,11 @@ def refused(edits: CdiEdits) -> str:
 
 
 def test_a_node_of_the_host_gets_its_name_and_permissions() -> None:
-    assert of_node().nodes == (GivenNode("/dev/x", "/dev/a", "rwm"),)
-    assert of_node(permissions="r", kind="c", number=(195, 0)).nodes == (GivenNode("/dev/x", "/dev/a", "r"),)
-    assert of_node(kind="u") == of_node()  # unbuffered: the same to the kernel
+    assert of_node().nodes == (CdiNode("/dev/x", "/dev/a", "rwm"),)
+    assert of_node(permissions="r", kind="c", number=(195, 0)).nodes == (
+        CdiNode("/dev/x", "/dev/a", "r", "c", (195, 0)),
+    )
+    assert of_node(kind="u").nodes == (CdiNode("/dev/x", "/dev/a", kind="u"),)  # unbuffered: the same to the kernel
 
 
 @pytest.mark.parametrize(

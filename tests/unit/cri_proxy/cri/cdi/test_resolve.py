@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri.cdi.conversion import GivenMount, GivenNode
+from cri_proxy.cri.cdi.conversion import GivenMount
+from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.cdi.resolve import MAX_EDITS, ResolvedDevices
 from cri_proxy.device_files.cdi import CdiFiles
 from tests.fakes.secret_files import SECRETS
@@ -74,7 +75,7 @@ def test_a_device_brings_its_own_edits_after_those_of_its_file(tmp_path: Path) -
     assert (found.names, found.problem) == (("nvidia.com/gpu=0",), "")
     assert found.given.variables == (("NVIDIA_VISIBLE_DEVICES", "void"),)
     assert found.given.nodes == tuple(
-        GivenNode(p, p, "rwm") for p in ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
+        CdiNode(p, p, "rwm") for p in ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
     )
     assert found.given.mounts == (GivenMount(LIBRARY, LIBRARY, is_readonly=True),)
     assert found.given.notes == (f"mounted without nosuid, nodev: {LIBRARY}",)
@@ -112,7 +113,7 @@ def test_of_variables_and_places_in_the_container_the_last_counts(tmp_path: Path
     put(tmp_path, spec(*both, containerEdits={"env": ["A=common", "C=1"], "additionalGids": [7, 7]}))
     given = resolved(tmp_path, "a.com/b=1", "a.com/b=0").given
     assert dict(given.variables) == {"A": "0", "B0": "1", "B1": "1", "C": "1"}
-    assert (given.nodes, given.group_ids) == ((GivenNode("/dev/gpu", "/dev/nvidia0", "rwm"),), (7,))
+    assert (given.nodes, given.group_ids) == ((CdiNode("/dev/gpu", "/dev/nvidia0", "rwm"),), (7,))
 
 
 def test_edits_of_a_file_come_once_and_before_its_first_device(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-from cri_proxy.cri.cdi.conversion import Given, GivenMount, GivenNode
+from cri_proxy.cri.cdi.conversion import Given, GivenMount
+from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.cdi.write import notes_for, write_given
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 
-NODE = GivenNode("/dev/gpu0", "/dev/nvidia0", "rw")
+NODE = CdiNode("/dev/gpu0", "/dev/nvidia0", "rw")
 
 
 def written(config: pb.ContainerConfig, given: Given) -> pb.ContainerConfig:
@@ -51,7 +52,7 @@ def test_fields_of_a_later_interface_stay_with_what_is_kept() -> None:
 def test_a_privileged_container_is_warned_that_its_nodes_may_have_the_hosts_names() -> None:
     plain, privileged = pb.ContainerConfig(), pb.ContainerConfig()
     privileged.linux.security_context.privileged = True
-    given, same = Given(nodes=(NODE,), notes=("x",)), Given(nodes=(GivenNode("/dev/a", "/dev/a", "r"),))
+    given, same = Given(nodes=(NODE,), notes=("x",)), Given(nodes=(CdiNode("/dev/a", "/dev/a", "r"),))
     assert notes_for(plain, given) == ("x",)
     assert notes_for(privileged, same) == ()
     assert "in place of /dev/gpu0" in notes_for(privileged, given)[1]
