@@ -11,7 +11,6 @@ from cri_proxy.cli.output import complain, say
 from cri_proxy.errors import CriProxyError
 from cri_proxy.testbed.containerd import REMEDY, missing_programs
 from cri_proxy.testbed.image import BUSYBOX
-from cri_proxy.tryout.report import Paint
 from cri_proxy.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
 
 INTERRUPTED = 130
@@ -74,7 +73,7 @@ def is_allowed(runtime: str, *, yes: bool) -> bool:
     return input("Go on? [y/N] ").strip().lower() in ("y", "yes")
 
 
-async def _interruptible(plan: Plan, paint: Paint) -> int:
+async def _interruptible(plan: Plan) -> int:
     """Hold the session; the first signal ends it in order, further ones are answered with a message."""
     session = asyncio.current_task()
     loop = asyncio.get_running_loop()
@@ -88,7 +87,7 @@ async def _interruptible(plan: Plan, paint: Paint) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt)
     try:
-        return 0 if await hold_session(plan, say=_say, paint=paint) else 1
+        return 0 if await hold_session(plan, say=_say) else 1
     except asyncio.CancelledError:
         return 0 if plan.keeps_serving else INTERRUPTED
 
@@ -106,10 +105,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not is_allowed(runtime, yes=arguments.yes):
         return 2
     on_terminal = sys.stdout.isatty()
-    plan = Plan(runtime, arguments.image, keeps_serving=on_terminal and sys.stdin.isatty())
-    paint = Paint(on_terminal and "NO_COLOR" not in os.environ)
+    plan = Plan(
+        runtime,
+        arguments.image,
+        keeps_serving=on_terminal and sys.stdin.isatty(),
+        colours=on_terminal and "NO_COLOR" not in os.environ,
+    )
     try:
-        return asyncio.run(_interruptible(plan, paint))
+        return asyncio.run(_interruptible(plan))
     except BrokenPipeError:  # the reader (head, less) ended; everything is removed by now
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

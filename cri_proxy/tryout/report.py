@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cri_proxy.cli.render.columns import paint
 from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.node.status.model import Explanation
@@ -13,18 +14,6 @@ from sysfs.quantity import bytes_text
 from sysfs.text import numbered
 
 RESOURCES_FILE = "/.cri-proxy/resources.json"
-BOLD, DIM, GREEN, RED, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
-
-
-@dataclass(frozen=True, slots=True)
-class Paint:
-    """Colours, when the terminal shows them."""
-
-    is_on: bool
-
-    def __call__(self, style: str, text: str) -> str:
-        """Return the text in this style."""
-        return f"{style}{text}{PLAIN}" if self.is_on else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +81,33 @@ def why(decision: Explanation | None) -> str:
     )
 
 
-def describe_observation(observation: Observation, *, confirmed_by: str, paint: Paint) -> list[str]:
+def describe_observation(observation: Observation, *, confirmed_by: str, colours: bool = False) -> list[str]:
     """Return the lines of one container."""
     pod = observation.pod
-    title = paint(BOLD, f"{pod.namespace}/{pod.name}/{observation.container.name}")
-    lines = [f"{title}  {paint(DIM, observation.shows)}", _row("asked", asked(pod, observation.container))]
+    title = paint(f"{pod.namespace}/{pod.name}/{observation.container.name}", "bold", colours=colours)
+    shows = paint(observation.shows, "dim", colours=colours)
+    lines = [f"{title}  {shows}", _row("asked", asked(pod, observation.container))]
     lines.append(_row("chosen", chosen(observation.decision)))
     if reason := why(observation.decision):
         lines.append(_row("why", reason))
     if observation.allowed is None:
-        return [*lines, _row(confirmed_by, paint(RED, "✗ it does not run"))]
-    mark = paint(GREEN, "✓") if observation.is_confirmed else paint(RED, "✗ not what was chosen")
+        return [*lines, _row(confirmed_by, paint("✗ it does not run", "red", colours=colours))]
+    mark, style = ("✓", "green") if observation.is_confirmed else ("✗ not what was chosen", "red")
     allowed = observation.allowed
     said = f"Cpus_allowed_list {allowed.cpus}  Mems_allowed_list {allowed.mems}"
-    lines.append(_row(confirmed_by, f"{said}  {mark}"))
+    lines.append(_row(confirmed_by, f"{said}  {paint(mark, style, colours=colours)}"))
     if observation.reads is not None:
         lines.append(_row("inside", f"{RESOURCES_FILE} lists {numbered('CPU', observation.reads)} of its own"))
     return lines
 
 
-def describe_all(observations: Sequence[Observation], *, confirmed_by: str, paint: Paint) -> str:
+def describe_all(observations: Sequence[Observation], *, confirmed_by: str, colours: bool = False) -> str:
     """Return all containers, and a line that sums up."""
-    blocks = ["\n".join(describe_observation(s, confirmed_by=confirmed_by, paint=paint)) for s in observations]
+    blocks = ["\n".join(describe_observation(s, confirmed_by=confirmed_by, colours=colours)) for s in observations]
     confirmed = sum(s.is_confirmed for s in observations)
     total = len(observations)
     verdict = f"{confirmed} of {total} containers are where the daemon put them, confirmed by the {confirmed_by}."
-    return "\n\n".join([*blocks, paint(GREEN if confirmed == total else RED, verdict)])
+    return "\n\n".join([*blocks, paint(verdict, "green" if confirmed == total else "red", colours=colours)])
 
 
 def _row(name: str, text: str) -> str:

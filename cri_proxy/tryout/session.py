@@ -27,7 +27,7 @@ from cri_proxy.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
 from cri_proxy.testbed.wait import until
 from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
 from cri_proxy.tryout.external_runtime import ExternalRuntime
-from cri_proxy.tryout.report import RESOURCES_FILE, Observation, Paint, describe_all
+from cri_proxy.tryout.report import RESOURCES_FILE, Observation, describe_all
 from cri_proxy.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
 from sysfs.cpuset import CpuSet
 from sysfs.text import plural
@@ -48,6 +48,7 @@ class Plan:
     image: str = ""
     keeps_serving: bool = False
     scratch: Path | None = None
+    colours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,13 @@ class Target:
     confirmed_by: str
 
 
-async def hold_session(plan: Plan, *, say: Callable[[str], None], paint: Paint) -> bool:
+async def hold_session(plan: Plan, *, say: Callable[[str], None]) -> bool:
     """Run the pods, report, keep serving if wanted, clean up; return True when every placement is confirmed."""
     run_id = uuid.uuid4().hex[:8]
     directory = Path(tempfile.mkdtemp(prefix="cri-proxy-tryout-", dir=plan.scratch))
     try:
         async with _open_target(plan, directory, run_id) as target:
-            confirmed = await _run_demo(plan, target, run_id, say=say, paint=paint)
+            confirmed = await _run_demo(plan, target, run_id, say=say)
             if plan.keeps_serving:
                 say(_usage_hint(target))
                 await asyncio.Event().wait()
@@ -86,7 +87,7 @@ def log_tail(log: Path, *, lines: int = 20) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""
 
 
-async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[str], None], paint: Paint) -> bool:
+async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[str], None]) -> bool:
     client = RuntimeClient(target.endpoint)
     kubelet = Kubelet(client, target.node)
     try:
@@ -96,7 +97,7 @@ async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[s
         observations = await _wait_for_confirmation(kubelet, target, list(zip(demo, pods, strict=True)))
         status = [*program(), "status", "--admin", str(target.admin.path)]
         say((await asyncio.to_thread(run, status, seconds=STATUS_SECONDS)).rstrip())
-        say(describe_all(observations, confirmed_by=target.confirmed_by, paint=paint))
+        say(describe_all(observations, confirmed_by=target.confirmed_by, colours=plan.colours))
         if missing := omitted_pods(target.cpu_count):
             say(missing)
         if not plan.keeps_serving:

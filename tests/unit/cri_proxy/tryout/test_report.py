@@ -4,7 +4,7 @@ from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import ContainerView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, Outcome
-from cri_proxy.tryout.report import Observation, Paint, asked, chosen, describe_all, describe_observation, why
+from cri_proxy.tryout.report import Observation, asked, chosen, describe_all, describe_observation, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
@@ -29,7 +29,6 @@ REQUEST = Request(ContainerKey("U", "engine"), Pod("U", "database", "default", Q
 RECORD = DecisionRecord(REQUEST, Outcome.PLACED, None, reasons=(Reason("fits", "tightest fit"),))
 DECISION = Explanation(RECORD, HELD)
 SEEN = Observation(POD, ENGINE, "a CPU of its own", DECISION, Allowed(CpuSet.parse("4"), NodeSet.parse("1")))
-PLAIN = Paint(is_on=False)
 
 
 def test_what_is_chosen_is_confirmed_when_the_kernel_says_the_same() -> None:
@@ -52,7 +51,7 @@ def test_what_is_not_ours_to_write_needs_no_confirmation() -> None:
 
 
 def test_a_container_is_told_in_four_lines_under_its_name() -> None:
-    assert describe_observation(SEEN, confirmed_by="kernel", paint=PLAIN) == [
+    assert describe_observation(SEEN, confirmed_by="kernel") == [
         "default/database/engine  a CPU of its own",
         "  asked   Guaranteed: CPU 1, memory 32Mi",
         "  chosen  CPU 4 (its own), memory node 1, in NUMA node #1",
@@ -62,7 +61,7 @@ def test_a_container_is_told_in_four_lines_under_its_name() -> None:
 
 
 def test_what_a_container_reads_of_its_own_cpus_is_a_line_more() -> None:
-    lines = describe_observation(replace(SEEN, reads=CpuSet.parse("4")), confirmed_by="kernel", paint=PLAIN)
+    lines = describe_observation(replace(SEEN, reads=CpuSet.parse("4")), confirmed_by="kernel")
     assert lines[-1] == "  inside  /.cri-proxy/resources.json lists CPU 4 of its own"
 
 
@@ -72,7 +71,7 @@ def test_a_container_that_is_told_other_cpus_is_not_confirmed() -> None:
 
 
 def test_the_last_line_counts_what_is_confirmed() -> None:
-    text = describe_all([SEEN, replace(SEEN, allowed=None)], confirmed_by="kernel", paint=PLAIN)
+    text = describe_all([SEEN, replace(SEEN, allowed=None)], confirmed_by="kernel")
     assert text.splitlines()[-1] == "1 of 2 containers are where the daemon put them, confirmed by the kernel."
 
 
@@ -100,5 +99,5 @@ def test_the_reason_for_the_pool_comes_before_others() -> None:
 
 
 def test_colours_are_there_only_when_they_are_on() -> None:
-    assert Paint(is_on=False)("\x1b[1m", "x") == "x"
-    assert Paint(is_on=True)("\x1b[1m", "x") == "\x1b[1mx\x1b[0m"
+    assert "\x1b" not in describe_all([SEEN], confirmed_by="kernel")
+    assert "\x1b[32m✓\x1b[0m" in describe_all([SEEN], confirmed_by="kernel", colours=True)

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.tryout.report import Paint
 from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, log_tail
-
-PLAIN = Paint(is_on=False)
 
 
 @pytest.fixture
@@ -22,7 +19,7 @@ def scratch() -> Iterator[Path]:
 
 async def test_every_container_is_told_and_confirmed_and_nothing_is_left(scratch: Path) -> None:
     said: list[str] = []
-    confirmed = await hold_session(Plan(EMBEDDED, scratch=scratch), say=said.append, paint=PLAIN)
+    confirmed = await hold_session(Plan(EMBEDDED, scratch=scratch), say=said.append)
     text = "\n".join(said)
     assert confirmed, text
     assert "default/database/engine" in text
@@ -37,7 +34,7 @@ async def test_an_interrupted_session_leaves_nothing(scratch: Path) -> None:
         session = asyncio.current_task()
         assert session is not None
         plan = Plan(EMBEDDED, keeps_serving=True, scratch=scratch)
-        await hold_session(plan, say=lambda _: void(session.cancel()), paint=PLAIN)
+        await hold_session(plan, say=lambda _: void(session.cancel()))
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.gather(story())
