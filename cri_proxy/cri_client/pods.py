@@ -11,14 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cri_proxy.cri.linux_resources import DEFAULT_PERIOD_US, burstable_oom_score_adj, quota_of, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import Labels, QosClass
 
 IMAGE = "cri-proxy.local/busybox:1"
 
-PERIOD_US = 100_000  # the kubelet's default cpuCFSQuotaPeriod
-MIN_SHARES, MAX_SHARES = 2, 262_144
-MIN_QUOTA_US = 1_000
 POD_NAMESPACE_UUID = uuid.UUID("a3a8f3a4-7f0e-4b0c-9c86-5c1a6f4d2b11")  # ours, made up once
 FOREVER = ("/bin/sleep", "1000000")
 GRACE_SECONDS = 30  # the API's default terminationGracePeriodSeconds
@@ -201,22 +199,13 @@ def systemd_slice(path: tuple[str, ...]) -> str:
     return "".join(f"/{'-'.join(names[: i + 1])}.slice" for i in range(len(names)))
 
 
-def cpu_shares(request_mcpu: int) -> int:
-    """Return the shares (cgroup v1) of a request: 1024 per CPU, rounded down, from 2 to 262144.
-
-    >>> cpu_shares(0), cpu_shares(100), cpu_shares(1000)
-    (2, 102, 1024)
-    """
-    return min(max(request_mcpu * 1024 // 1000, MIN_SHARES), MAX_SHARES)
-
-
 def cpu_quota(limit_mcpu: int) -> int:
     """Return the quota in us per period of a limit, at least 1 ms; 0 = unlimited.
 
     >>> cpu_quota(0), cpu_quota(2500), cpu_quota(1)
     (0, 250000, 1000)
     """
-    return max(limit_mcpu * PERIOD_US // 1000, MIN_QUOTA_US) if limit_mcpu else 0
+    return quota_of(limit_mcpu) if limit_mcpu else 0
 
 
 def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int) -> int:
@@ -229,8 +218,7 @@ def oom_score_adj(qos: QosClass, memory_request_bytes: int, capacity_bytes: int)
         return -997
     if qos is QosClass.BEST_EFFORT:
         return 1000
-    score = 1000 - 1000 * memory_request_bytes // max(capacity_bytes, 1)
-    return min(max(score, 3), 999)
+    return burstable_oom_score_adj(memory_request_bytes, max(capacity_bytes, 1))
 
 
 def container_score(pod: PodSpec, container: ContainerSpec, capacity_bytes: int) -> int:
@@ -276,9 +264,9 @@ def linux_resources(
 ) -> pb.LinuxContainerResources:
     """Return these amounts as the kubelet words them, of a container and of a pod alike."""
     return pb.LinuxContainerResources(
-        cpu_period=PERIOD_US,
+        cpu_period=DEFAULT_PERIOD_US,
         cpu_quota=cpu_quota(limit_mcpu),
-        cpu_shares=cpu_shares(request_mcpu),
+        cpu_shares=shares_of(request_mcpu),
         memory_limit_in_bytes=limit_bytes,
         unified={"memory.oom.group": "1"} if node.has_cgroup2 else {},
     )

@@ -10,17 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cri_proxy.cri.linux_resources import DEFAULT_PERIOD_US, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.pods import (
-    PERIOD_US,
-    ContainerRole,
-    ContainerSpec,
-    KubeletNode,
-    PodSpec,
-    cpu_quota,
-    cpu_shares,
-    resources,
-)
+from cri_proxy.cri_client.pods import ContainerRole, ContainerSpec, KubeletNode, PodSpec, cpu_quota, resources
 from policies.base import QosClass
 
 Resource = Literal["memory", "cpu"]
@@ -55,12 +47,12 @@ class ContainerUpdate:
 def pod_figures(pod: PodSpec) -> PodFigures:
     """Return the figures of a pod's cgroup: a limit only where every container has one (ResourceConfigForPod)."""
     if pod.qos is QosClass.BEST_EFFORT:
-        return PodFigures(cpu_shares(0), None, None)
+        return PodFigures(shares_of(0), None, None)
     counted = [c for c in pod.containers if c.role is not ContainerRole.EPHEMERAL]
     has_cpu_limit = pod.amounts.cpu_limit_mcpu or all(c.cpu_limit_mcpu for c in counted)
     has_memory_limit = pod.amounts.memory_limit_bytes or all(c.memory_limit_bytes for c in counted)
     return PodFigures(
-        cpu_shares(pod.cpu_request_mcpu + pod.overhead_mcpu),
+        shares_of(pod.cpu_request_mcpu + pod.overhead_mcpu),
         cpu_quota(pod.cpu_limit_mcpu + pod.overhead_mcpu) if has_cpu_limit else None,
         pod.memory_limit_bytes + pod.overhead_bytes if has_memory_limit else None,
     )
@@ -70,9 +62,9 @@ def sandbox_resources(figures: PodFigures, pod: PodSpec) -> pb.LinuxContainerRes
     """Return the figures as UpdatePodSandboxResources words them: the overhead is told apart."""
     found = pb.LinuxContainerResources()
     request_mcpu = -(-figures.cpu_shares * 1000 // 1024)
-    found.cpu_shares = cpu_shares(request_mcpu - pod.overhead_mcpu)
+    found.cpu_shares = shares_of(request_mcpu - pod.overhead_mcpu)
     if figures.cpu_quota is not None:
-        found.cpu_period = PERIOD_US
+        found.cpu_period = DEFAULT_PERIOD_US
         found.cpu_quota = figures.cpu_quota - cpu_quota(pod.overhead_mcpu)
     if figures.memory_bytes is not None:
         found.memory_limit_in_bytes = figures.memory_bytes - pod.overhead_bytes

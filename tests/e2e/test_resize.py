@@ -3,9 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from cri_proxy.cri.linux_resources import DEFAULT_PERIOD_US, shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
-from cri_proxy.cri_client.pods import PERIOD_US, ContainerSpec, cgroup_parent, cpu_quota, cpu_shares, guaranteed
+from cri_proxy.cri_client.pods import ContainerSpec, cgroup_parent, cpu_quota, guaranteed
 from cri_proxy.cri_client.resize import PodCgroupWrite, pod_figures
 from cri_proxy.testbed.cgroups import hierarchies, remove_everywhere
 from cri_proxy.testbed.wait import until
@@ -18,9 +19,9 @@ MEMORY_BYTES = 32 << 20
 async def resize(stage: Stage, pod: RunningPod, cpu_mcpu: int) -> CpuSet:
     """Ask for this number of CPUs, as request and limit; gives what the kernel says after the reply."""
     figures = pb.LinuxContainerResources(
-        cpu_shares=cpu_shares(cpu_mcpu),
+        cpu_shares=shares_of(cpu_mcpu),
         cpu_quota=cpu_quota(cpu_mcpu),
-        cpu_period=PERIOD_US,
+        cpu_period=DEFAULT_PERIOD_US,
         memory_limit_in_bytes=MEMORY_BYTES,
     )
     await stage.kubelet.update(pod.container_id("c0"), figures)
@@ -32,7 +33,7 @@ def write_pod_cgroup(cgroup: str, step: PodCgroupWrite) -> None:
     figures = step.figures
     texts = {
         "cpu_shares": (("cpu.shares", figures.cpu_shares), ("cpu.weight", cpu_weight(figures.cpu_shares))),
-        "cpu_quota": (("cpu.cfs_quota_us", figures.cpu_quota), ("cpu.max", f"{figures.cpu_quota} {PERIOD_US}")),
+        "cpu_quota": (("cpu.cfs_quota_us", figures.cpu_quota), ("cpu.max", f"{figures.cpu_quota} {DEFAULT_PERIOD_US}")),
         "memory_bytes": (("memory.limit_in_bytes", figures.memory_bytes), ("memory.max", figures.memory_bytes)),
     }[step.field]
     found = [(file, text) for name, text in texts for file in pod_files(cgroup, name)]

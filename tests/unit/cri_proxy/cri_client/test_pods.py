@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import (
     SEEN,
@@ -15,7 +16,6 @@ from cri_proxy.cri_client.pods import (
     cgroup_parent,
     container_score,
     cpu_quota,
-    cpu_shares,
     create_request,
     guaranteed,
     oom_score_adj,
@@ -67,7 +67,7 @@ def test_the_systemd_driver_names_slices() -> None:
 
 @given(st.integers(0, 2**20))
 def test_shares_and_quota_stay_within_what_the_kernel_takes(mcpu: int) -> None:
-    assert 2 <= cpu_shares(mcpu) <= 262_144
+    assert 2 <= shares_of(mcpu) <= 262_144
     assert cpu_quota(mcpu) == 0 or cpu_quota(mcpu) >= 1000
 
 
