@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from sys import intern
 
+from cri_proxy.cri import linux_resources as linux
 from cri_proxy.cri.amounts import Figures, figures_of
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.exact_resources import KEYS, ExactFigures, Sent, exact_figures
@@ -12,14 +13,6 @@ from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
 from cri_proxy.cri.device_sources import counting_hints, hint_kind
-from cri_proxy.cri.linux_resources import (
-    MAX_BURSTABLE_OOM_SCORE_ADJ,
-    burstable_oom_score_adj,
-    mcpu_of_quota,
-    mcpu_of_shares,
-    quota_of,
-    shares_of,
-)
 from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.qos import qos_of
@@ -144,9 +137,9 @@ def _pod_sums(
     policy, scope = asked.topology_policy or topology.policy, asked.topology_scope or topology.scope
     if policy is TopologyPolicy.NONE or scope is not TopologyScope.POD or not resources.cpu_shares:
         return None
-    limit_mcpu = mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
-    cpu_mcpu, memory_bytes = limit_mcpu or mcpu_of_shares(resources.cpu_shares), max(0, resources.memory_limit_in_bytes)
-    return PodSums(cpu_mcpu, memory_bytes, devices())
+    limit_mcpu = linux.mcpu_of_quota(resources.cpu_quota, resources.cpu_period)
+    cpu_mcpu = limit_mcpu or linux.mcpu_of_shares(resources.cpu_shares)
+    return PodSums(cpu_mcpu, max(0, resources.memory_limit_in_bytes), devices())
 
 
 def _too_many_labels(labels: Mapping[str, str]) -> tuple[AnnotationProblem, ...]:
@@ -236,9 +229,9 @@ def _patched_cpu(request: Request, resources: pb.LinuxContainerResources, patch:
     if request.pod.qos is QosClass.GUARANTEED and patch.cpu_limit_mcpu is not None and is_limit:
         return patch.cpu_request_mcpu
     if request.pod.qos is QosClass.GUARANTEED:
-        patch = replace(patch, cpu_request_mcpu=mcpu_of_shares(resources.cpu_shares))
+        patch = replace(patch, cpu_request_mcpu=linux.mcpu_of_shares(resources.cpu_shares))
     # Saturated shares must not undo an exact figure from a quota or an annotation.
-    is_known = shares_of(request.cpu_request_mcpu) == resources.cpu_shares
+    is_known = linux.shares_of(request.cpu_request_mcpu) == resources.cpu_shares
     return request.cpu_request_mcpu if is_known or not resources.cpu_shares else patch.cpu_request_mcpu
 
 
@@ -247,7 +240,7 @@ def _patched_limit(request: Request, resources: pb.LinuxContainerResources, patc
     recorded = request.cpu_limit_mcpu
     if patch.cpu_limit_mcpu is None:
         return None if resources.cpu_quota < 0 else recorded
-    is_known = recorded is not None and quota_of(recorded, resources.cpu_period) == resources.cpu_quota
+    is_known = recorded is not None and linux.quota_of(recorded, resources.cpu_period) == resources.cpu_quota
     return recorded if is_known else patch.cpu_limit_mcpu
 
 
@@ -260,6 +253,6 @@ def _patched_memory(
         return recorded if patch.memory_limit_bytes is None else patch.memory_limit_bytes
     if patch.memory_limit_bytes is not None:
         recorded = min(recorded, patch.memory_limit_bytes)  # no request is above its limit
-    if not node_memory_bytes or not 0 < adj <= MAX_BURSTABLE_OOM_SCORE_ADJ:
+    if not node_memory_bytes or not 0 < adj <= linux.MAX_BURSTABLE_OOM_SCORE_ADJ:
         return recorded
-    return recorded if burstable_oom_score_adj(recorded, node_memory_bytes) == adj else patch.memory_request_bytes
+    return recorded if linux.burstable_oom_score_adj(recorded, node_memory_bytes) == adj else patch.memory_request_bytes

@@ -15,16 +15,9 @@ from google.protobuf.message import Message
 
 from cri_proxy.cri.methods import IMAGE, RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kernel import Allowed, read_allowed
-from cri_proxy.cri_client.pods import (
-    ContainerSpec,
-    KubeletNode,
-    PodSpec,
-    cgroup_parent,
-    create_request,
-    sandbox_config,
-)
 from cri_proxy.cri_client.resize import ContainerUpdate, PodCgroupWrite, PodFigures, resize_steps, sandbox_resources
 from cri_proxy.errors import CallFailed
 from cri_proxy.http2.status import Code
@@ -43,7 +36,7 @@ PodCgroupWriter: TypeAlias = Callable[[str, PodCgroupWrite], object]
 class RunningPod:
     """A running pod; ``containers`` are (name, container id), in the order of the spec."""
 
-    spec: PodSpec
+    spec: pods.PodSpec
     sandbox_id: str
     containers: tuple[tuple[str, str], ...]
 
@@ -57,7 +50,7 @@ class Kubelet:
 
     call_seconds = CALL_SECONDS
 
-    def __init__(self, channel: RuntimeChannel, node: KubeletNode) -> None:
+    def __init__(self, channel: RuntimeChannel, node: pods.KubeletNode) -> None:
         """The caller closes ``channel``."""
         self._channel = channel
         self.node = node
@@ -67,7 +60,7 @@ class Kubelet:
         message = request.SerializeToString()
         return reply.FromString(await self._channel.unary(RUNTIME + method, message, timeout_seconds=self.call_seconds))
 
-    async def run_pod(self, spec: PodSpec) -> RunningPod:
+    async def run_pod(self, spec: pods.PodSpec) -> RunningPod:
         """Run a sandbox, then create and start each container, one after the other as the kubelet does."""
         sandbox_id = await self.run_sandbox(spec)
         ids = []
@@ -77,9 +70,9 @@ class Kubelet:
             ids.append((container.name, container_id))
         return RunningPod(spec, sandbox_id, tuple(ids))
 
-    async def run_sandbox(self, spec: PodSpec) -> str:
+    async def run_sandbox(self, spec: pods.PodSpec) -> str:
         """Run a sandbox and return its id. Creates the log directories, as the kubelet does."""
-        config = sandbox_config(spec, self.node)
+        config = pods.sandbox_config(spec, self.node)
         if config.log_directory:
             _make_log_directories(Path(config.log_directory), spec)
         return await self.run_sandbox_as(config)
@@ -92,9 +85,11 @@ class Kubelet:
         await self.call("PodSandboxStatus", status, pb.PodSandboxStatusResponse)
         return sandbox_id
 
-    async def create(self, spec: PodSpec, container: ContainerSpec, sandbox_id: str, *, attempt: int = 0) -> str:
+    async def create(
+        self, spec: pods.PodSpec, container: pods.ContainerSpec, sandbox_id: str, *, attempt: int = 0
+    ) -> str:
         """Create a container in this sandbox and return its id."""
-        return await self.create_as(create_request(spec, container, sandbox_id, node=self.node, attempt=attempt))
+        return await self.create_as(pods.create_request(spec, container, sandbox_id, node=self.node, attempt=attempt))
 
     async def create_as(self, request: pb.CreateContainerRequest) -> str:
         """Ask for the status of the image, create a container by this request, and return its id."""
@@ -114,7 +109,7 @@ class Kubelet:
         await self.call("UpdateContainerResources", request, pb.UpdateContainerResourcesResponse)
 
     async def resize(
-        self, pod: RunningPod, after: PodSpec, cpuset_cpus: str = "", *, write: PodCgroupWriter | None = None
+        self, pod: RunningPod, after: pods.PodSpec, cpuset_cpus: str = "", *, write: PodCgroupWriter | None = None
     ) -> int:
         """Resize a running pod in place; return the number of UpdateContainerResources that this took.
 
@@ -129,13 +124,13 @@ class Kubelet:
                     updates += 1
                 case PodCgroupWrite(figures=figures):
                     if write is not None:
-                        write(cgroup_parent(after, self.node), step)
+                        write(pods.cgroup_parent(after, self.node), step)
                     await self._tell_of(pod.sandbox_id, figures, after)
         return updates
 
-    async def _tell_of(self, sandbox_id: str, figures: PodFigures, pod: PodSpec) -> None:
+    async def _tell_of(self, sandbox_id: str, figures: PodFigures, pod: pods.PodSpec) -> None:
         """Call UpdatePodSandboxResources; a runtime that lacks it does without (containerd before 2.1)."""
-        config = sandbox_config(pod, self.node)
+        config = pods.sandbox_config(pod, self.node)
         request = pb.UpdatePodSandboxResourcesRequest(
             pod_sandbox_id=sandbox_id,
             overhead=config.linux.overhead,
@@ -234,6 +229,6 @@ class Kubelet:
         return read_allowed(await self.execute(container_id, "/bin/cat", f"/proc/{process}/status"))
 
 
-def _make_log_directories(top: Path, spec: PodSpec) -> None:
+def _make_log_directories(top: Path, spec: pods.PodSpec) -> None:
     for container in spec.containers:
         (top / container.name).mkdir(parents=True, exist_ok=True)

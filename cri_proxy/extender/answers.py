@@ -14,16 +14,9 @@ from typing import Final
 
 from cri_proxy import events
 from cri_proxy.clock import Clock
+from cri_proxy.extender import messages
 from cri_proxy.extender.demand import QuestionError
 from cri_proxy.extender.directory import LinkDirectory
-from cri_proxy.extender.messages import (
-    Candidate,
-    Question,
-    error_answer,
-    filter_answer,
-    priority_answer,
-    read_question,
-)
 from cri_proxy.extender.metrics import DURATION, NODES, REQUESTS
 from cri_proxy.extender.scores import NodeScores
 from cri_proxy.file_workers import FilesFailed, FileWorkers
@@ -86,17 +79,17 @@ class Extender:
     async def _answer(self, verb: str, request: HttpRequest) -> Response:
         began_seconds = self._clock.monotonic_seconds()
         try:
-            question = await self._with_files(read_question(request.body))
+            question = await self._with_files(messages.read_question(request.body))
             body = await (self._filtered(question) if verb == "filter" else self._prioritized(question))
         except QuestionError as error:
             self._counters.add(REQUESTS, verb, "refused")
             self._log.warning(events.QUESTION_REFUSED, verb=verb, reason=admit(str(error), _PROBLEM_BYTES))
-            return Response(_REFUSALS[verb], JSON, error_answer(error))
+            return Response(_REFUSALS[verb], JSON, messages.error_answer(error))
         self._counters.add(REQUESTS, verb, "answered" if question.demand.most else "skipped")
         self._counters.measure(DURATION, self._clock.monotonic_seconds() - began_seconds, verb)
         return Response(HTTPStatus.OK, JSON, body)
 
-    async def _with_files(self, question: Question) -> Question:
+    async def _with_files(self, question: messages.Question) -> messages.Question:
         """Return the question with the words of the directory for nodes that publish nothing themselves."""
         missing = [node.name for node in question.candidates if not node.published]
         if self._directory is None or not missing or not question.demand.most:
@@ -115,7 +108,7 @@ class Extender:
         )
         return replace(question, candidates=tuple(nodes))
 
-    async def _filtered(self, question: Question) -> bytes:
+    async def _filtered(self, question: messages.Question) -> bytes:
         failed: dict[str, str] = {}
         most = question.demand.most
         if most:
@@ -132,17 +125,17 @@ class Extender:
                 nodes=len(question.candidates),
                 failed=len(failed),
             )
-        return filter_answer(question, failed)
+        return messages.filter_answer(question, failed)
 
-    async def _prioritized(self, question: Question) -> bytes:
+    async def _prioritized(self, question: messages.Question) -> bytes:
         if not question.demand.has_pairs:
-            return priority_answer([{"Host": node.name, "Score": 0} for node in question.candidates])
+            return messages.priority_answer([{"Host": node.name, "Score": 0} for node in question.candidates])
         rows = await self._scored(question.candidates, question.demand.sizes)
         points = ranked_points([row.exact for row in rows], FULL_SCORE)
         self._tell(question, rows, points)
-        return priority_answer([_row(row, score) for row, score in zip(rows, points, strict=True)])
+        return messages.priority_answer([_row(row, score) for row, score in zip(rows, points, strict=True)])
 
-    async def _scored(self, nodes: Sequence[Candidate], sizes: tuple[int, ...]) -> list[ScoredNode]:
+    async def _scored(self, nodes: Sequence[messages.Candidate], sizes: tuple[int, ...]) -> list[ScoredNode]:
         """Return the nodes with their exact scores; when the time is over, those that are not known yet go without."""
         until_seconds = self._clock.monotonic_seconds() + SCORE_SECONDS
         rows = []
@@ -156,7 +149,9 @@ class Extender:
             rows.append(replace(row, problem=row.problem or node.problem))
         return rows
 
-    async def _newly_scored(self, node: Candidate, sizes: tuple[int, ...], within_seconds: float) -> ScoredNode:
+    async def _newly_scored(
+        self, node: messages.Candidate, sizes: tuple[int, ...], within_seconds: float
+    ) -> ScoredNode:
         scored = asyncio.get_running_loop().run_in_executor(self._thread, self._scores.exact, node.published, sizes)
         try:
             exact = await asyncio.wait_for(scored, max(0.0, within_seconds))
@@ -164,7 +159,7 @@ class Extender:
             return ScoredNode(node.name, "late", problem="not scored in time: it will be with a later pod")
         return _with_score(node.name, exact, sum(sizes))
 
-    def _known(self, node: Candidate) -> ScoredNode | None:
+    def _known(self, node: messages.Candidate) -> ScoredNode | None:
         """Return a node that has no score; None: it is to be scored."""
         if node.problem and not node.published:
             return ScoredNode(node.name, "malformed", problem=node.problem)
@@ -178,7 +173,7 @@ class Extender:
             return ScoredNode(node.name, "parts", problem=problem)
         return None
 
-    def _tell(self, question: Question, rows: Sequence[ScoredNode], points: Sequence[int]) -> None:
+    def _tell(self, question: messages.Question, rows: Sequence[ScoredNode], points: Sequence[int]) -> None:
         """Log the outcome, and each word that cannot be read when it is seen first."""
         for row in rows:
             if row.problem and row.state in ("malformed", "scored") and self._told.get(row.name) != row.problem:
@@ -203,7 +198,7 @@ class Extender:
         )
 
 
-def _counts_parts(node: Candidate, published: int) -> bool:
+def _counts_parts(node: messages.Candidate, published: int) -> bool:
     """Return whether the node counts more GPUs than it has: time slices, or MIG devices under the same name."""
     return node.gpus is not None and node.gpus > published
 

@@ -6,16 +6,8 @@ from collections.abc import Iterable, Sequence
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, instances_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
 from cri_proxy.cli.render.inventory_table import inventory_table
+from cri_proxy.node.status import model
 from cri_proxy.node.status.inventory import state_of
-from cri_proxy.node.status.model import (
-    ContainerView,
-    CostFilesView,
-    DeviceUseView,
-    HugePageView,
-    MemoryNodeView,
-    RefusedView,
-    StatusView,
-)
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.base import CpuKind, PoolView
 from sysfs.text import plural
@@ -37,7 +29,7 @@ CLAIMED = "claimed"  # its CPUs were decided elsewhere
 OVERCOMMITTED = "overcommitted"
 
 
-def use_text(container: ContainerView) -> str:
+def use_text(container: model.ContainerView) -> str:
     """Return how a container uses its CPUs, in words."""
     shared = f"{container.shared_mcpu}m shared" if container.shared_mcpu else "shared"
     match container.kind:
@@ -66,12 +58,12 @@ def pool_use_text(pool: PoolView) -> str:
     return "; ".join(parts)
 
 
-def is_wide(container: ContainerView) -> bool:
+def is_wide(container: model.ContainerView) -> bool:
     """Return whether it may use memory nodes beyond its pool's: its memory did not fit, or is of another kind."""
     return container.mems is not None and bool(container.home_mems) and not container.mems <= container.home_mems
 
 
-def _container_cells(container: ContainerView, lead: str, rest: str) -> Cells:
+def _container_cells(container: model.ContainerView, lead: str, rest: str) -> Cells:
     cpus = "any" if container.cpus is None else str(container.cpus)
     mems = "any" if container.mems is None else f"{container.mems}{WIDE if is_wide(container) else ''}"
     memory = about_bytes_text(container.memory_bytes) if container.memory_bytes else ""
@@ -95,7 +87,7 @@ def _pool_cells(pool: PoolView, lead: str, rest: str) -> Cells:
     return Cells(texts, ("bold",) * len(texts), lead, rest)
 
 
-def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: bool) -> list[Cells]:
+def _members(containers: Sequence[model.ContainerView], stem: str, *, more_follow: bool) -> list[Cells]:
     rows: list[Cells] = []
     for i, container in enumerate(containers):
         is_last = i == len(containers) - 1 and not more_follow
@@ -105,7 +97,7 @@ def _members(containers: Sequence[ContainerView], stem: str, *, more_follow: boo
     return rows
 
 
-def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[Cells]:
+def _pool_rows(view: model.StatusView, pool: PoolView, lead: str, stem: str) -> list[Cells]:
     """Return a pool, the containers in it, then the pools below it."""
     below = [child for child in view.pools if child.parent == pool.name and child.name != pool.name]
     inside = [c for c in view.containers if c.pool == pool.name and c.kind != CpuKind.RESERVED]
@@ -118,7 +110,7 @@ def _pool_rows(view: StatusView, pool: PoolView, lead: str, stem: str) -> list[C
     return rows
 
 
-def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> list[Cells]:
+def _group_rows(title: str, cpus: str, containers: Sequence[model.ContainerView]) -> list[Cells]:
     """Return containers outside the tree under a title; nothing without containers and CPUs."""
     if not containers and not cpus:
         return []
@@ -126,7 +118,7 @@ def _group_rows(title: str, cpus: str, containers: Sequence[ContainerView]) -> l
     return [Cells((title, cpus, "", "", "", ""), ("bold",) * 6), *stem_rows]
 
 
-def _rows(view: StatusView) -> list[Cells]:
+def _rows(view: model.StatusView) -> list[Cells]:
     roots = [pool for pool in view.pools if not pool.parent]
     rows = [row for root in roots for row in _pool_rows(view, root, "", "")]
     names = {pool.name for pool in view.pools}
@@ -136,7 +128,7 @@ def _rows(view: StatusView) -> list[Cells]:
     return rows + _group_rows(_SYSTEM, reserved, system) + _group_rows(_OTHER, "", others)
 
 
-def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
+def render_status(view: model.StatusView, *, colours: bool = False, width: int = WIDTH) -> str:
     """Return the whole status; long names and CPU lists wrap in their column, nothing is cut off."""
     ready = "ready" if view.is_ready else "not ready: its warnings tell why"
     title = f"{view.node}: {view.policy}, {ready}, {plural(len(view.containers), 'container')}"
@@ -154,7 +146,7 @@ def render_status(view: StatusView, *, colours: bool = False, width: int = WIDTH
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _head(view: StatusView, colours: bool, width: int) -> list[str]:
+def _head(view: model.StatusView, colours: bool, width: int) -> list[str]:
     """Return the lines below the title: the active file, cost files, CDI, the topology policy where there is one."""
     texts = [*_configuration(view), *_cost_files(view.costs), *_inventory(view), *_cdi(view), *_topology(view.topology)]
     lines = [line for text in texts for line in paragraph(text, "  ", first="", width=width)]
@@ -171,7 +163,7 @@ def _topology(chosen: TopologyOptions | None) -> list[str]:
     return [f"topology policy: {', '.join([chosen.policy, f'scope {chosen.scope}', *options])}"]
 
 
-def _configuration(view: StatusView) -> list[str]:
+def _configuration(view: model.StatusView) -> list[str]:
     """Return the active file and since when; nothing without a file. A rejected change is among the warnings."""
     known = view.configuration
     if known is None or not known.file:
@@ -182,7 +174,7 @@ def _configuration(view: StatusView) -> list[str]:
     return [f"configuration: {known.file}{group}{old}, sha256 {known.digest[:12]}, since {since}"]
 
 
-def _cost_files(view: CostFilesView | None) -> list[str]:
+def _cost_files(view: model.CostFilesView | None) -> list[str]:
     """Return how many cost files there are; nothing without any. What is wrong with them is among the warnings."""
     if view is None or not view.report.files:
         return []
@@ -192,12 +184,12 @@ def _cost_files(view: CostFilesView | None) -> list[str]:
     return [f"cost files: {view.directory}, {files}, {plural(view.device_count, 'device')}"]
 
 
-def _cdi(view: StatusView) -> list[str]:
+def _cdi(view: model.StatusView) -> list[str]:
     """Return how containers get their devices by CDI; nothing on a node without devices."""
     return [f"CDI devices: {view.cdi.text}"] if view.cdi is not None and (view.devices or view.inventory) else []
 
 
-def _inventory(view: StatusView) -> list[str]:
+def _inventory(view: model.StatusView) -> list[str]:
     """Return how many devices of the inventory there are of each type, and how many are free."""
     if not view.inventory:
         return []
@@ -208,7 +200,7 @@ def _inventory(view: StatusView) -> list[str]:
     return [f"inventory: {f'{file.file}, ' if file is not None and file.file else ''}{', '.join(counts)}"]
 
 
-def _tree(view: StatusView, colours: bool, width: int) -> list[str]:
+def _tree(view: model.StatusView, colours: bool, width: int) -> list[str]:
     """Return pools and containers in columns; empty columns are left out."""
     rows = _rows(view)
     tabular = [row for row in rows if len(row.texts) > _NOTE]
@@ -237,7 +229,7 @@ def _chosen(row: Cells, columns: Sequence[int]) -> Cells:
     return Cells(tuple(row.texts[i] for i in columns), styles, row.lead, row.rest)
 
 
-def _huge_pages(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
+def _huge_pages(nodes: Sequence[model.MemoryNodeView], colours: bool) -> list[str]:
     """Return a line per memory node and size of its huge pages; nothing on a machine without any."""
     header = ("MEMORY NODE", "HUGE PAGES", "CAPACITY", "PROMISED HERE", "HERE OR ELSEWHERE")
     rows = [
@@ -251,7 +243,7 @@ def _huge_pages(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
     return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
 
 
-def _promises(view: MemoryNodeView | HugePageView) -> tuple[int, int]:
+def _promises(view: model.MemoryNodeView | model.HugePageView) -> tuple[int, int]:
     return view.promised_bytes, view.widely_promised_bytes
 
 
@@ -259,7 +251,7 @@ def _amount(count: int) -> str:
     return about_bytes_text(count) if count else "-"
 
 
-def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
+def _memory(nodes: Sequence[model.MemoryNodeView], colours: bool) -> list[str]:
     """Return a line per memory node, once anything is promised."""
     if not any(node.containers for node in nodes):
         return []
@@ -271,7 +263,7 @@ def _memory(nodes: Sequence[MemoryNodeView], colours: bool) -> list[str]:
     return layout(rows, column_widths(rows, [len(name) for name in header], flexible=0), colours=colours)
 
 
-def _devices(types: Sequence[DeviceUseView], colours: bool, width: int) -> list[str]:
+def _devices(types: Sequence[model.DeviceUseView], colours: bool, width: int) -> list[str]:
     """Return a line per type of devices, and one for each further container that holds some."""
     if not types:
         return []
@@ -287,7 +279,7 @@ def _devices(types: Sequence[DeviceUseView], colours: bool, width: int) -> list[
     return layout(rows, column_widths(rows, _DEVICE_LIMITS, flexible=4, total=width), colours=colours)
 
 
-def _refused(refused: Sequence[RefusedView], colours: bool, width: int) -> list[str]:
+def _refused(refused: Sequence[model.RefusedView], colours: bool, width: int) -> list[str]:
     """Return the containers that were refused last, a line each."""
     lines = [paint("RECENTLY REFUSED", "dim", colours=colours)] if refused else []
     for each in refused:

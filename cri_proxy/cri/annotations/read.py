@@ -10,21 +10,11 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from cri_proxy.cri.annotations import cpu_memory_rows as cpu_rows
-from cri_proxy.cri.annotations import resource_managers
+from cri_proxy.cri.annotations import forms, resource_managers
 from cri_proxy.cri.annotations import table as rows
 from cri_proxy.cri.annotations.conflicts import conflicts, has_cold_start_kinds
 from cri_proxy.cri.annotations.device_filter import KINDS, HintFilter
 from cri_proxy.cri.annotations.device_resources import OF_KOORDINATOR, with_pod_annotations
-from cri_proxy.cri.annotations.forms import (
-    Annotation,
-    AnnotationProblem,
-    Finder,
-    FoundValue,
-    field_of,
-    is_about,
-    key_in,
-    with_field,
-)
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.annotations.values import ReadText, by_container
@@ -56,12 +46,12 @@ class Parsed:
     affinities: tuple[Affinity, ...] = ()
     hint_filter: HintFilter = HintFilter()
     origins: tuple[tuple[str, str], ...] = ()
-    problems: tuple[AnnotationProblem, ...] = ()
+    problems: tuple[forms.AnnotationProblem, ...] = ()
 
 
 def read_container(pod: PodAnnotations, container: str, namespace: str, rules: AnnotationRules) -> Parsed:
     """Read the annotations for this container. Never raises; malformed and restricted values are in ``problems``."""
-    finder = Finder(pod.texts, container, rules.domains, rules.refused_in(namespace))
+    finder = forms.Finder(pod.texts, container, rules.domains, rules.refused_in(namespace))
     preferences = _with_pod_annotations(_preferences(finder), pod.texts)
     sources = finder.value(rows.TOPOLOGY_HINTS)
     hint_filter = HintFilter(
@@ -94,20 +84,22 @@ def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> 
     return tuple(filter(None, (DeviceAsk(summed(counts)), *each)))
 
 
-def _of_containers(pod: PodAnnotations, row: Annotation[T], namespace: str, rules: AnnotationRules) -> Iterator[T]:
+def _of_containers(
+    pod: PodAnnotations, row: forms.Annotation[T], namespace: str, rules: AnnotationRules
+) -> Iterator[T]:
     """Yield the value of a row for the pod, then for each container that is named."""
-    of_row = {key: read for key, read in pod.texts.items() if key_in(key, rules.domains) in row.keys}
+    of_row = {key: read for key, read in pod.texts.items() if forms.key_in(key, rules.domains) in row.keys}
     of_all = {key: read for key, read in of_row.items() if "/container." not in key}
     named = {key.partition("/container.")[2] for key in of_row.keys() - of_all.keys()}
     named.update(name for read in of_all.values() for name in by_container(read.value) or ())
     for name in ("", *islice(sorted(named), _MAX_NAMED)):
         own = {key: read for key, read in of_row.items() if key.endswith(f"/container.{name}")} if name else {}
-        found = Finder(of_all | own, name, rules.domains, rules.refused_in(namespace)).value(row)
+        found = forms.Finder(of_all | own, name, rules.domains, rules.refused_in(namespace)).value(row)
         if found is not None:
             yield found
 
 
-def _off_reserved(preferences: Preferences, finder: Finder, why: str) -> Preferences:
+def _off_reserved(preferences: Preferences, finder: forms.Finder, why: str) -> Preferences:
     """Return the preferences without the wish for reserved CPUs that does not count here, for this reason."""
     if not why or not preferences.prefer_reserved:
         return preferences
@@ -127,7 +119,7 @@ def _sharing_all(preferences: Preferences) -> Preferences:
     )
 
 
-def _preferences(finder: Finder) -> Preferences:
+def _preferences(finder: forms.Finder) -> Preferences:
     preferences = Preferences()
     for row in rows.TABLE:
         found = finder.find(row) if row.is_preference else None
@@ -154,29 +146,29 @@ def _with_pod_annotations(preferences: Preferences, texts: Mapping[str, ReadText
     return preferences if asked is preferences.devices else replace(preferences, devices=asked)
 
 
-def _requires_isolated(prefer: FoundValue[bool] | None, require: FoundValue[bool] | None) -> bool:
+def _requires_isolated(prefer: forms.FoundValue[bool] | None, require: forms.FoundValue[bool] | None) -> bool:
     """Decide between prefer and require: the narrower scope wins, on equal scope require (nri-plugins' rule)."""
     if require is None or not require.value:
         return False
     return prefer is None or require.scope <= prefer.scope
 
 
-def _narrower(first: FoundValue[T] | None, second: FoundValue[T] | None) -> FoundValue[T] | None:
+def _narrower(first: forms.FoundValue[T] | None, second: forms.FoundValue[T] | None) -> forms.FoundValue[T] | None:
     """Return the value of the narrower scope; the first where both are equal."""
     found = [f for f in (first, second) if f]
     return min(found, key=lambda f: f.scope) if found else None
 
 
-def _origins(finder: Finder, preferences: Preferences) -> Iterator[tuple[str, str]]:
+def _origins(finder: forms.Finder, preferences: Preferences) -> Iterator[tuple[str, str]]:
     """Yield (field, the annotations behind it), sorted; several annotations only where they add up."""
-    behind: dict[str, list[FoundValue[object]]] = {}
+    behind: dict[str, list[forms.FoundValue[object]]] = {}
     for row in rows.TABLE:
         for field in row.fields if row.key in finder.found else ():
             behind.setdefault(field, []).append(finder.found[row.key])
     if preferences.require_isolated:
         behind["prefer_isolated"] = behind["require_isolated"]
     for field, found in sorted(behind.items()):
-        if field not in _ADDED_UP and field_of(preferences, field) == field_of(_NO_PREFERENCES, field):
+        if field not in _ADDED_UP and forms.field_of(preferences, field) == forms.field_of(_NO_PREFERENCES, field):
             continue
         counting = found if field in _ADDED_UP else [min(found, key=lambda f: f.scope)]
         how = dict(preferences.devices.annotations) if field == "devices.requests" else {}
@@ -201,7 +193,7 @@ def without_refused(request: Request, rules: AnnotationRules, *, stay: Collectio
     preferences = request.preferences
     for field in gone:
         if field.partition(".")[0] in Preferences.__dataclass_fields__:
-            preferences = with_field(preferences, field, field_of(_NO_PREFERENCES, field))
+            preferences = forms.with_field(preferences, field, forms.field_of(_NO_PREFERENCES, field))
     preferences = _with_pod_annotations(preferences, _NO_TEXTS) if "devices.requests" in gone else preferences
     preferences = replace(preferences, strict_memory=preferences.strict_memory and bool(preferences.memory_kinds))
     stripped = replace(
@@ -234,6 +226,7 @@ def _without_effect(
 ) -> Iterator[tuple[str, str]]:
     """Yield what is known and changes nothing; ``unused`` are full keys that have no effect on this container."""
     for full_key, read in texts.items():
-        of_peers = key_in(full_key, domains) in resource_managers.OF_PEERS and is_about(full_key, read, container)
+        key = forms.key_in(full_key, domains)
+        of_peers = key in resource_managers.OF_PEERS and forms.is_about(full_key, read, container)
         if of_peers or full_key in unused or full_key == resource_managers.CPU_SHARED + container:
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

@@ -8,17 +8,8 @@ from typing import Final
 
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.device_files.cdi import CdiFiles
+from cri_proxy.doctor.facts import model
 from cri_proxy.doctor.facts import processes as process_list
-from cri_proxy.doctor.facts.model import (
-    CgroupFacts,
-    ClaimFacts,
-    HostFacts,
-    KubeletFacts,
-    NriFacts,
-    ProcessFacts,
-    RuntimeFacts,
-    UnixSocket,
-)
 from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read_access, refusal_of, silence_of
 from cri_proxy.doctor.facts.runtime import read_containerd, runc_version
 from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
@@ -50,16 +41,16 @@ class Places:
 class Connections:
     """The kernel's sockets, and the processes that hold them; ``unseen``: why they are not known, '' where they are."""
 
-    sockets: tuple[UnixSocket, ...]
-    processes: tuple[ProcessFacts, ...]
+    sockets: tuple[model.UnixSocket, ...]
+    processes: tuple[model.ProcessFacts, ...]
     unseen: str = ""
 
-    def owners(self, inodes: Iterable[int]) -> tuple[ProcessFacts, ...]:
+    def owners(self, inodes: Iterable[int]) -> tuple[model.ProcessFacts, ...]:
         """Return the processes that hold one of these sockets."""
         wanted = frozenset(inodes)
         return tuple(process for process in self.processes if process.sockets and process.sockets & wanted)
 
-    def peers(self, process: ProcessFacts) -> tuple[UnixSocket, ...]:
+    def peers(self, process: model.ProcessFacts) -> tuple[model.UnixSocket, ...]:
         """Return the other ends of a process's sockets; of one that is not accepted yet, the one that listens."""
         held = process.sockets or frozenset()
         by_inode = {each.inode: each for each in self.sockets}
@@ -67,7 +58,7 @@ class Connections:
         return (*there, *(each for each in self.sockets if not held.isdisjoint(each.waiting)))
 
 
-def look_at_node(places: Places) -> HostFacts:
+def look_at_node(places: Places) -> model.HostFacts:
     """Return the facts of the node. Blocks, for some seconds where sockets do not answer."""
     root = places.root
     answers = ask_daemon(root, places.admin, places.config)
@@ -91,7 +82,7 @@ def look_at_node(places: Places) -> HostFacts:
         no_cpus = ""
     except (ConfigError, SysfsBaseError) as error:
         cpus, no_cpus = None, str(error)
-    return HostFacts(
+    return model.HostFacts(
         proxy,
         kubelet,
         runtime=_runtime(root, config.runtime_endpoint, processes),
@@ -99,7 +90,7 @@ def look_at_node(places: Places) -> HostFacts:
         nri=_nri(root, connections),
         cpus=cpus,
         processes=processes,
-        claims=ClaimFacts(config.claims == "honour", CdiFiles(root).with_variables(VARIABLE_PREFIX)),
+        claims=model.ClaimFacts(config.claims == "honour", CdiFiles(root).with_variables(VARIABLE_PREFIX)),
         access=tuple(read_access(root, config, answers.config_file)),
         host_name=_host_name(root),
         no_cpus=no_cpus,
@@ -107,14 +98,14 @@ def look_at_node(places: Places) -> HostFacts:
     )
 
 
-def _connections(processes: tuple[ProcessFacts, ...]) -> Connections:
+def _connections(processes: tuple[model.ProcessFacts, ...]) -> Connections:
     try:
         return Connections(list_unix_sockets(), processes)
     except OSError as error:
         return Connections((), processes, error.strerror or str(error))
 
 
-def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -> tuple[ProcessFacts, ...]:
+def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -> tuple[model.ProcessFacts, ...]:
     """Return the daemons that serve this socket or this runtime: others on the machine have a runtime of their own.
 
     Where connections are not seen, all of them.
@@ -132,7 +123,7 @@ def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -
     )
 
 
-def _holders(connections: Connections, path: Path) -> tuple[ProcessFacts, ...] | None:
+def _holders(connections: Connections, path: Path) -> tuple[model.ProcessFacts, ...] | None:
     """Return the processes that listen at this path, () for none; None where that cannot be seen."""
     inode = file_inode(path)
     listening = [each.inode for each in connections.sockets if each.is_listening and each.file == inode]
@@ -142,8 +133,8 @@ def _holders(connections: Connections, path: Path) -> tuple[ProcessFacts, ...] |
 
 
 def _kubelet(
-    root: Path, connections: Connections, listen: tuple[int, int] | None, daemons: Sequence[ProcessFacts]
-) -> KubeletFacts:
+    root: Path, connections: Connections, listen: tuple[int, int] | None, daemons: Sequence[model.ProcessFacts]
+) -> model.KubeletFacts:
     """Return the kubelet's facts: its process, and what its files say of its next start."""
     process = _kubelet_process(connections.processes)
     unit = read_unit(root)
@@ -157,7 +148,7 @@ def _kubelet(
     is_client, others = _clients(connections, process, listen, daemons)
     instance = read_file(root, KUBEADM_INSTANCE)
     directory = (now if process else coming).get(ROOT_DIRECTORY).value
-    return KubeletFacts(
+    return model.KubeletFacts(
         process,
         now=now,
         files=now_files,
@@ -171,7 +162,7 @@ def _kubelet(
     )
 
 
-def _kubelet_process(processes: Iterable[ProcessFacts]) -> ProcessFacts | None:
+def _kubelet_process(processes: Iterable[model.ProcessFacts]) -> model.ProcessFacts | None:
     """Return the kubelet's process: one of its own before a program that holds it, the oldest first."""
     found = [process for process in processes if process_list.is_kubelet(process)]
     return min(found, key=lambda p: (process_list.is_embedded(p), p.started_seconds, p.pid), default=None)
@@ -179,9 +170,9 @@ def _kubelet_process(processes: Iterable[ProcessFacts]) -> ProcessFacts | None:
 
 def _clients(
     connections: Connections,
-    process: ProcessFacts | None,
+    process: model.ProcessFacts | None,
     listen: tuple[int, int] | None,
-    daemons: Sequence[ProcessFacts],
+    daemons: Sequence[model.ProcessFacts],
 ) -> tuple[bool | None, tuple[str, ...]]:
     """Return whether the process is connected to the proxy, and the paths of its other peers."""
     if process is None or process.sockets is None or connections.unseen:
@@ -193,12 +184,12 @@ def _clients(
     return is_client, tuple(sorted({each.path for each in peers if each.path and each.inode not in ours}))
 
 
-def _runtime(root: Path, endpoint: str, processes: tuple[ProcessFacts, ...]) -> RuntimeFacts:
+def _runtime(root: Path, endpoint: str, processes: tuple[model.ProcessFacts, ...]) -> model.RuntimeFacts:
     if endpoint == _EMBEDDED_RUNTIME:
-        return RuntimeFacts()
+        return model.RuntimeFacts()
     path = str(socket_path(endpoint))
     config = read_containerd(root, processes)
-    return RuntimeFacts(
+    return model.RuntimeFacts(
         path,
         silence=refusal_of(root / path.lstrip("/")),
         config=config.path,
@@ -207,24 +198,24 @@ def _runtime(root: Path, endpoint: str, processes: tuple[ProcessFacts, ...]) -> 
     )
 
 
-def _cgroups(root: Path) -> CgroupFacts:
+def _cgroups(root: Path) -> model.CgroupFacts:
     mount = root / "sys/fs/cgroup"
     controllers = read_file(mount, "cgroup.controllers")
     if controllers is not None:
-        return CgroupFacts(2, "cpuset" in (controllers.text or "").split())
+        return model.CgroupFacts(2, "cpuset" in (controllers.text or "").split())
     if mount.is_dir() and any(mount.iterdir()):
-        return CgroupFacts(1, any((mount / name).is_dir() for name in ("cpuset", "cpuset,cpu")))
-    return CgroupFacts()
+        return model.CgroupFacts(1, any((mount / name).is_dir() for name in ("cpuset", "cpuset,cpu")))
+    return model.CgroupFacts()
 
 
-def _nri(root: Path, connections: Connections) -> NriFacts:
+def _nri(root: Path, connections: Connections) -> model.NriFacts:
     file = file_inode(root / NRI_SOCKET)
     accepted = [each.peer for each in connections.sockets if each.peer and each.file is not None and each.file == file]
     directory = root / NRI_PLUGINS
     installed = (
         tuple(sorted(f"/{NRI_PLUGINS}/{path.name}" for path in directory.glob("*"))) if directory.is_dir() else ()
     )
-    return NriFacts(connections.owners(accepted), installed)
+    return model.NriFacts(connections.owners(accepted), installed)
 
 
 def _host_name(root: Path) -> str:
@@ -233,7 +224,7 @@ def _host_name(root: Path) -> str:
     return (name.text or "" if name else socket.gethostname()).strip().lower()
 
 
-def _no_connections(kubelet: KubeletFacts, connections: Connections) -> str:
+def _no_connections(kubelet: model.KubeletFacts, connections: Connections) -> str:
     if kubelet.process is None or kubelet.is_client is not None:
         return ""
     return connections.unseen or f"the file descriptors of {kubelet.process} may not be read"
