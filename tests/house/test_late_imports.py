@@ -19,7 +19,6 @@ NOT_THE_DAEMON = (
     "cri_proxy/cli/",
     "cri_proxy/tryout/",
     "cri_proxy/simulate/",
-    "cri_proxy/cri/generate.py",
     "sysfs/sources.py",
 )
 AT_START = "before it decides"

@@ -30,8 +30,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PINS = ROOT / "packaging" / "requirements"
 DISTRIBUTIONS = packages_distributions()
-# Tools of developers that stand beside what they make; the daemon never loads them.
-TOOLS = {"cri_proxy/cri/generate.py": {"grpcio-tools"}}
 
 
 def normal(name: str) -> str:
@@ -54,7 +52,7 @@ def foreign_imports(path: Path) -> set[str]:
 
 def test_every_import_of_the_sources_is_a_declared_dependency() -> None:
     allowed = declared()
-    wild = {shown(p): foreign_imports(p) - allowed - TOOLS.get(shown(p), set()) for p in python_files(*PACKAGES)}
+    wild = {shown(p): foreign_imports(p) - allowed for p in python_files(*PACKAGES)}
     assert {name: missing for name, missing in wild.items() if missing} == {}
 
 

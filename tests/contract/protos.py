@@ -1,4 +1,4 @@
-"""Regenerate protobuf modules and stubs by ``python -m cri_proxy.cri.generate`` (development)."""
+"""Regenerate protobuf modules and stubs by ``python -m tests.contract.protos``."""
 
 import sys
 from collections.abc import Sequence

@@ -6,14 +6,14 @@ from tempfile import TemporaryDirectory
 import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
 
-from cri_proxy.cri.generate import PROTO, PROTOS, ROOT, generate
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as plugin_pb
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as resources_pb
+from tests.contract.protos import PROTO, PROTOS, ROOT, generate
 
 STAMPED = "# Protobuf Python Version: 7.35.1\nDomain.PUBLIC,\n    7,\n    35,\n    1,\n    '',\n"
 
-INTERFACES = Path(__file__).parents[3] / "contract" / "interfaces"
+INTERFACES = Path(__file__).parent / "interfaces"
 SCALARS = {
     FieldDescriptor.TYPE_BOOL: "bool",
     FieldDescriptor.TYPE_BYTES: "bytes",
