@@ -14,7 +14,7 @@ from pathlib import Path
 from cri_proxy import link_file
 from cri_proxy.cli import select
 from cri_proxy.cli.device_actions import request
-from cri_proxy.cli.hint_actions import generate, merge_request
+from cri_proxy.cli.hint_actions import generate, merge
 from cri_proxy.cli.hint_requests import cpu, devices, memory, offers
 from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
@@ -54,7 +54,7 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "generate.memory": memory.MEMORY.rows,
     "generate.memory.allocated": memory.ASSIGNED.rows,
     "generate.devices.<>": devices.DEVICES.rows,
-    "merge": merge_request.MERGE.rows,
+    "merge": merge.MERGE.rows,
     "merge.providers[].<>[]": offers.HINT.rows,
     "machine": machine.DESCRIPTION.rows,
     "machine.memory_nodes[]": MEMORY_NODE.rows,

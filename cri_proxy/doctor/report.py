@@ -6,7 +6,7 @@ from typing import Final
 
 from cri_proxy.doctor.catalog import Finding, FindingCode, Severity
 from cri_proxy.doctor.facts.model import HostFacts, listed
-from cri_proxy.doctor.rules import endpoint, managers, node, proxy, removal, writers
+from cri_proxy.doctor.rules import endpoint, managers, node, proxy, writers
 
 Rule = Callable[[HostFacts], Iterator[Finding]]
 
@@ -51,7 +51,7 @@ def examine(facts: HostFacts) -> DoctorReport:
 def examine_removal(facts: HostFacts) -> DoctorReport:
     """Return the report of these facts for a removal of cri-proxy: whether the kubelet depends on it."""
     unseen = (f"whom the running kubelet talks to: {facts.no_connections}",) if facts.no_connections else ()
-    return DoctorReport((Seen("kubelet", _kubelet_state(facts)),), _ordered((removal.uses_proxy,), facts), unseen)
+    return DoctorReport((Seen("kubelet", _kubelet_state(facts)),), _ordered((endpoint.uses_proxy,), facts), unseen)
 
 
 def _ordered(rules: Iterable[Rule], facts: HostFacts) -> tuple[Finding, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 from cri_proxy.bounded_yaml import Dialect
 from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.cli.documents import DocumentCommand, DocumentOption
-from cri_proxy.cli.hint_actions.merge_request import read_merge_request
+from cri_proxy.cli.hint_actions.merge import read_merge_request
 from cri_proxy.cli.hint_requests.cpu import read_cpu, read_topology
 from cri_proxy.cli.hint_requests.devices import read_devices
 from cri_proxy.cli.hint_requests.memory import read_memory

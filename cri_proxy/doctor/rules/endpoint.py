@@ -1,4 +1,4 @@
-"""Judge whom the kubelet talks to, now and after its next start, and what would change that later. Pure."""
+"""Judge whom the kubelet talks to, now and after its next start, what would change that, what needs us. Pure."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,23 @@ from cri_proxy.doctor.facts.processes import is_embedded
 from cri_proxy.doctor.rules.managers import where_to_set
 from cri_proxy.kubelet.settings import ENDPOINT, HOSTNAME, Word, flag_settings
 from cri_proxy.kubelet.unit import KUBEADM_INSTANCE
+
+
+def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
+    """Name each reason: the running kubelet's connection or flags, and what its next start will use."""
+    kubelet, own = facts.kubelet, facts.proxy
+    now, coming = kubelet.now.get(ENDPOINT), kubelet.next.get(ENDPOINT)
+    if kubelet.process is not None and (kubelet.is_client or own.is_named_by(now.value)):
+        how = "is connected to cri-proxy" if kubelet.is_client else f"takes {now.value} from {now.where}"
+        yield FindingCode.USES_PROXY.finding(
+            f"the running kubelet (process {kubelet.process.pid}) {how}", "systemctl stop kubelet"
+        )
+    if own.is_named_by(coming.value):
+        yield FindingCode.USES_PROXY.finding(
+            f"{coming.where} has {coming.value}: the kubelet's next start uses cri-proxy",
+            f"remove it from {coming.where.partition(', --')[0]}, then systemctl daemon-reload",
+        )
+
 
 FLAG = "--container-runtime-endpoint"
 EXTRA_ARGS = "KUBELET_EXTRA_ARGS"

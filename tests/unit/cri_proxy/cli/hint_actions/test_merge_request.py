@@ -1,7 +1,7 @@
 import pytest
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.cli.hint_actions.merge_request import MergeRequest, read_merge_request
+from cri_proxy.cli.hint_actions.merge import MergeRequest, read_merge_request
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.hints import Hint, Nodes
 

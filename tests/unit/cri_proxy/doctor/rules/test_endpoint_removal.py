@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.doctor.rules.removal import uses_proxy
+from cri_proxy.doctor.rules.endpoint import uses_proxy
 from tests.fakes.node_facts import THEIRS, WIRED, codes, healthy, kubelet, settings
 
 ELSEWHERE = settings(f"containerRuntimeEndpoint: {THEIRS}")
