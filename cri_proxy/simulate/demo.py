@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from string import ascii_uppercase
 
 from cri_proxy.clock import SystemClock
@@ -14,48 +15,7 @@ from cri_proxy.simulate.scenario.parse import parse_scenario
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine, NumaNode
 
-SCENARIO = """\
-about: two packages of two NUMA nodes, eight CPUs each, two threads a core
-machine: {packages: 2, nodes: 2, cores: 4, threads: 2, memory: 16Gi, isolated: "30-31"}
-config: {reservedResources: {cpu: "2"}}
-steps:
-- create: {pod: node-agent, namespace: kube-system, containers: [{name: agent, cpu_request: 200m}]}
-- create: {pod: batch, qos: besteffort, containers: [{name: worker}]}
-- create: {pod: web, qos: burstable, containers: [{name: server, cpu_request: 500m, cpu_limit: "2"}]}
-- create:
-    pod: database
-    qos: guaranteed
-    labels: {app: database}
-    containers: [{name: engine, cpu: "4", memory: 2Gi}]
-- create: {pod: trader, qos: guaranteed, containers: [{name: loop, cpu: "1", memory: 256Mi}]}
-- restart: both
-- create: {pod: stream, qos: guaranteed, containers: [{name: codec, cpu: 2500m, memory: 512Mi}]}
-- create:
-    pod: cache
-    qos: guaranteed
-    annotations:
-      cri-proxy.io/affinity: |
-        redis:
-        - scope: {key: namespace, operator: In, values: [default]}
-          match: {key: pod/labels/app, operator: In, values: [database]}
-    containers: [{name: redis, cpu: "2", memory: 1Gi}]
-- create:
-    pod: replica
-    qos: guaranteed
-    annotations:
-      cri-proxy.io/anti-affinity: |
-        engine:
-        - scope: {key: namespace, operator: In, values: [default]}
-          match: {key: pod/labels/app, operator: In, values: [database]}
-          weight: 10
-    containers: [{name: engine, cpu: "4", memory: 2Gi}]
-- create:
-    pod: report
-    qos: guaranteed
-    annotations: {cri-proxy.io/prefer-shared-cpus: -2}
-    containers: [{name: writer, cpu: "1", memory: 256Mi}]
-- create: {pod: giant, qos: guaranteed, containers: [{name: model, cpu: "40", memory: 1Gi}]}
-"""
+SCENARIO = files(__package__) / "demo.yaml"
 CAPTIONS = (
     "node-agent is a system pod: it runs on the CPUs that are kept for the system",
     "batch is BestEffort: it takes what the others leave",
@@ -87,7 +47,7 @@ class DemoStep:
 
 def demo_scenario() -> Scenario:
     """Return the scenario of the demo."""
-    return parse_scenario(SCENARIO, "demo")
+    return parse_scenario(SCENARIO.read_text(encoding="utf-8"), "demo")
 
 
 class Demo:

@@ -24,7 +24,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW, FOREIGN_TABLE
 from cri_proxy.device_files.cdi import DIRECTORIES as CDI_DIRECTORIES
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY
-from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
+from tests.house.tree import PACKAGES, ROOT, files, folder_of, parsed, python_files, shown
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -293,6 +293,13 @@ def test_a_page_that_an_installation_names_is_in_the_package() -> None:
     assert named
     built = (ROOT / "packaging" / "deb" / "build.sh").read_text()
     assert [n for n in sorted(named) if not (ROOT / "docs" / n).exists() and f"/doc/cri-proxy/{n}" not in built] == []
+
+
+def test_the_wheel_takes_every_file_of_the_packages_that_is_no_source() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    data = [path for path in files() if folder_of(path) in PACKAGES and path.suffix != ".py"]
+    assert data
+    assert [shown(path) for path in data if not any(path.match(pattern) for pattern in patterns)] == []
 
 
 @pytest.mark.parametrize("name", ["__doc__", "__annotations__", "signature("])

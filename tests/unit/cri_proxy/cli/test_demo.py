@@ -17,7 +17,7 @@ def test_the_demo_shows_every_pod_the_tree_and_a_reason(capsys: pytest.CaptureFi
 
 
 def test_as_data_it_is_what_simulate_says_of_its_scenes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "demo.yaml").write_text(SCENARIO)
+    (tmp_path / "demo.yaml").write_text(SCENARIO.read_text())
     answers = []
     for words in (["demo"], ["simulate", str(tmp_path / "demo.yaml")]):
         assert run_command([*words, "-o", "json"]) == 0
