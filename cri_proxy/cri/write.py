@@ -99,15 +99,10 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
     if created.resolved is not None:
         write_given(request.config, created.resolved)
     if created.devices:
-        _name_devices(request.config, created.devices)
+        set_variables(request.config, ((DEVICES_VARIABLE, ",".join(created.devices)),))
     if created.cdi_devices:
         _ask_for(request.config, created.cdi_devices, is_annotation=created.is_cdi_annotation)
     return request.SerializeToString()
-
-
-def _name_devices(config: pb.ContainerConfig, devices: tuple[str, ...]) -> None:
-    """Name the devices in the environment, where no value of the pod's own may stand."""
-    set_variables(config, ((DEVICES_VARIABLE, ",".join(devices)),))
 
 
 def _ask_for(config: pb.ContainerConfig, cdi_devices: tuple[str, ...], *, is_annotation: bool) -> None:

@@ -1,6 +1,6 @@
 """The process of ``cri-proxy extender``: listen, answer the scheduler, health and metrics, end on a signal."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -37,7 +37,11 @@ class ExtenderServer:
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
         posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE, shares_loop=False)
-        self._server = AdminServer(self._routes(), tcp_posts=posts, times=_TIMES)
+        routes: dict[str, Handler] = {
+            **dict.fromkeys(("/livez", "/healthz", "/readyz"), _well),
+            "/metrics": self._metrics,
+        }
+        self._server = AdminServer(routes, tcp_posts=posts, times=_TIMES)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -55,10 +59,6 @@ class ExtenderServer:
         self._log.info(events.STOPPING)
         await self._server.finish(STOP_SECONDS)
         await self._server.close()
-
-    def _routes(self) -> Mapping[str, Handler]:
-        """Return what is to be got. It is alive and ready as long as it answers: it has no state to wait for."""
-        return {**dict.fromkeys(("/livez", "/healthz", "/readyz"), _well), "/metrics": self._metrics}
 
     def _metrics(self, query: Query) -> Response:
         return Response(HTTPStatus.OK, CONTENT_TYPE, self._exposition.render(self._counters.samples()))

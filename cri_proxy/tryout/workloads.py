@@ -64,7 +64,7 @@ def demo_pods(cpu_count: int, *, run: str) -> tuple[DemoPod, ...]:
             "two containers that want to sit together",
         )
     )
-    return tuple(DemoPod(_labelled(demo_pod.pod, run), demo_pod.shows) for demo_pod in pods)
+    return tuple(DemoPod(replace(demo_pod.pod, labels=((LABEL, run),)), demo_pod.shows) for demo_pod in pods)
 
 
 def omitted_pods(cpu_count: int) -> str:
@@ -84,7 +84,3 @@ def _pod(
     name: str, container: ContainerSpec, *, namespace: str = "default", annotations: dict[str, str] | None = None
 ) -> PodSpec:
     return PodSpec(name, (container,), namespace=namespace, annotations=tuple(sorted((annotations or {}).items())))
-
-
-def _labelled(pod: PodSpec, run: str) -> PodSpec:
-    return replace(pod, labels=((LABEL, run),))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cri_proxy.cli.documents import Document, DocumentCommand
+from cri_proxy.cli.documents import DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
 from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
@@ -14,10 +14,6 @@ nvidia-smi topo -m | cri-proxy gpu topology - -o json"""
 
 # A file may have options for the other actions; they change no matrix.
 _OPTIONS = (*allocate.OPTIONS, score.REQUEST)
-
-
-def _answer(document: Document) -> LinkMatrix:
-    return read_link_document(document.root)
 
 
 def _plain(matrix: LinkMatrix) -> object:
@@ -61,5 +57,12 @@ def _text(matrix: LinkMatrix) -> str:
     return "\n".join([*lines, *([""] if names else []), *names])
 
 
-COMMAND = DocumentCommand((), _answer, _text, plain=_plain, repaired=as_link_document, others=_OPTIONS)
+COMMAND = DocumentCommand(
+    (),
+    lambda document: read_link_document(document.root),
+    _text,
+    plain=_plain,
+    repaired=as_link_document,
+    others=_OPTIONS,
+)
 register, run = COMMAND.register, COMMAND.run

@@ -1,7 +1,7 @@
 """Format the daemon's status as text: warnings, the tree of pools with containers, memory use, refusals. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cri_proxy.cli.render.amounts import about_bytes_text, cpu_text, instances_text, moment_text
 from cri_proxy.cli.render.columns import WIDTH, Cells, column_widths, layout, paint, paragraph
@@ -76,11 +76,6 @@ def _container_cells(container: model.ContainerView, lead: str, rest: str) -> Ce
     return Cells(texts, ("", owns, owns, "yellow" if is_wide(container) else "", "", "yellow"), lead, rest)
 
 
-def _note_cells(notes: Sequence[str], rest: str) -> Iterable[Cells]:
-    """Return the notes below a container; their lines take the whole width later."""
-    return (Cells((note,), ("yellow",), f"{rest}! ", f"{rest}  ") for note in notes)
-
-
 def _pool_cells(pool: PoolView, lead: str, rest: str) -> Cells:
     free = f"{about_bytes_text(pool.memory_free_bytes)} free" if pool.memory_bytes else ""
     texts = (pool.name, str(pool.shared), pool_use_text(pool), str(pool.mems), free, "")
@@ -93,7 +88,7 @@ def _members(containers: Sequence[model.ContainerView], stem: str, *, more_follo
         is_last = i == len(containers) - 1 and not more_follow
         rest = f"{stem}   " if is_last else f"{stem}│  "
         rows.append(_container_cells(container, f"{stem}└─ " if is_last else f"{stem}├─ ", rest))
-        rows.extend(_note_cells(container.notes, rest))
+        rows += [Cells((note,), ("yellow",), f"{rest}! ", f"{rest}  ") for note in container.notes]
     return rows
 
 

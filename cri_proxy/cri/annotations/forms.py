@@ -121,15 +121,8 @@ class FoundValue(Generic[T_co]):
         return AnnotationProblem(self.full_key, cut(self.text), problem)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A value that applies to the container; ``problem`` if the text does not parse."""
-
-    scope: int
-    full_key: str
-    text: str
-    value: object
-    problem: str = ""
+_Candidate = tuple[FoundValue[object], str]
+"""A value that applies to the container, not parsed yet, and why its text cannot be, '' when it can."""
 
 
 class Finder:
@@ -178,16 +171,14 @@ class Finder:
     def _find(self, row: Annotation[T], key: str) -> FoundValue[T] | None:
         """As ``find``, of one spelling of the row's key."""
         refused = self._refused.get(row.stands_for)
-        for candidate in sorted(self._candidates(row, key), key=lambda c: c.scope):
-            problem = refused or candidate.problem
+        for candidate, unread in sorted(self._candidates(row, key), key=lambda pair: pair[0].scope):
+            problem = refused or unread
             if not problem:
                 try:
-                    value = row.parse(candidate.value)
+                    return replace(cast("FoundValue[T]", candidate), value=row.parse(candidate.value))
                 except ValueError as error:
                     problem = str(error)
-                else:
-                    return FoundValue(candidate.scope, candidate.full_key, candidate.text, value)
-            self.problems.append(AnnotationProblem(candidate.full_key, cut(candidate.text), problem))
+            self.problems.append(candidate.problem(problem))
         return None
 
     def value(self, row: Annotation[T]) -> T | None:
@@ -212,16 +203,12 @@ class Finder:
 
     def _candidate(self, row: Annotation[object], full_key: str, read: ReadText, scope: int) -> _Candidate | None:
         """Return one annotation as a value for this container; None when it is a map that does not name it."""
-        text, value = read.text, read.value
-        if read.problem:
-            return _Candidate(scope, full_key, text, None, read.problem)
-        entries = by_container(value, row.value_fields) if scope else None
+        found = FoundValue(scope, full_key, read.text, read.value)
+        entries = by_container(read.value, row.value_fields) if scope and not read.problem else None
         if entries is not None:
             name = self._container
-            return _Candidate(0, full_key, text, entries[name]) if name in entries else None
-        if row.by_container_only:
-            return _Candidate(scope, full_key, text, None, "expected a map by container name")
-        return _Candidate(scope, full_key, text, value)
+            return (replace(found, scope=0, value=entries[name]), "") if name in entries else None
+        return found, read.problem or ("expected a map by container name" if row.by_container_only else "")
 
 
 def is_about(full_key: str, read: ReadText, container: str) -> bool:
