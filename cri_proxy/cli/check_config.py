@@ -158,7 +158,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
 
 
 def hints(config: Config) -> tuple[str, ...]:
-    """Return what an operator may want to consider in this configuration."""
+    """Return sentences about this configuration that an operator may want to consider."""
     if config.restricted_annotations or not config.annotation_domains or config.policy == "none":
         return ()
     return (UNRESTRICTED,)
@@ -210,7 +210,7 @@ def with_reserved(report: ConfigReport, admin: Path) -> ConfigReport:
 
 
 def _unknown_requests(report: ConfigReport, config: Config) -> tuple[str, ...]:
-    """Return that no daemon was asked what runs, so that the reserved CPUs may be too few, as a hint."""
+    """Return the sentence that the reserved CPUs may be too few, as no daemon was asked about the containers."""
     if not report.reserved or config.policy == "none":
         return ()
     has = f"the {1000 * len(CpuSet.parse(report.reserved))}m of the reserved CPUs {report.reserved}"
@@ -221,7 +221,7 @@ def _unknown_requests(report: ConfigReport, config: Config) -> tuple[str, ...]:
 
 
 def _answer(admin: Path, target: str, *path: str) -> object:
-    """Return what the running daemon answers at this path; None where no daemon answers."""
+    """Return the running daemon's answer at this path; None where no daemon answers."""
     try:
         return _at(ask(admin, target), path)
     except DaemonUnreachable:
@@ -295,7 +295,7 @@ def resolve(report: ConfigReport, config: Config, root: Path, spec: str = "") ->
 
 
 def _reservation(config: Config, policy: "Policy", root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a warning where the kubelet lets pods request more CPU than can be granted, and a hint where less."""
+    """Return a warning where the kubelet lets pods request more CPU than can be granted, and a remark where less."""
     from cri_proxy.kubelet.reservation import NodeCpus, reservation_gap
     from cri_proxy.kubelet.unit import read_reserve
 
@@ -373,7 +373,7 @@ def render_report(report: ConfigReport) -> str:
 
 
 def _plan_lines(report: ConfigReport) -> list[str]:
-    """Return what the running daemon would do with it."""
+    """Return the lines about the changes that the running daemon would make."""
     if not report.is_planned:
         return []
     if report.problem:

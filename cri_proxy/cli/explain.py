@@ -52,5 +52,5 @@ def run(args: argparse.Namespace) -> int:
 def unknown_text(who: str, namespace: str, candidates: Sequence[str]) -> str:
     """Return the sentence about a name that nothing has, with those that it may have meant."""
     where = f" in namespace {namespace}" if namespace else ""
-    hint = question(" or ".join(candidates)) if candidates else "`cri-proxy status` lists all"
-    return f"nothing is known of {who}{where}; {hint}"
+    remedy = question(" or ".join(candidates)) if candidates else "`cri-proxy status` lists all"
+    return f"nothing is known of {who}{where}; {remedy}"

@@ -33,7 +33,7 @@ def emit(value: V, output: str, text: Callable[[V], str], *, plain: Callable[[V]
 
 
 def rendered(value: V, output: str, text: Callable[[V], str], *, plain: Callable[[V], object] = encode) -> str:
-    r"""Return what ``text`` makes of a value whose strings are visible, or its ``plain`` data as JSON or YAML.
+    r"""Return the ``text`` of a value whose strings are visible, or its ``plain`` data as JSON or YAML.
 
     >>> rendered({"pod": "\x1b[2J"}, "text", lambda value: f"pod {value['pod']}")
     'pod \\x1b[2J'

@@ -53,7 +53,7 @@ DOCUMENT = Table(
 
 
 def _parts(text: str) -> list[str]:
-    """Return what a list of the command line names; a space after a comma is no part of a name."""
+    """Return the items of a list of the command line; a space after a comma is no part of a name."""
     return [part for part in map(str.strip, text.split(",")) if part]
 
 

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shown_text(args: argparse.Namespace) -> str:
-    """Return what to print now. Raises DaemonUnreachable."""
+    """Return the text to print now. Raises DaemonUnreachable."""
     from cri_proxy.cli.admin import fetch
     from cri_proxy.cli.output import is_colourful, rendered
     from cri_proxy.cli.render.columns import terminal_width

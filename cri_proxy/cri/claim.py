@@ -92,7 +92,7 @@ def of_variables(variables: Sequence[tuple[str, str]]) -> ReadClaim:
 
 
 def of_annotation(text: str, request: Request, refused: str = "") -> ReadClaim:
-    """Return what Koordinator's annotation names for the container of this request, where that is paid for.
+    """Return the claim of Koordinator's annotation for the container of this request, where that is paid for.
 
     ``refused`` is why the annotation does not count in the pod's namespace, '' = it does. A status without a cpuset
     is that of a pod that shares CPUs.

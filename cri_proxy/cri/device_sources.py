@@ -22,7 +22,7 @@ _CDI_DIRECTORY: Final = "cdi/"
 
 
 def named_devices(config: pb.ContainerConfig) -> Named:
-    """Return what the request itself names: paths, PCI addresses in CDI names, variables, NVIDIA's list in mounts."""
+    """Return the names in the request itself: paths, PCI addresses in CDI names, variables, NVIDIA's list in mounts."""
     variables, cdi = _device_variables(config.envs), cdi_names(config)
     named = named_in_variables(variables) if variables else Named()
     names = [DeviceName("path", path) for path in hint_paths(config)]

@@ -19,7 +19,7 @@ SHARES_IN_POD: Final = "cpu_shares, as the quota is the pod's"
 def pod_totals_of(
     qos: QosClass, pod: pb.LinuxContainerResources, container: pb.LinuxContainerResources, figures: Figures
 ) -> PodTotals | None:
-    """Return what a pod asks for as a whole, where its container's figures may be the pod's own (KEP-2837).
+    """Return the totals of a pod, where its container's figures may be the pod's own (KEP-2837).
 
     To a container without a limit of its own the kubelet writes the pod's limit, and to one without a request the
     shares of that limit; the sandbox has the pod's request and limits. None where the container lacks a limit that the
@@ -46,7 +46,7 @@ def pod_totals_of(
 
 
 def resized_totals(share: PodShare, request: Request, pod: pb.LinuxContainerResources) -> PodTotals:
-    """Return what a pod asks for as a whole after an update of a container that shares with its others.
+    """Return the totals of a pod after an update of a container that shares with its others.
 
     The limit of such a container is its pod's, and newer than the sandbox's where both shrink: the kubelet writes what
     shrinks to the containers first (KEP-1287, "Container resource limit update ordering").

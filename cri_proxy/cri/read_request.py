@@ -72,7 +72,7 @@ def read_create(
     node_memory_bytes: int = 0,
     topology: TopologyOptions = _NO_MERGE,
 ) -> ReadRequest:
-    """Return what a container that is about to be created asks for.
+    """Return the request of a container that is about to be created.
 
     ``sandbox`` is the pod's configuration (the request's own copy, or the one recorded at RunPodSandbox).
     ``annotations`` None: the defaults' domains are read. ``node_memory_bytes`` 0: Burstable memory requests are not
@@ -103,7 +103,7 @@ def read_create(
 def read_pod(
     sandbox: pb.PodSandboxConfig, *, annotations: AnnotationReader, topology: TopologyOptions
 ) -> Request | None:
-    """Return what the containers of a pod ask for together; None where their hints are not merged for the pod."""
+    """Return the sums that the containers of a pod ask for; None where their hints are not merged for the pod."""
     by_option = topology.policy is not TopologyPolicy.NONE and topology.scope is TopologyScope.POD
     if not by_option and not any(_TOPOLOGY in key for key in sandbox.annotations):
         return None  # as most are: their annotations are read with the first container

@@ -52,7 +52,7 @@ def read_status(
     annotations: AnnotationReader | None = None,
     node_memory_bytes: int = 0,
 ) -> Existing:
-    """Return what the runtime knows of a container; ``status`` is of a verbose call, else figures may be missing.
+    """Return the runtime's knowledge of a container; ``status`` is of a verbose call, else figures may be missing.
 
     No part of the verbose ``info`` is required: its format is the runtime's own, and a runtime may leave it out.
     """

@@ -43,7 +43,7 @@ def read_allowed(text: str) -> Allowed:
 
 
 def own_allowed() -> Allowed:
-    """Return what this process may use."""
+    """Return the CPUs and nodes of this process."""
     return read_allowed(STATUS.read_text())
 
 

@@ -217,7 +217,7 @@ class Kubelet:
         return int(json.loads(info).get("pid", 0))
 
     async def execute(self, container_id: str, *command: str) -> str:
-        """Return what a command prints in the container. Raises TryoutError when it fails."""
+        """Return the output of a command in the container. Raises TryoutError when it fails."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=30)
         reply = await self.call("ExecSync", request, pb.ExecSyncResponse)
         if reply.exit_code:
@@ -225,7 +225,7 @@ class Kubelet:
         return reply.stdout.decode()
 
     async def allowed(self, container_id: str, *, process: str = "self") -> Allowed:
-        """Return what the kernel lets a process inside use: the command itself (in the container's cgroups), or '1'."""
+        """Return the CPUs and nodes of a process inside: the command itself (in the container's cgroups), or '1'."""
         return read_allowed(await self.execute(container_id, "/bin/cat", f"/proc/{process}/status"))
 
 

@@ -363,7 +363,7 @@ def _seccomp(kind: pb.SecurityProfile.ProfileType) -> pb.SecurityProfile:
 
 
 def _dns_config(pod: PodSpec) -> pb.DNSConfig:
-    """Return what a cluster's DNS is for (dnsPolicy: ClusterFirst, ClusterFirstWithHostNet)."""
+    """Return the DNS configuration of a cluster (dnsPolicy: ClusterFirst, ClusterFirstWithHostNet)."""
     searches = (f"{pod.namespace}.svc.cluster.local", "svc.cluster.local", "cluster.local")
     return pb.DNSConfig(servers=["10.96.0.10"], searches=searches, options=["ndots:5"])
 

@@ -72,7 +72,7 @@ def sandbox_resources(figures: PodFigures, pod: PodSpec) -> pb.LinuxContainerRes
 
 
 def resize_steps(before: PodSpec, after: PodSpec, node: KubeletNode) -> Iterator[PodCgroupWrite | ContainerUpdate]:
-    """Yield what the kubelet does to get from one pod to the other: the same containers, of other sizes."""
+    """Yield the kubelet's steps from one pod to the other: the same containers, of other sizes."""
     old, new = pod_figures(before), pod_figures(after)
     pairs = [(a, b) for a, b in zip(before.containers, after.containers, strict=True) if a != b]
     # What every container has of the other resource: a call has all figures, those of memory with the old CPU.

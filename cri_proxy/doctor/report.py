@@ -55,7 +55,7 @@ def examine_removal(facts: HostFacts) -> DoctorReport:
 
 
 def _ordered(rules: Iterable[Rule], facts: HostFacts) -> tuple[Finding, ...]:
-    """Return what the rules find; findings of a code stay in their rule's order."""
+    """Return the findings of the rules; those of a code stay in their rule's order."""
     found = [finding for rule in rules for finding in rule(facts)]
     ordered = sorted(found, key=lambda each: (_SEVERITIES.index(each.severity), _ORDER[each.code]))
     return tuple(dict.fromkeys(ordered))

@@ -51,7 +51,7 @@ class GpuDemand:
 
 
 def demand_of(spec: Mapping[str, object]) -> GpuDemand:
-    """Return what a pod's ``spec`` wants. Raises QuestionError.
+    """Return the demand of a pod's ``spec``. Raises QuestionError.
 
     An ordinary init container has ended before the next one starts, and leaves its GPUs to those behind it. One with
     ``restartPolicy: Always`` goes on beside them (kubernetes.io, "Sidecar containers", "Resource sharing within

@@ -36,7 +36,7 @@ class LinkDirectory:
         self._good: dict[str, FileWord] = {}
 
     def words(self, names: Iterable[str]) -> Mapping[str, FileWord]:
-        """Return what the files of these nodes say; a node without a file is left out. Blocks."""
+        """Return the words in the files of these nodes; a node without a file is left out. Blocks."""
         names = [name for name in names if _NAME.fullmatch(name)]
         found: dict[str, FileWord | None] = {}
         try:
@@ -57,7 +57,7 @@ class LinkDirectory:
         return {name: word for name, word in found.items() if word is not None}
 
     def kept(self, names: Iterable[str]) -> Mapping[str, FileWord]:
-        """Return what the files of these nodes said when they could be used last."""
+        """Return the words of these nodes from when their files could be used last."""
         return {name: self._good[name] for name in names if name in self._good}
 
     def _found(self, directory: DirectoryBeneath, path: Path) -> FileWord | None:

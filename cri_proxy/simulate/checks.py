@@ -29,7 +29,7 @@ def check_steps(scenario: model.Scenario) -> None:
 
 
 def _problem(action: model.Action, names: _Names) -> str:
-    """Return what is wrong with this step; '' when nothing is."""
+    """Return the error of this step; '' for none."""
     match action:
         case model.OnContainer() | model.Resize() | model.Tamper():
             pod, _, name = action.container.rpartition("/")

@@ -136,7 +136,7 @@ def _cpus(seen: ContainerState) -> str:
 
 
 def _elsewhere(seen: ContainerState) -> str:
-    """Return what the kernel enforces, where it differs from the runtime's record."""
+    """Return the sets that the kernel enforces, where they differ from the runtime's record."""
     parts = [
         f"{what} {kernel}"
         for what, recorded, kernel in (("CPUs", seen.cpus, seen.kernel_cpus), ("nodes", seen.mems, seen.kernel_mems))
@@ -146,7 +146,7 @@ def _elsewhere(seen: ContainerState) -> str:
 
 
 def change_text(moved: MovedContainer) -> str:
-    """Return what changed for a container that moved."""
+    """Return the changed sets of a container that moved, before and after."""
     parts = []
     if moved.before.cpus != moved.after.cpus:
         parts.append(f"CPUs {moved.before.cpus or 'any'} -> {moved.after.cpus or 'any'}")

@@ -64,7 +64,7 @@ def _container_state(simulated: SimulatedNode, pod: KnownPod, attempt: Attempt, 
 
 
 def _resource_variables(mounts: Iterable[pb.Mount]) -> dict[str, str]:
-    """Return what the container reads in its ``resources.sh``, by variable."""
+    """Return the values in the container's ``resources.sh``, by variable."""
     root = next((Path(mount.host_path) for mount in mounts if mount.container_path == RESOURCE_FILES), None)
     if root is None:
         return {}
@@ -85,7 +85,7 @@ def codes_of(simulated: SimulatedNode, pods: Pods) -> dict[str, tuple[str, ...]]
 
 
 def reasons_for(simulated: SimulatedNode, key: ContainerKey) -> tuple[str, ...]:
-    """Return why the container is where it is: its annotations without effect, and the reasons of the last decision."""
+    """Return its annotations without effect, and the reasons of the last decision."""
     record = simulated.journal.records.get(key)
     if record is None:
         return ()

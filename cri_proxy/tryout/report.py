@@ -57,7 +57,7 @@ def asked(pod: PodSpec, container: ContainerSpec) -> str:
 
 
 def chosen(decision: Explanation | None) -> str:
-    """Return what the daemon gave, or that it refused."""
+    """Return the CPUs and memory nodes that the daemon chose, or that it refused."""
     held = decision.container if decision else None
     if held is None:
         return "refused" if decision and decision.decision.outcome == "refused" else "nothing"

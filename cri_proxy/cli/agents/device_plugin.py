@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def settings_of(args: argparse.Namespace) -> "PluginSettings":
-    """Return what the options say. Raises ConfigError."""
+    """Return the settings that the options make. Raises ConfigError."""
     from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings, plugin_resources
     from cri_proxy.kubelet.device_plugin.sources import PluginSources
 

@@ -129,7 +129,7 @@ def read_document(root: YamlField, directory: Path) -> tuple[DeviceDocument, Map
 
 
 def read_question(root: YamlField, fields: Mapping[str, YamlField]) -> DeviceQuestion:
-    """Return what the document asks for. Raises DocumentError, and AnnotationError for annotations of the pod."""
+    """Return the question of the document. Raises DocumentError, and AnnotationError for annotations of the pod."""
     if "requests" not in fields:
         raise root.refuse("the document: requests is missing; give quantities of one container: {nvidia.com/gpu: 1}")
     given = DOCUMENT.made({key: field for key, field in fields.items() if key != "inventory"})
@@ -139,7 +139,7 @@ def read_question(root: YamlField, fields: Mapping[str, YamlField]) -> DeviceQue
 
 
 def _in_use(field: YamlField, devices: Mapping[DeviceKey, InventoryDevice]) -> tuple[DeviceGrant, ...]:
-    """Return what one mapping, or a list of them with one for each container, says is in use."""
+    """Return the devices in use, by one mapping or by a list of them with one for each container."""
     found = []
     for container in field.listed("in_use"):
         # An answer of ``devices allocate`` may have warnings beside the types.

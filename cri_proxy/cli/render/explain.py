@@ -153,7 +153,7 @@ def _repetitions(change: HistoryEntry) -> str:
 
 
 def _change(other: PinningChange) -> str:
-    """Return what changed for another container, from what to what."""
+    """Return the CPUs and memory nodes of another container that changed, before and after."""
     parts = []
     if other.cpus_before is None and other.mems_before is None:
         return f"now {ids_text('CPU', other.cpus)}, {ids_text('memory node', other.mems)}"

@@ -38,7 +38,7 @@ def _free(devices: Sequence[InventoryDeviceView]) -> str:
 
 
 def _remarks(devices: Sequence[InventoryDeviceView]) -> Iterator[str]:
-    """Yield what each container holds, then what no container gets."""
+    """Yield the devices of each container, then those that no container gets."""
     whole: dict[str, list[int]] = {}
     parts: dict[str, list[str]] = {}
     for device in devices:

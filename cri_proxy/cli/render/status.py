@@ -50,7 +50,7 @@ def use_text(container: model.ContainerView) -> str:
 
 
 def pool_use_text(pool: PoolView) -> str:
-    """Return what is left in a pool, in words."""
+    """Return the rest of a pool, in words."""
     unit = "CPU" if pool.shared_free_mcpu == 1000 else "CPUs"
     parts = [f"{cpu_text(pool.shared_free_mcpu)} {unit} free" if pool.shared else "nothing shared"]
     if pool.isolated_free:

@@ -48,7 +48,7 @@ class AnnotationCache:
         return len(self._kept)
 
     def pod_of(self, annotations: Mapping[str, str], rules: AnnotationRules) -> _Kept:
-        """Return what was read of these annotations, parsed now unless that was done before."""
+        """Return the values of these annotations, parsed now unless that was done before."""
         chosen = select(annotations, rules.domains)
         if isinstance(chosen, AnnotationProblem) or not chosen:
             return _Kept(parse_pod(chosen, rules.domains))

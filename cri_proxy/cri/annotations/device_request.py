@@ -24,7 +24,7 @@ _REMEDIES: Final = {
 
 
 def device_amounts(value: object) -> tuple[DeviceAmount, ...]:
-    """Return what is asked of each type, by type. Raises ValueError.
+    """Return the counts asked of each type, by type. Raises ValueError.
 
     >>> device_amounts("example.com/nic=1,example.com/gpu=2") == device_amounts(
     ...     {"example.com/gpu": 2, "example.com/nic": "1"}

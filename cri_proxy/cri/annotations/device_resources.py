@@ -24,7 +24,7 @@ _EXPECTED: Final = "expected RESOURCE=AMOUNT pairs like nvidia.com/gpu=4,koordin
 
 
 def device_requests(value: object) -> tuple[tuple[str, int], ...]:
-    """Return what is asked for, by full name; nothing for ``none``. Raises ValueError.
+    """Return the amounts asked for, by full name; nothing for ``none``. Raises ValueError.
 
     >>> device_requests("nvidia.com/gpu=4,rdma=1") == device_requests({"koordinator.sh/rdma": 1, "nvidia.com/gpu": "4"})
     True
@@ -36,8 +36,8 @@ def _resource(word: str) -> str:
     name = full_name(word)
     if name not in RESOURCES:
         # amd.com/gpu is no typing error for dcu.com/gpu.
-        hint = did_you_mean(name, RESOURCES, least=TYPING_ERROR)
-        raise ValueError(f"{word!r:.80} is no resource of devices; {hint}")
+        known = did_you_mean(name, RESOURCES, least=TYPING_ERROR)
+        raise ValueError(f"{word!r:.80} is no resource of devices; {known}")
     return name
 
 

@@ -73,7 +73,7 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
 
 
 def pod_devices(pod: PodAnnotations, namespace: str, rules: AnnotationRules) -> tuple[DeviceAsk, ...]:
-    """Return what the pod's containers ask for of the node's devices: whole ones together, amounts each for itself.
+    """Return the asks of the pod's containers for the node's devices: whole ones together, amounts each for itself.
 
     A value for the whole pod counts for one container, beside those that are named: how many there are, no annotation
     says. Neither does it say which are init containers, so these count too. Never raises.
@@ -224,7 +224,7 @@ def without_effect(origins: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def _without_effect(
     texts: Mapping[str, ReadText], container: str, domains: Sequence[str], unused: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is known and changes nothing; ``unused`` are full keys that have no effect on this container."""
+    """Yield the known keys that change nothing; ``unused`` are full keys that have no effect on this container."""
     for full_key, read in texts.items():
         key = forms.key_in(full_key, domains)
         of_peers = key in resource_managers.OF_PEERS and forms.is_about(full_key, read, container)

@@ -67,8 +67,8 @@ def _known_key(key: str) -> str:
     stands_for = {name: row.stands_for for row in TABLE for name in row.keys}
     stands_for |= {row.key: row.stands_for for row in FOREIGN_TABLE if row.takes}
     if key not in stands_for:
-        hint = did_you_mean(key, stands_for, "docs/reference/annotations.md lists them, without a domain")
-        raise ValueError(f"no annotation has the key {key!r:.60}; {hint}")
+        known = did_you_mean(key, stands_for, "docs/reference/annotations.md lists them, without a domain")
+        raise ValueError(f"no annotation has the key {key!r:.60}; {known}")
     return stands_for[key]
 
 

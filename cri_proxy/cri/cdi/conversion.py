@@ -142,7 +142,7 @@ def _mount(mount: CdiMount, host: Mapping[str, HostFile]) -> GivenMount:
 
 
 def _notes_of_nodes(nodes: Iterable[CdiNode], host: Mapping[str, HostFile]) -> Iterable[str]:
-    """Yield what of owner and mode is lost: the runtime takes those of the host's node."""
+    """Yield the owners and modes that are lost: the runtime takes those of the host's node."""
     for node in nodes:
         found = host[node.host_path]
         pairs = (("mode", node.mode, found.mode), ("uid", node.uid, found.uid), ("gid", node.gid, found.gid))

@@ -51,7 +51,7 @@ HostFiles = Callable[[str], HostFile | None]
 
 
 def resolve(specs: Specs, names: Iterable[str], host_file: HostFiles) -> ResolvedDevices:
-    """Return what a container with these devices gets."""
+    """Return the additions to a container with these devices."""
     by_directory = [list(group) for _, group in groupby(specs, key=lambda item: item[0].rpartition("/")[0])]
     try:
         declared = [_declared(name, by_directory) for name in dict.fromkeys(names)]
@@ -110,7 +110,7 @@ def _valid(content: Fields) -> Mapping[str, object]:
 
 
 def _edits_of(device: object) -> CdiEdits:
-    """Return what this device of a file changes. Raises CdiProblem."""
+    """Return the edits of this device of a file. Raises CdiProblem."""
     edits = read_edits(known_fields(device, "devices", _DEVICE).get("containerEdits"))
     if edits == CdiEdits():
         raise CdiProblem("has no containerEdits, which CDI asks of every device")

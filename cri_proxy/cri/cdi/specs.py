@@ -58,7 +58,7 @@ def declared(specs: Specs, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def named(specs: Specs, asked: Iterable[tuple[str, str]]) -> tuple[DeviceName, ...]:
-    """Return what names the devices behind these CDI names, in their order; unknown names give none.
+    """Return the names of the devices behind these CDI names, in their order; unknown names have none.
 
     With each name comes ``via`` for what it stands for. A variable of the file is named before it.
     """

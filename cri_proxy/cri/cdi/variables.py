@@ -19,7 +19,7 @@ VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
 
 
 async def no_variables(_: Sequence[str]) -> Variables:
-    """Return that no CDI device adds a variable: for a node without files."""
+    """Return no variable: for a node without files."""
     return ()
 
 

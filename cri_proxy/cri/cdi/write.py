@@ -49,7 +49,7 @@ def set_variables(config: pb.ContainerConfig, variables: Sequence[tuple[str, str
 
 
 def notes_for(config: pb.ContainerConfig, given: Given) -> tuple[str, ...]:
-    """Return what this container will not have of it: sentences, those of ``given`` first."""
+    """Return sentences about additions that this container will not have, those of ``given`` first."""
     moved = [node.path for node in given.nodes if clean_path(node.path) != clean_path(node.host_path)]
     if not (config.linux.security_context.privileged and moved):
         return given.notes

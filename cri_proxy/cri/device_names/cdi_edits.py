@@ -46,7 +46,7 @@ def _interfaces(edits: Mapping[object, object]) -> Iterator[DeviceName]:
 
 
 def _variables(edits: Mapping[object, object]) -> Iterator[DeviceName]:
-    """Yield what variables name: those that device plugins set, and any other that is a list of PCI addresses."""
+    """Yield the names in variables: those that device plugins set, and any other that is a list of PCI addresses."""
     env = edits.get("env")
     for text in env if isinstance(env, list) else ():
         name, _, value = text.partition("=") if isinstance(text, str) else ("", "", "")

@@ -90,7 +90,7 @@ def write_texts(config: pb.ContainerConfig, texts: DeviceTexts) -> None:
 
 
 def _resources(grant: DeviceGrant, device: InventoryDevice) -> dict[str, int]:
-    """Return what is taken of a device by the names of its own resources, as Koordinator's scheduler writes them."""
+    """Return the amounts taken of a device by its own resources' names, as Koordinator's scheduler writes them."""
     if grant.kind != GPU:
         return {_RESOURCE_OF[grant.kind]: grant.amount}
     units, memory = taken(grant, device)

@@ -61,7 +61,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
 
 
 def _file_problems(view: object) -> Iterator[str]:
-    """Yield what is wrong with cost files, or with the inventory file, as the daemon's status says it."""
+    """Yield the problems of cost files, or of the inventory file, as the daemon's status has them."""
     directory, files = _at(view, "directory"), _at(view, "files")
     place = _at(view, "file") if directory is None else directory
     for each in (view, *(files if isinstance(files, list) else ())):

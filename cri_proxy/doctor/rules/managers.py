@@ -22,7 +22,7 @@ def is_off(policy: str) -> bool:
 
 
 def where_to_set(setting: Setting, value: str) -> str:
-    """Return what to write in the place that sets it.
+    """Return the line to write in the place that sets it.
 
     >>> where_to_set(Setting("cpuManagerPolicy", "static", "/k.yaml"), "none")
     'set cpuManagerPolicy: none in /k.yaml'

@@ -22,7 +22,7 @@ _INDEXED = "[0-9][0-9]-"
 
 
 def writer(name: str) -> str:
-    """Return what a process or plugin of this name belongs to, '' for one that is not known to write cpusets.
+    """Return the owner of a process or plugin of this name, '' for one that is not known to write cpusets.
 
     >>> writer("koordlet").partition(",")[0], writer("10-nri-resource-policy-balloons").partition(",")[0], writer("sh")
     ('Koordinator', 'nri-plugins', '')

@@ -70,7 +70,7 @@ class Evaluation:
 
 
 def check(text: str) -> str:
-    """Return what is wrong with the syntax of an expression; '' when nothing is."""
+    """Return the syntax error of an expression; '' for none."""
     try:
         _parse(text)
     except ExpectationError as error:

@@ -83,7 +83,7 @@ RESIZE_ROWS = AMOUNT_ROWS[:-1]  # huge pages stay
 
 
 def contradiction(found: Amounts, qos: QosClass | None) -> str:
-    """Return why no container of a pod of this class can request this; '' when one can."""
+    """Return the reason that no container of a pod of this class can request this; '' for none."""
     request, limit = found.cpu_request_mcpu or found.cpu_mcpu, found.cpu_limit_mcpu
     if found.cpu_mcpu is not None and found.cpu_request_mcpu is not None and limit is not None:
         return "cpu says what cpu_request and cpu_limit say as well; leave one out"
