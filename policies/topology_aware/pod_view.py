@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request
+from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request, Update
 from policies.claims import CpuClaim
 from policies.device_grants import by_cost, by_place
 from policies.topology_aware.supply.context import aligned, localities_of, near
@@ -53,6 +53,19 @@ class PodView:
                 places = localities_of(grant.request, own.device_sources)
                 own = replace(own, request=near(aligned(member.request, grant.request.alignment), places))
                 yield member if own == member else own
+
+    def as_held(self, owners: Allocations) -> Allocations:
+        """Return allocations of owners with the grants of their containers instead."""
+        if not self.members:
+            return owners
+        return replace(owners, grants=tuple(sorted(self.each(owners.grants), key=lambda grant: grant.container)))
+
+    def updates(self, updates: tuple[Update, ...]) -> tuple[Update, ...]:
+        """Return updates of owners as updates of their containers, sorted by container."""
+        if not self.members:
+            return updates
+        found = (Update(key, update.pinning) for update in updates for key in self.containers(update.container))
+        return tuple(sorted(found, key=lambda update: update.container))
 
 
 def pod_view(held: Allocations, last: PodView | None = None) -> PodView:

@@ -1,4 +1,4 @@
-"""``PodSharing``: the topology-aware policy for pods with resources of their own, whose containers share one grant."""
+"""``PodDecisions``: decide for pods with resources of their own, whose containers share a grant; others pass. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,10 +9,8 @@ from policies.base import (
     ContainerKey,
     Decision,
     Grant,
-    Pinning,
     Pinnings,
     Placed,
-    PoolView,
     Previous,
     Reason,
     Reinstated,
@@ -21,86 +19,43 @@ from policies.base import (
     Update,
 )
 from policies.device_grants import DeviceGrant
-from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.pod_share import PodShare
-from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware import reasons
 from policies.topology_aware.claims.budget import paid_for
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.decisions import Decisions
+from policies.topology_aware.pinning import all_pinnings
 from policies.topology_aware.pod_request import Arrival, arrival_of, siblings_of
 from policies.topology_aware.pod_view import PodView, booked, pod_view
-from policies.topology_aware.policy import TopologyAware
-from policies.topology_aware.reinstate import claims_first
+from policies.topology_aware.reinstate import claims_first, reinstate
 from policies.topology_aware.supply.context import aligned, settled
 from policies.topology_aware.supply.memory_account import promised_bytes
 from sysfs.cpuset import CpuSet
-from sysfs.model import Machine
 
 _Decide = Callable[[Allocations, Request], Decision]
 
 
-class PodSharing(Policy):
-    """Placement that sees one grant for each pod whose containers share (KEP-2837); others pass through unchanged.
+class PodDecisions:
+    """Decisions about containers, for each of which one about its owner is made: itself, or what it shares."""
 
-    Each of these containers has a copy of that grant: it stays while one of them lives, whichever that is.
-    """
-
-    name = TopologyAware.name
-
-    def __init__(
-        self,
-        machine: Machine,
-        options: TopologyAwareOptions,
-        devices: DeviceInventory = EMPTY_INVENTORY,
-    ) -> None:
-        """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, devices)
-        self._inner = TopologyAware(machine, options, devices)
+    def __init__(self, decisions: Decisions) -> None:
+        """``decisions`` are those about owners."""
+        self._decisions = decisions
         empty = Allocations()
         self._last = PodView(empty, empty)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence for each hardware level that does not nest, and one where ordinary CPUs are missing."""
-        return self._inner.notes
+    def view(self, held: Allocations) -> PodView:
+        """Return these grants by owner."""
+        if self._last.held is not held:
+            self._last = pod_view(held, self._last)
+        return self._last
 
-    def _view(self, held: Allocations) -> PodView:
-        last = self._last
-        if last.held is held:
-            return last
-        self._last = view = pod_view(held, last)
-        return view
-
-    def defaults(self, request: Request) -> tuple[Default, ...]:
-        """Return the options that decide the parts of this request that its annotations leave open."""
-        return self._inner.defaults(request)
-
-    def affinity_reasons(self, held: Allocations, request: Request) -> tuple[Reason, ...]:
-        """Return a sentence for each container that attracts or repels this one by affinity, strongest first."""
-        return self._inner.affinity_reasons(self._view(held).owners, request)
-
-    def decide(self, held: Allocations, request: Request) -> Decision:
-        """Decide where this container goes: with its pod's others, or to a place of its own."""
-        return self._arrived(held, request, self._inner.decide)
-
-    def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
-        """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
-
-        def decide(owners: Allocations, asked: Request) -> Decision:
-            return self._inner.overcommitted(owners, asked, refused)
-
-        return self._arrived(held, request, decide)
-
-    def _arrived(self, held: Allocations, request: Request, decide: _Decide) -> Decision:
+    def decide(self, held: Allocations, request: Request, decide: _Decide) -> Decision:
+        """Place this container where ``decide`` places its owner, with its pod's others or by itself."""
         claims = (request.claim, *(grant.request.claim for grant in siblings_of(held, request.container)))
         paid = paid_for(held, request) if any(claims) else None
         arrival = arrival_of(held, request if paid is None else paid.request)
         decision = self._missed(held, arrival) or self._decide(held, arrival, decide)
         return decision if paid is None else paid.told(decision)
-
-    def refused_pod(self, held: Allocations, request: Request) -> Rejected | None:
-        """Return why no NUMA nodes satisfy the topology policy for this pod."""
-        return self._inner.refused_pod(self._view(held).owners, request)
 
     def _missed(self, held: Allocations, arrival: Arrival) -> Rejected | None:
         """Return why a new container cannot have all CPUs of its claim, where others of its pod have a part of them.
@@ -113,7 +68,7 @@ class PodSharing(Policy):
             return None
         for sharer in sharers:
             held = held.without(sharer.container)
-        decision = self._inner.decide(self._view(held).owners, arrival.request)
+        decision = self._decisions.decide(self.view(held).owners, arrival.request)
         return decision if isinstance(decision, Rejected) else None
 
     def _decide(
@@ -150,9 +105,9 @@ class PodSharing(Policy):
         has = devices or (own is not None and own.devices) or request.given
         if not (has or request.preferences.devices):
             return self._placed(held, after, request.container)
-        others = self._view(after.without(request.container)).owners
+        others = self.view(after.without(request.container)).owners
         sharer = next(grant for grant in after.grants if grant.container == arrival.sharers[0].container)
-        decision = self._inner.joined(others, request, sharer, own, devices)
+        decision = self._decisions.joined(others, request, sharer, own, devices)
         if isinstance(decision, Rejected):
             return decision
         grant = replace(decision.grant, share=arrival.share)
@@ -161,24 +116,24 @@ class PodSharing(Policy):
 
     def _alone(self, held: Allocations, arrival: Arrival, decide: _Decide) -> Decision:
         """Place the container by itself, with what its pod shares where it is the first that does."""
-        view = self._view(held)
+        view = self.view(held)
         decision = decide(view.owners, _asked(arrival))
         if isinstance(decision, Rejected) or (arrival.is_plain and not view.members):
             return decision
         request = settled(arrival.request, decision.grant)
         grant = replace(decision.grant, request=request, share=arrival.share)
-        updates = (Update(key, each.pinning) for each in decision.updates for key in view.containers(each.container))
+        updates = (update for update in view.updates(decision.updates) if update.container != grant.container)
         return replace(
             decision,
             grant=grant,
             moved=tuple(view.each(decision.moved)),
-            updates=tuple(sorted((u for u in updates if u.container != grant.container), key=lambda u: u.container)),
+            updates=tuple(updates),
             reasons=(*_why(held.with_grants(grant), grant), *decision.reasons),
         )
 
     def _again(self, held: Allocations, own: Grant, decide: _Decide) -> Decision:
         """Place a container with a grant again, and with it all that share its CPUs."""
-        view = self._view(held.with_grants(own))
+        view = self.view(held.with_grants(own))
         owner = _owner_in(view, own.container)
         previous = own.request.previous
         if len(view.containers(own.container)) > 1 and owner.devices:  # the devices of all of them stay
@@ -198,7 +153,7 @@ class PodSharing(Policy):
         if not arrival.sharers:
             return shared
         key = arrival.sharers[0].container
-        was, view = _owner_in(self._view(held), key), self._view(shared)
+        was, view = _owner_in(self.view(held), key), self.view(shared)
         owner = _owner_in(view, key)
         mcpu = was.request.cpu_request_mcpu
         grows_memory = promised_bytes(owner.request) > promised_bytes(was.request)
@@ -214,7 +169,7 @@ class PodSharing(Policy):
         if previous is not None and claimed:  # what it has got before the claim was known, it gives up
             previous = replace(previous, owned=previous.owned - claimed)
         owners = replace(view.owners, withheld=view.owners.withheld | claimed) if claimed else view.owners
-        decision = self._inner.decide(owners, replace(owner.request, previous=previous))
+        decision = self._decisions.decide(owners, replace(owner.request, previous=previous))
         if isinstance(decision, Placed):
             return shared.with_grants(*view.each((*decision.moved, decision.grant)))
         own = held.get(arrival.request.container)
@@ -245,38 +200,11 @@ class PodSharing(Policy):
 
     def pinnings(self, held: Allocations) -> Pinnings:
         """Return what every container should be pinned to now."""
-        view = self._view(held)
-        pinnings = self._inner.pinnings(view.owners)
+        view = self.view(held)
+        pinnings = all_pinnings(view.owners.grants, self._decisions.supply(view.owners), self._decisions.options)
         if not view.members:
             return pinnings
         return {grant.container: pinnings[view.owner(grant.container)] for grant in held.grants}
-
-    def release(self, held: Allocations, container: ContainerKey) -> tuple[Update, ...]:
-        """Return the updates of others that follow when this container's grant is released."""
-        view = self._view(held)
-        if len(view.containers(container)) > 1:
-            return ()  # the others of its pod keep the CPUs
-        updates = self._inner.release(view.owners, container)
-        if not view.members:
-            return updates
-        pairs = [(key, update.pinning) for update in updates for key in view.containers(update.container)]
-        return tuple(Update(key, pinning) for key, pinning in sorted(pairs, key=lambda pair: pair[0]))
-
-    def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
-        view = self._view(held)
-        return tuple(view.each(self._inner.narrowed(view.owners)))
-
-    def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
-        """Return few sharers that a fresh decision would place better; containers that share a grant move together."""
-        view = self._view(held)
-        found = self._inner.better_places(view.owners, after)
-        return replace(found, grants=tuple(view.each(found.grants)))
-
-    def after_cold_start(self, held: Allocations, container: ContainerKey) -> tuple[Grant, ...]:
-        """Return the container's grant with DRAM, and those of the containers that share it; nothing without one."""
-        view = self._view(held)
-        return tuple(view.each(self._inner.after_cold_start(view.owners, view.owner(container))))
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
         """Keep every grant that is legal here, place the others again, then place ``requests``. Refuse nothing.
@@ -293,27 +221,13 @@ class PodSharing(Policy):
         devices = {grant.container: grant.devices for grant in held.grants}
         return self._added(done, requests, devices) if one_by_one else done
 
-    def at_live(
-        self, held: Allocations, requests: Sequence[Request], live: Mapping[ContainerKey, CpuSet]
-    ) -> tuple[Allocations, tuple[Request, ...]]:
-        """Return grants and requests with the pools in which these containers share CPUs by their live cpusets.
-
-        Containers that share a grant are where the one is that stands for them.
-        """
-        view = self._view(held)
-        owners, asked = self._inner.at_live(view.owners, requests, live)
-        if not view.members:
-            return owners, asked
-        return replace(owners, grants=tuple(sorted(view.each(owners.grants), key=lambda g: g.container))), asked
-
     def _each_of(self, held: Allocations, requests: Sequence[Request]) -> Reinstated:
-        view = self._view(held)
-        result = self._inner.reinstate(view.owners, requests)
+        view = self.view(held)
+        result = reinstate(self._decisions, view.owners, requests)
         if not view.members:
             return result
-        owners = result.allocations
         return Reinstated.of(
-            replace(owners, grants=tuple(sorted(view.each(owners.grants), key=lambda grant: grant.container))),
+            view.as_held(result.allocations),
             _of_each(view, result.replaced),
             _of_each(view, result.unplaced),
         )
@@ -326,7 +240,7 @@ class PodSharing(Policy):
         for asked in claims_first(requests):
             request = paid_for(held, asked).request
             had = devices.get(request.container, ()) if request.previous is None else request.previous.devices
-            running = partial(self._inner.decide_running, devices=had)
+            running = partial(self._decisions.decide_running, devices=had)
             decision = self._decide(held, arrival_of(held, request), running, had)
             if isinstance(decision, Placed):
                 held = held.with_grants(*decision.moved, decision.grant)
@@ -337,14 +251,6 @@ class PodSharing(Policy):
                 held = shared.allocations
                 unplaced.update(shared.unplaced)
         return Reinstated.of(held, replaced, unplaced)
-
-    def fallback(self, held: Allocations) -> Pinning:
-        """Return the root's shared set, else the reserved CPUs (None if every CPU is owned), and its nodes but HBM."""
-        return self._inner.fallback(self._view(held).owners)
-
-    def pools(self, held: Allocations) -> tuple[PoolView, ...]:
-        """Return the pool tree, parents before children."""
-        return self._inner.pools(self._view(held).owners)
 
 
 def _asked(arrival: Arrival) -> Request:

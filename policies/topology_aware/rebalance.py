@@ -5,24 +5,31 @@ room for them again, or are promised more than they have. Moves come to an end, 
 sharers together (``_Search``).
 
 To the reserved CPUs they only move while there is room, and away from them only while there is none: either ends, too.
+
+Sharers whose CPUs go to a container that comes are updated anyway: a move costs no update more then, and one more at a
+slow check.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
 from policies.hardware.pools import Pool, PoolTree
 from policies.policy import BetterPlaces
+from policies.preferences import Threads
+from policies.topology_aware import reasons
 from policies.topology_aware.locality.affinity import gain_of_others
 from policies.topology_aware.locality.devices import at_devices
 from policies.topology_aware.memory.home import home_zone, in_pool
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.pinning import pinning_of
 from policies.topology_aware.place import place
 from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.score import Key
-from policies.topology_aware.supply.context import PlacementContext, context_of
+from policies.topology_aware.supply.context import PlacementContext, context_of, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
 from policies.topology_aware.supply.load import IDLE_MCPU, load_of
 from policies.topology_aware.supply.supply import Supply, room_of
@@ -30,6 +37,10 @@ from sysfs.cpuset import NodeSet
 
 # Containers of one call, each of which costs half a decision: the next call goes on behind them.
 LOOKED_AT = 64
+# Sharers of one placement, before the reply to the kubelet.
+SQUEEZED_LOOKED_AT = 2
+# Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing.
+FEW_CPUS = 2
 # How much less CPU time must be requested for each shared CPU for a container to move for that alone, in 1/1000: a move
 # costs copying its memory, and less than the twentieth of a CPU is the noise of small requests.
 WORTH_MCPU = 50
@@ -76,12 +87,87 @@ def better_places(
     return BetterPlaces(tuple(found))
 
 
-def better_among(
-    options: TopologyAwareOptions, held: Allocations, supply: Supply, sharers: Iterable[Grant]
-) -> Iterator[Grant]:
-    """Yield those of these sharers that move, each where it is then, computed beside those before it."""
-    search = _Search(options, held, supply)
-    return filter(None, map(search.better, sharers))
+def with_rebalanced(context: PlacementContext, held: Allocations, placed: Placed) -> Placed:
+    """Return the placement with few of those moved that it squeezes, if a fresh decision places them better then.
+
+    Only of a new container: one that grows while it runs, or is placed again, changes as little as can be. A reason
+    names those that run on one thread of each core and have too few cores then.
+    """
+    placed = _with_moves(context, held, placed)
+    short = tuple(_short_of_cores(context, placed))
+    return replace(placed, reasons=(*placed.reasons, reasons.others_too_few_cores(short))) if short else placed
+
+
+def _with_moves(context: PlacementContext, held: Allocations, placed: Placed) -> Placed:
+    most = context.options.moves_per_check
+    if context.own is not None or not most:
+        return placed
+    after = with_moved(context, placed.moved).plus(placed.grant)
+    if not after.memory.holds:
+        return placed
+    effective = after.effective()
+    # Those without the cores that they ask for first: the others have too few only for what they may use.
+    order = sorted(
+        _squeezed(context, after, placed), key=lambda g: (not _lacks_cores(context, g, after, effective), _rank_of(g))
+    )
+    squeezed = order[:SQUEEZED_LOOKED_AT]
+    if not squeezed:
+        return placed
+    then = held.with_grants(*placed.moved, placed.grant)
+    search = _Search(context.options, then, after)
+    found = tuple(islice(filter(None, map(search.better, squeezed)), most))
+    if not found:
+        return placed
+    moved = sorted((*placed.moved, *found), key=lambda grant: grant.container)
+    return replace(placed, moved=tuple(moved), reasons=(*placed.reasons, reasons.rebalanced(found)))
+
+
+def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Iterator[Grant]:
+    """Yield the sharers that get fewer CPUs by this placement than they may use, and do not move for it."""
+    supply, options = context.supply, context.options
+    old, new = supply.effective(), after.effective()
+    left = {
+        pool.name: now.bit_count()
+        for pool, was, now in zip(context.tree.pools, old, new, strict=True)
+        if now.bit_count() < was.bit_count()
+    }
+    moved = {grant.container for grant in placed.moved}
+    for grant in context.others:
+        if grant.kind is not CpuKind.SHARED or grant.pool not in left or grant.container in moved:
+            continue
+        limit_mcpu = grant.request.cpu_limit_mcpu or 1000 * (FEW_CPUS + 1)
+        is_wide = 1000 * left[grant.pool] >= limit_mcpu and not _lacks_cores(context, grant, after, new)
+        if is_wide or grant.is_overcommitted:
+            continue
+        # Without this it would be an update more: its CPUs are not written, or it runs on one thread of each core.
+        if pinning_of(grant, after, new, options).cpus != pinning_of(grant, supply, old, options).cpus:
+            yield grant
+
+
+def _short_of_cores(context: PlacementContext, placed: Placed) -> Iterator[Grant]:
+    """Yield the others that had enough cores before this placement, and have too few of them with it."""
+    hiding = [grant for grant in context.others if _hides(context, grant)]
+    if not hiding:
+        return
+    after, moved = with_moved(context, placed.moved).plus(placed.grant), {g.container: g for g in placed.moved}
+    old, new = context.supply.effective(), after.effective()
+    for grant in hiding:
+        now = moved.get(grant.container, grant)
+        if _lacks_cores(context, now, after, new) and not _lacks_cores(context, grant, context.supply, old):
+            yield now
+
+
+def _lacks_cores(context: PlacementContext, grant: Grant, supply: Supply, effective: tuple[int, ...]) -> bool:
+    """Return whether it only shares, on one thread of each core, and has fewer cores than it asks for."""
+    if not _hides(context, grant):
+        return False
+    cpus = pinning_of(grant, supply, effective, context.options).cpus
+    return cpus is not None and 1000 * len(cpus) < grant.shared_mcpu
+
+
+def _hides(context: PlacementContext, grant: Grant) -> bool:
+    threads = grant.request.preferences.threads or context.options.threads
+    return grant.kind is CpuKind.SHARED and threads is Threads.HIDE
 
 
 class _Search:
@@ -161,11 +247,11 @@ class _Search:
 
     def _is_less_crowded(self, context: PlacementContext, moved: Grant, field: str) -> bool:
         """Return whether a move for this field, from ``crowded`` on, betters what counts first of those it changes."""
-        changes = [(rank_of(g), gain) for g, gain in self._crowding_lost(context, moved)]
+        changes = [(_rank_of(g), gain) for g, gain in self._crowding_lost(context, moved)]
         if field != _LAST:
-            return min([*changes, (rank_of(moved), 1)])[1] > 0
+            return min([*changes, (_rank_of(moved), 1)])[1] > 0
         of_large = [change for change in changes if _is_large(change[0])]
-        if not of_large and _is_large(rank_of(moved)):
+        if not of_large and _is_large(_rank_of(moved)):
             less_load = self._of_large(context, context.own or moved) - self._of_large(context, moved)
             if less_load:
                 return less_load > 0
@@ -202,7 +288,7 @@ class _Search:
         here = effective[tree.named(there.pool).index]
         load = Fraction(there.shared_mcpu)
         for grant in context.others:
-            if grant.shared_mcpu and (grant.owned or _is_large(rank_of(grant))):
+            if grant.shared_mcpu and (grant.owned or _is_large(_rank_of(grant))):
                 cpus = effective[tree.named(grant.pool).index]
                 load += Fraction(grant.shared_mcpu * (cpus & here).bit_count(), cpus.bit_count())
         return load / here.bit_count()
@@ -246,7 +332,7 @@ def _nearest(pool: Pool, zone: int) -> int:
     return next((distance for distance, nodes in pool.distances if nodes & (zone or pool.mems)), 0)
 
 
-def rank_of(grant: Grant) -> tuple[int, ContainerKey]:
+def _rank_of(grant: Grant) -> tuple[int, ContainerKey]:
     """Return whose place counts first: that of the container that asks for most."""
     return (-grant.shared_mcpu, grant.container)
 

@@ -9,10 +9,10 @@ from policies.alignment import TopologyOptions
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Reason, Reinstated, Rejected, Request
 from policies.claims import CpuClaim
 from policies.device_grants import DeviceGrant, by_cost, by_place, with_given
-from policies.hardware.pools import PoolTree
 from policies.topology_aware import reasons
 from policies.topology_aware.claims import reasons as claim_reasons
 from policies.topology_aware.claims.place import available_part
+from policies.topology_aware.decisions import Decisions
 from policies.topology_aware.devices import reasons as device_reasons
 from policies.topology_aware.devices.held import claims_of, with_claims_counted
 from policies.topology_aware.memory import reasons as memory_reasons
@@ -30,23 +30,19 @@ from policies.topology_aware.place import place
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.supply.context import PlacementContext, context_of, settled
 from policies.topology_aware.supply.demand import demand_of, has_overflowed
-from policies.topology_aware.supply.machine_devices import MachineDevices
-from policies.topology_aware.supply.supply import Supply, empty_supply
+from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 
 _QOS_ORDER = {QosClass.GUARANTEED: 0, QosClass.BURSTABLE: 1, QosClass.BEST_EFFORT: 2}
 
 
-Site = tuple[PoolTree, TopologyAwareOptions, MachineDevices]
-
-
-def reinstate(site: Site, held: Allocations, requests: Sequence[Request]) -> Reinstated:
+def reinstate(decisions: Decisions, held: Allocations, requests: Sequence[Request]) -> Reinstated:
     """Keep every grant that is legal here, place the others again, then place the requests in their order.
 
     A container that ``place`` rejects shares the root with nothing booked, and is reported. All of them run: each has
     the devices that it had, whatever the inventory has now.
     """
-    work = _Reinstatement(site, held)
+    work = _Reinstatement(decisions, held)
     illegal = []
     for grant in sorted(held.grants, key=_urgency):
         reason = work.keep(grant)
@@ -79,11 +75,11 @@ def _urgency(grant: Grant) -> tuple[bool, int, int, int, ContainerKey]:
 class _Reinstatement:
     """The grants and reasons while they are rebuilt; never leaves this module."""
 
-    def __init__(self, site: Site, saved: Allocations) -> None:
-        self._tree, self._options, self._machine_devices = tree, _, _ = site
+    def __init__(self, decisions: Decisions, saved: Allocations) -> None:
+        self._tree, self._options, self._machine_devices = decisions.tree, decisions.options, decisions.devices
         self._saved = saved
         self._held = Allocations((), saved.withheld, saved.in_use)
-        self._supply = empty_supply(tree, saved.withheld.mask)  # of ``_held``
+        self._supply = decisions.empty_beside(saved)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}
         self._lost: dict[ContainerKey, Reason] = {}  # devices that two saved grants have

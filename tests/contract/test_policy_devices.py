@@ -9,7 +9,7 @@ from policies.base import Allocations, Decision, Placed, Reinstated, Request
 from policies.device_requests import NOTHING_ASKED
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
-from policies.topology_aware.pods import PodSharing
+from policies.topology_aware.policy import TopologyAware
 from tests.contract.device_rules import DEVICES, MACHINE, OPTIONS, RULES, Rule
 
 TINY = Registered("everywhere", "tests.contract.everywhere:Everywhere", reason_codes=("everywhere",))
@@ -21,7 +21,7 @@ def test_a_policy_follows_the_rules_about_devices(policy: Registered, rule: Rule
     rule(policy.load()(MACHINE, OPTIONS, DEVICES))
 
 
-class LosesWhatIsAsked(PodSharing):
+class LosesWhatIsAsked(TopologyAware):
     """Places containers without the devices that they ask for."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
@@ -29,7 +29,7 @@ class LosesWhatIsAsked(PodSharing):
         return super().decide(held, replace(request, preferences=asked))
 
 
-class LosesOneOfSeveral(PodSharing):
+class LosesOneOfSeveral(TopologyAware):
     """Grants one device fewer."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
@@ -39,21 +39,21 @@ class LosesOneOfSeveral(PodSharing):
         return replace(decision, grant=replace(decision.grant, devices=decision.grant.devices[:-1]))
 
 
-class LosesWhatOthersChose(PodSharing):
+class LosesWhatOthersChose(TopologyAware):
     """Does not know the devices that the kubelet gave."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         return super().decide(held, replace(request, given=()))
 
 
-class ForgetsDevicesOfRunning(PodSharing):
+class ForgetsDevicesOfRunning(TopologyAware):
     """Chooses devices anew when a container is resized."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:
         return super().decide(held.without(request.container), replace(request, previous=None))
 
 
-class LosesDevicesAtARestart(PodSharing):
+class LosesDevicesAtARestart(TopologyAware):
     """Keeps the CPUs of grants, and not their devices."""
 
     def reinstate(self, held: Allocations, requests: Sequence[Request] = ()) -> Reinstated:
@@ -62,7 +62,7 @@ class LosesDevicesAtARestart(PodSharing):
         return replace(found, allocations=found.allocations.with_grants(*bare))
 
 
-class GrantsHeldDevices(PodSharing):
+class GrantsHeldDevices(TopologyAware):
     """Does not look at the devices that others hold."""
 
     def decide(self, held: Allocations, request: Request) -> Decision:

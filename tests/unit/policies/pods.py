@@ -1,11 +1,11 @@
 """The policy for pods whose containers share one grant, on four NUMA nodes with CPU 0 reserved, and what it gives."""
 
 from policies.base import Allocations, Placed, Request
-from policies.topology_aware.pods import PodSharing
+from policies.topology_aware.policy import TopologyAware
 from tests.unit.policies.build import four_nodes, options
 
 MACHINE = four_nodes()
-POLICY = PodSharing(MACHINE, options(MACHINE, "0"))
+POLICY = TopologyAware(MACHINE, options(MACHINE, "0"))
 
 
 def fill(*requests: Request, held: Allocations | None = None) -> Allocations:

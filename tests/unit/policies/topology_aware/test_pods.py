@@ -10,7 +10,7 @@ from policies.device_requests import DeviceAsk
 from policies.devices import DeviceInventory
 from policies.pod_share import PodShare, PodTotals
 from policies.policy import Policy
-from policies.topology_aware.pods import PodSharing
+from policies.topology_aware.policy import TopologyAware
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.allocations import ask, gpus_on, names
@@ -49,7 +49,7 @@ def root_free(held: Allocations) -> int:
 def test_every_method_of_a_policy_is_answered_for_pods_too() -> None:
     """What a default of ``Policy`` would answer knows nothing of containers that share."""
     public = {name for name in vars(Policy) if not name.startswith("_")}
-    assert public - vars(PodSharing).keys() == {
+    assert public - vars(TopologyAware).keys() == {
         "with_devices",
     }  # of the same class
 
@@ -122,7 +122,7 @@ def test_a_container_that_is_created_again_gets_the_pods_cpus() -> None:
 
 def test_a_restart_changes_nothing() -> None:
     held = fill(*(member(f"p/{name}", 3000) for name in "ab"), own("q/own", 1000, of=3000), member("q/b", 3000))
-    fresh = PodSharing(MACHINE, options(MACHINE, "0"))
+    fresh = TopologyAware(MACHINE, options(MACHINE, "0"))
     result = fresh.reinstate(held)
     assert (result.allocations, result.replaced, result.unplaced) == (held, (), ())
     assert fresh.pinnings(result.allocations) == POLICY.pinnings(held)
@@ -130,7 +130,7 @@ def test_a_restart_changes_nothing() -> None:
 
 def test_what_is_no_longer_legal_is_placed_again_for_all_of_them() -> None:
     held = fill(*(member(f"p/{name}", 3000) for name in "ab"))
-    fresh = PodSharing(MACHINE, options(MACHINE, "4"))
+    fresh = TopologyAware(MACHINE, options(MACHINE, "4"))
     result = fresh.reinstate(held)
     assert {name for name, _ in result.replaced} == {grant.container for grant in held.grants}
     cpus = set(owned(result.allocations).values())
@@ -211,7 +211,7 @@ def test_containers_that_share_their_pods_own_cpus_do_not_move() -> None:
 
 
 DEVICES = replace(gpus_on(0, 0, 1), costs=inventory(on_nodes(MACHINE, GPU, [0, 1])))
-SITE = PodSharing(MACHINE, options(MACHINE, "0"), DEVICES)
+SITE = TopologyAware(MACHINE, options(MACHINE, "0"), DEVICES)
 
 
 def with_gpu(name: str, *, costs: bool = False) -> Request:

@@ -8,7 +8,7 @@ import pytest
 from policies.base import Allocations, Rejected, Request
 from policies.claims import CpuClaim
 from policies.pod_share import PodTotals
-from policies.topology_aware.pods import PodSharing
+from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet
 from tests.unit.policies.build import BURSTABLE, GUARANTEED, four_nodes, options, request
 from tests.unit.policies.pods import POLICY, fill, owned
@@ -50,7 +50,7 @@ def test_another_pod_with_the_same_claim_is_refused() -> None:
 
 def test_a_new_container_of_a_claim_that_lost_a_cpu_is_refused_as_it_would_be_alone() -> None:
     machine = four_nodes(offline="5")
-    policy = PodSharing(machine, options(machine, "0"))
+    policy = TopologyAware(machine, options(machine, "0"))
     held = policy.reinstate(fill(claimed("p/a", "4-7"), claimed("p/b", "4-7"))).allocations
     assert owned(held) == {"a": "4,6-7", "b": "4,6-7"}
     decision = policy.decide(held, claimed("p/c", "4-7"))
@@ -61,7 +61,7 @@ def test_a_new_container_of_a_claim_that_lost_a_cpu_is_refused_as_it_would_be_al
 
 def test_containers_that_run_share_what_is_left_of_their_claim() -> None:
     machine = four_nodes(offline="5")
-    found = PodSharing(machine, options(machine, "0")).reinstate(
+    found = TopologyAware(machine, options(machine, "0")).reinstate(
         Allocations(), [claimed("p/a", "4-7"), claimed("p/b", "4-7")]
     )
     assert owned(found.allocations) == {"a": "4,6-7", "b": "4,6-7"}

@@ -1,0 +1,108 @@
+"""``Decisions``: decide where an owner of a grant goes, a container or a pod that shares; the supply of all. Pure."""
+
+from dataclasses import replace
+
+from policies.base import Allocations, Decision, Grant, Placed, Rejected, Request
+from policies.device_grants import DeviceGrant
+from policies.hardware.pools import PoolTree
+from policies.topology_aware import reasons
+from policies.topology_aware.devices.held import claims_of, with_claims_counted
+from policies.topology_aware.devices.step import join
+from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware.pinning import changed_pinnings, pinning_of
+from policies.topology_aware.place import overcommit, place
+from policies.topology_aware.rebalance import with_rebalanced
+from policies.topology_aware.supply.context import PlacementContext, context_of
+from policies.topology_aware.supply.machine_devices import MachineDevices
+from policies.topology_aware.supply.supply import Supply, updated_supply
+from sysfs.cpuset import CpuSet
+
+
+class Decisions:
+    """Decisions on one machine, under one set of options. Stateless but for a cache of the last supply."""
+
+    def __init__(self, empty: Supply, options: TopologyAwareOptions, devices: MachineDevices) -> None:
+        """``empty`` is the supply of the machine's pools where nothing is granted or withheld."""
+        self.empty = empty
+        self.options = options
+        self.devices = devices
+        self._last = (Allocations(), empty)
+
+    @property
+    def tree(self) -> PoolTree:
+        """The machine's pools."""
+        return self.empty.tree
+
+    def empty_beside(self, held: Allocations) -> Supply:
+        """Return the supply without grants, of which these allocations withhold some CPUs."""
+        return replace(self.empty, withheld=held.withheld.mask)
+
+    def supply(self, held: Allocations) -> Supply:
+        """Return what is left beside these grants of owners."""
+        last, supply = self._last
+        if last is held:
+            return supply
+        if last.withheld == held.withheld:
+            supply = updated_supply(supply, last.grants, held.grants)
+        else:
+            supply = self.empty_beside(held).plus(*held.grants)
+        self._last = (held, supply)
+        return supply
+
+    def context(self, held: Allocations, request: Request) -> PlacementContext:
+        """Return the input for placing this request."""
+        return context_of(self.options, held, self.supply(held), request, self.devices)
+
+    def decide(self, held: Allocations, request: Request) -> Decision:
+        """Decide where this container goes, given what others hold."""
+        context = self.context(held, request)
+        placement = place(context)
+        if isinstance(placement, Placed) and placement.grant.exclusive and context.others:
+            placement = with_rebalanced(context, held, placement)
+        return self._complete(held, context, placement)
+
+    def decide_running(self, held: Allocations, request: Request, *, devices: tuple[DeviceGrant, ...]) -> Decision:
+        """Decide where a container goes that runs already: with these devices but those of others, and no more."""
+        context = self._running(self.context(held, request), devices)
+        return self._complete(held, context, place(context))
+
+    def _running(self, context: PlacementContext, devices: tuple[DeviceGrant, ...]) -> PlacementContext:
+        """Return the context of a container that runs with these devices, also where others hold them too."""
+        claims, pod = claims_of(context.others, self.devices.joined), context.request.container.pod_uid
+        return replace(context, devices=with_claims_counted(self.devices.allocator, devices, claims, pod)[0])
+
+    def joined(
+        self,
+        held: Allocations,
+        request: Request,
+        sharer: Grant,
+        own: Grant | None,
+        devices: tuple[DeviceGrant, ...] | None,
+    ) -> Decision:
+        """Return the sharer's CPUs and memory for another container of its pod, with devices of its own near them.
+
+        ``held`` is without ``own``, its grant of before. ``devices``: those that it runs with, None: it is new.
+        """
+        context = self.context(held, request)
+        context = replace(context, own=own)
+        return join(context if devices is None else self._running(context, devices), sharer)
+
+    def overcommitted(self, held: Allocations, request: Request, refused: Rejected) -> Decision:
+        """Return a place in a wide pool, with no CPU time booked, for a container that only shares CPUs."""
+        context = self.context(held, request)
+        return self._complete(held, context, overcommit(context, refused))
+
+    def _complete(self, held: Allocations, context: PlacementContext, placement: Decision) -> Decision:
+        """Return the decision with the pinnings that follow from it."""
+        if isinstance(placement, Rejected):
+            return placement
+        before = self.supply(held)
+        moved = {g.container: g for g in placement.moved}
+        pairs = [(g, moved.get(g.container, g) if moved else g) for g in context.others]
+        after = context.supply.minus(*(a for a, b in pairs if a is not b)).plus(*placement.moved, placement.grant)
+        updates = changed_pinnings(before, after, pairs, self.options)
+        why = placement.reasons
+        if updates:
+            why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
+        pinning = pinning_of(placement.grant, after, after.effective(), self.options)
+        return replace(placement, pinning=pinning, updates=updates, reasons=why)
