@@ -58,20 +58,44 @@ class Policy(ABC):
     name: str
     """The name in the configuration, as in ``policies/registry.py``."""
 
-    def __init__(self, machine: Machine, options: PolicyOptions, devices: DeviceInventory = EMPTY_INVENTORY) -> None:
-        """Bind to a machine, to options, and to the devices that may be given to containers."""
+    def __init__(
+        self,
+        machine: Machine,
+        options: PolicyOptions,
+        devices: DeviceInventory = EMPTY_INVENTORY,
+        like: Self | None = None,
+    ) -> None:
+        """Bind to a machine, to options, and to the devices that may be given to containers.
+
+        ``like`` is a policy of the same machine: what is made of that, or of the same devices, need not be made again.
+        """
         self._bound_options: Final = options
         self.machine: Final = machine
         self.devices: Final = devices
-        self.known: Final = JoinedDevices(devices, {node.id: node.cpus for node in machine.nodes if node.cpus})
+        nodes = {node.id: node.cpus for node in machine.nodes if node.cpus}
+        joined = like.known if like is not None and like.devices is devices else None
+        self.known: Final[JoinedDevices] = joined or JoinedDevices(devices, nodes)
         self.available: Final = options.available & machine.online
         self.reserved: Final = options.reserved & self.available
 
     def with_devices(self, devices: DeviceInventory) -> Self:
         """Return the same policy for other devices. What it makes of the grants that there are stays the same."""
-        if devices == self.devices and devices.statements == self.devices.statements:
+        return self.rebound(self._bound_options, devices)
+
+    def rebound(self, options: PolicyOptions, devices: DeviceInventory | None = None) -> Self:
+        """Return the same policy of this machine for other options, or other devices.
+
+        Raises PolicyOptionsError where the options leave nothing to place on.
+        """
+        if devices is None or (devices == self.devices and devices.statements == self.devices.statements):
+            devices = self.devices
+        if devices is self.devices and options == self._bound_options:
             return self
-        return type(self)(self.machine, self._bound_options, devices)
+        return self._bound_to(options, devices)
+
+    def _bound_to(self, options: PolicyOptions, devices: DeviceInventory) -> Self:
+        """Return the policy for these. One whose making is dear hands itself on (``like``)."""
+        return type(self)(self.machine, options, devices)
 
     @abstractmethod
     def decide(self, held: Allocations, request: Request) -> Decision:

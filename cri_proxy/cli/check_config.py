@@ -136,8 +136,7 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     against = "defaults" if running is None else "daemon"
     old = config_json(Config()) if running is None else running
     changes = compare(old, config_json(loaded.config), loaded.given)
-    warnings = (*loaded.warnings, *place.warnings())
-    report = ConfigReport(True, str(loaded.path), warnings=warnings, against=against, changes=changes)
+    report = ConfigReport(True, str(loaded.path), warnings=loaded.warnings, against=against, changes=changes)
     report = replace(report, hints=hints(loaded.config))
     if not machine or machine == "host":
         report = with_device_files(report, loaded.config)

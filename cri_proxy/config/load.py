@@ -52,7 +52,7 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
     except ConfigError as error:
         raise trace_error(error, source.parts) from error
     given = frozenset(setting.known.key for setting in settings)
-    return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings)))
+    return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings), *source.warnings))
 
 
 def parse_config(text: str, path: str = "configuration") -> Config:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cri_proxy.config import addresses
 from cri_proxy.config.thread_variables import MAX_VARIABLES, VARIABLES, variable_name
-from policies.alignment import TopologyPolicy, TopologyScope
+from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.devices.costs import Missing, Normalize
 from policies.hints import KUBELET_NODES
 from policies.options import Option
@@ -50,7 +50,7 @@ class LogOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyManager:
+class TopologyManager(TopologyOptions):
     """Merging of topology hints, as the kubelet's Topology Manager does it."""
 
     policy: Annotated[

@@ -1,17 +1,20 @@
 """Resolve a configuration's CPUs and memory kinds on a machine and its cgroups: policy options, machine, warnings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from policies.hints.merge import CLOSEST_POLICIES
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
 from cri_proxy.config.thread_variables import MAX_VARIABLES
-from cri_proxy.config.topology import require_few_nodes, topology_notes, topology_options
 from cri_proxy.errors import ConfigError
+from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
+from policies.hints.node_sets import MAX_LISTED_NODES
 from policies.options import PolicyOptions
 from policies.registry import registered
 from policies.topology_aware.options import TopologyAwareOptions
@@ -23,6 +26,9 @@ _AVAILABLE = "availableResources.cpu"
 _RESERVED = "reservedResources.cpu"
 _KINDS = "memoryKinds"
 _VARIABLES = "threadCounts.variables"
+_POLICY = "topologyManager.policy"
+_CLOSEST = "topologyManager.prefer-closest-numa-nodes"
+_MOST = "topologyManager.max-allowable-numa-nodes"
 # Where the cpuset hierarchy is mounted: cgroup v2, then v1 on its own (cgroups(7)).
 _MOUNTS = ("sys/fs/cgroup", "sys/fs/cgroup/cpuset")
 # v2: cpuset.cpus.effective (also in the root); v1: effective_cpus behind the controller's prefix.
@@ -60,16 +66,18 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
             "set it to what the system needs, for example 750m"
         )
     chosen = config.of_policy(registered(config.policy).options)
-    topology = topology_options(config.topology_manager)
-    require_few_nodes(topology, machine)
+    topology = config.topology_manager
+    if topology.policy is not TopologyPolicy.NONE:
+        warnings += _topology_notes(config.policy, topology, machine)
     options = replace(chosen, available=available, reserved=reserved, topology=topology)
     notes = (
         *warnings,
-        *topology_notes(config.policy, topology, machine),
         *_resize_notes(config.of_policy(TopologyAwareOptions)),
         *_memory_notes(config.memory_kinds, machine),
     )
-    return Resolved(with_memory_kinds(machine, kind_by_node(config.memory_kinds)), options, notes)
+    if config.memory_kinds:
+        machine = with_memory_kinds(machine, kind_by_node(config.memory_kinds))
+    return Resolved(machine, options, notes)
 
 
 def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
@@ -81,6 +89,37 @@ def _resize_notes(chosen: TopologyAwareOptions) -> tuple[str, ...]:
         for key, is_on in set_here
         if is_on
     )
+
+
+def _topology_notes(policy: str, options: TopologyOptions, machine: Machine) -> Iterator[str]:
+    """Yield what of a topology policy has no effect, a sentence each; ``policy`` is the one that places containers.
+
+    Raises ConfigError on a machine of more NUMA nodes than are allowed.
+    """
+    most, nodes = options.most_nodes, len(machine.nodes)
+    if most and nodes > most:
+        problem = f"{most} is less than the {nodes} NUMA nodes of this machine; allow {nodes}, or set {_POLICY} to none"
+        raise ConfigError("configuration", 0, _MOST, problem)
+    if policy == "none":
+        yield f"{_POLICY} is {options.policy}, and has no effect: policy none places no container"
+        return
+    count = sum(1 for node in machine.nodes if node.cpus)
+    if count > MAX_LISTED_NODES:
+        does = (
+            "has no effect" if options.policy is TopologyPolicy.BEST_EFFORT else "refuses what it would have to align"
+        )
+        yield (
+            f"{_POLICY} is {options.policy}, and {does}: hints list the sets of at most {MAX_LISTED_NODES} NUMA nodes, "
+            f"and this machine has {count} with CPUs"
+        )
+    if count <= 1:
+        can = "it can only refuse" if options.policy is not TopologyPolicy.BEST_EFFORT else "it changes nothing for"
+        yield (
+            f"{_POLICY} is {options.policy}, but this machine has not more than one NUMA node with CPUs: {can} "
+            "containers that the node has no room for"
+        )
+    if options.prefers_closest and options.policy.value not in CLOSEST_POLICIES:
+        yield f"{_CLOSEST} is on, and has no effect with {_POLICY} {options.policy}: it takes a single node"
 
 
 def _memory_notes(declared: Sequence[NodeMemory], machine: Machine) -> tuple[str, ...]:

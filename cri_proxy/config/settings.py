@@ -1,14 +1,16 @@
 """``Settings``: what one daemon process runs with: the configuration, its source, sockets and node name."""
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import KnownGood
+from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
+from cri_proxy.config.values import with_values
 from cri_proxy.errors import COMMAND_LINE, ConfigError
 
 ADMIN_SOCKET = "admin.sock"
@@ -84,3 +86,11 @@ def settings_for(config: Config, *, config_path: Path | None = None, warnings: t
         http=config.http,
         warnings=warnings,
     )
+
+
+def settings_at(location: ConfigLocation, source: Source, overrides: tuple[tuple[Known, object], ...]) -> Settings:
+    """Return the settings of what was found at this location, the command line over it. Raises ConfigError."""
+    loaded = load_source(location, source)
+    config = with_values(loaded.config, overrides)
+    settings = settings_for(config, config_path=source.file, warnings=loaded.warnings)
+    return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)

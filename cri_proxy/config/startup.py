@@ -6,10 +6,9 @@ from pathlib import Path
 
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import find_known_good
-from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config
 from cri_proxy.config.option import Known
-from cri_proxy.config.settings import Fallback, Settings, host_node_name, settings_for
+from cri_proxy.config.settings import Fallback, Settings, host_node_name, settings_at, settings_for
 from cri_proxy.config.values import with_values
 from cri_proxy.errors import ConfigError, StoreError
 
@@ -39,17 +38,6 @@ def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...
         return settings_kept
 
 
-def settings_at(location: ConfigLocation, source: Source, overrides: tuple[tuple[Known, object], ...]) -> Settings:
-    """Return the settings of what was found at this location, the command line over it. Raises ConfigError."""
-    loaded = load_source(location, source)
-    settings = settings_for(
-        with_values(loaded.config, overrides),
-        config_path=source.file,
-        warnings=(*loaded.warnings, *location.warnings()),
-    )
-    return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)
-
-
 def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
     """Return the last known good settings; None when the state directory has none of this ``--config``. Blocks.
 
@@ -64,7 +52,7 @@ def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
         if kept is None:
             return None
         config = with_values(kept.config, settings.overrides)
-        instead = settings_for(config, config_path=location.path, warnings=location.warnings())
+        instead = settings_for(config, config_path=location.path, warnings=settings.source.warnings)
     except (ConfigError, StoreError) as error:
         both = f"{problem.problem}; nor can what was in force before be used: {error}"
         raise replace(problem, problem=both) from problem

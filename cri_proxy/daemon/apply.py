@@ -25,7 +25,6 @@ from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.errors import PolicyBaseError
-from policies.options import PolicyOptions
 from policies.policy import Policy
 from sysfs.discover import Fingerprint, discover, fingerprint
 from sysfs.errors import SysfsBaseError
@@ -71,7 +70,6 @@ class Built:
 
     config: Config
     machine: Machine
-    options: PolicyOptions
     policy: Policy
     warnings: tuple[str, ...]
 
@@ -81,17 +79,16 @@ class Built:
 
 
 def build(config: Config, machine: Machine, root: Path, known: Built | None = None) -> Built:
-    """Resolve it for this machine; cgroups are read below ``root``. A ``known`` policy is kept where it is the same.
+    """Resolve it for this machine; cgroups are read below ``root``. Of a ``known`` policy stays what is the same.
 
     Raises ConfigError, PolicyBaseError.
     """
     resolved = policy_options(config, machine, root)
-    bound = (config.policy, resolved.machine, resolved.options)
-    if known is not None and bound == (known.config.policy, known.machine, known.options):
-        policy = known.policy
+    if known is not None and (known.config.policy, known.machine) == (config.policy, resolved.machine):
+        policy = known.policy.rebound(resolved.options)
     else:
-        policy = build_policy(*bound)
-    return Built(config, resolved.machine, resolved.options, policy, (*resolved.warnings, *policy.notes))
+        policy = build_policy(config.policy, resolved.machine, resolved.options)
+    return Built(config, resolved.machine, policy, (*resolved.warnings, *policy.notes))
 
 
 def build_anyway(config: Config, machine: Machine, root: Path, known: Built | None = None) -> Built:

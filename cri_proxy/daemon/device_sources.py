@@ -140,7 +140,9 @@ class DeviceSources:
         """Return the devices of all sources, each once; None: of the files in force."""
         costs = found.costs.judged.content if found else self.costs.content
         listed = found.listed.judged.content if found else self.listed.content
-        before = self._numbers.after(self._inventory).beside(self._inventory)
+        before = self._inventory
+        if config.devices.scan:
+            before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
         return await self._identifiers.filled(inventory)
 
@@ -156,8 +158,8 @@ class DeviceSources:
             if text not in self._disagreements:
                 self._journal.noted(events.DEVICES_DISAGREE, reason=text)
         self._inventory, self._disagreements = known.inventory, known.disagreements
-        numbers = self._numbers.after(known.inventory)
-        if config.devices.scan and numbers != self._numbers:
+        before = self._numbers
+        if config.devices.scan and (numbers := before.after(known.inventory)) != before:
             self._numbers = numbers
             if self._writer is not None:
                 self._writer.keep(numbers)

@@ -13,8 +13,8 @@ from cri_proxy.clock import Clock
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import KnownGood
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.settings import Settings
-from cri_proxy.config.startup import EMPTY_FILE, settings_at
+from cri_proxy.config.settings import Settings, settings_at
+from cri_proxy.config.startup import EMPTY_FILE
 from cri_proxy.config.values import differences, show_value, value_of, with_values
 from cri_proxy.errors import ConfigError
 from cri_proxy.node.decision_log.journal import Journal

@@ -144,6 +144,4 @@ class Watchers:
         problem = await self._applier.take_config(config, said)
         if not problem:
             change_logging(config.log.level, config.log.format)
-            for each in self._of_files:
-                each.watch.notice()  # at another path perhaps
         return problem

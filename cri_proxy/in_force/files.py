@@ -131,20 +131,20 @@ class FilesInForce(Generic[T]):
         except (StoreError, FilesFailed) as error:
             self._journal.noted(self._kind.not_kept, reason=str(error))
         self._now = replace(self._now, kept=(self._saved or nothing) if source else nothing)
-        now = await self.at(source)
+        now = await self._judged(source, await self._look(source))
         if now.judged.files or now.found.problem:
             self._tell(now, "")
         self._now = now
 
     async def at(self, source: FilesSource[T] | None) -> InForce[T]:
-        """Return what the files of this source say now."""
-        return await self._judged(source, await self._look(source))
+        """Return what the files of this source say now; of the one in force, which is watched, what is in force."""
+        return self._now if source == self.source else await self._judged(source, await self._look(source))
 
     async def again(self, found: FoundFiles) -> InForce[T]:
         """Return what these files say; if they are not of the source in force any more, those of that one."""
         source = self.source
         is_there = source is None or found.path == source.path
-        return await self._judged(source, found) if is_there else await self.at(source)
+        return await self._judged(source, found if is_there else await self._look(source))
 
     async def read(self) -> FoundFiles:
         """See ``watch.Watched``."""
@@ -187,8 +187,11 @@ class FilesInForce(Generic[T]):
     def use(self, now: InForce[T], *, is_asked: bool = False) -> None:
         """Note that this is in force, and report what changed; ``is_asked``: say so where nothing has."""
         before = self._now
-        if not self._is_judged and self.follower is not None:
-            self.follower.watch.forget()  # so that the next poll judges them again
+        if self.follower is not None:
+            if not self._is_judged:
+                self.follower.watch.forget()  # so that the next poll judges them again
+            if now.source != before.source:
+                self.follower.watch.notice()  # it is at another path, perhaps
         if now == before and not is_asked:
             return
         has_changed = now.judged.content != before.judged.content

@@ -7,7 +7,6 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from cri_proxy.config.model import Config
-from cri_proxy.config.topology import topology_options
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
@@ -117,7 +116,7 @@ class Reader:
             annotations=self._annotations,
             hints=hints,
             node_memory_bytes=self.memory_bytes,
-            topology=topology_options(self.config.topology_manager),
+            topology=self.config.topology_manager,
         )
         missing = tuple(each.problem for each in found if isinstance(each, MissingHints))
         return await self._with_claim(replace(read, missing=missing), message.config, sandbox)
@@ -143,7 +142,7 @@ class Reader:
 
         They are not where others chose its CPUs, as the pod has them: these are granted whatever the hints.
         """
-        topology = topology_options(self.config.topology_manager)
+        topology = self.config.topology_manager
         request = read_request.read_pod(sandbox, annotations=self._annotations, topology=topology)
         if request is None or self.config.claims == "ignore":
             return request

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import Self
 
 from policies.base import (
     Allocations,
@@ -20,6 +21,7 @@ from policies.base import (
 )
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.hardware.pools import build_pools
+from policies.options import PolicyOptions
 from policies.policy import BetterPlaces, Default, Policy
 from policies.topology_aware.alignment.place import pod_refused
 from policies.topology_aware.decisions import Decisions
@@ -57,13 +59,25 @@ class TopologyAware(Policy):
         machine: Machine,
         options: TopologyAwareOptions,
         devices: DeviceInventory = EMPTY_INVENTORY,
+        like: Self | None = None,
     ) -> None:
         """Build the pool tree. Raises PolicyOptionsError when no CPU is available."""
-        super().__init__(machine, options, devices)
+        super().__init__(machine, options, devices, like)
         self._options = options
-        tree = build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools])
-        self._decisions = Decisions(empty_supply(tree, 0), options, MachineDevices(machine, devices, self.known))
+        self._shape = (self.available, self.reserved, options.l3_pools)
+        pools = devices_here = None
+        if like is not None:
+            pools = like._decisions.empty if like._shape == self._shape else None
+            devices_here = like._decisions.devices if like.known is self.known else None
+        self._decisions: Decisions = Decisions(
+            pools or empty_supply(build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools]), 0),
+            options,
+            devices_here or MachineDevices(machine, devices, self.known),
+        )
         self._pods = PodDecisions(self._decisions)
+
+    def _bound_to(self, options: PolicyOptions, devices: DeviceInventory) -> Self:
+        return type(self)(self.machine, options, devices, self)  # type: ignore[arg-type]  # of this policy's model
 
     @property
     def notes(self) -> tuple[str, ...]:

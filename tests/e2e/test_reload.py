@@ -177,10 +177,10 @@ def test_what_is_mounted_with_subpath_is_told_by_the_kernels_own_words(tmp_path:
         assert "mounted with subPath" in check(place.path, tmp_path / "nobody", machine="{cores: 2}").warnings[0]
         for text in ("adopt: pin", "adopt: leave"):
             volume.write({"default.yaml": text})
-            (warning,) = place.warnings()
+            (warning,) = place.read().warnings
             assert "is mounted with subPath, which Kubernetes never updates" in warning
             assert place.read().text == "adopt: pin"
-    assert ConfigLocation(tmp_path / "volume").warnings() == ()
+    assert ConfigLocation(tmp_path / "volume").read().warnings == ()
 
 
 WITHOUT_INOTIFY = """

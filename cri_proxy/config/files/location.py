@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class Source:
     ``problem`` is why ``text`` cannot be read ('' = it can), ``line`` where (0 = unknown).
     ``file`` is the one that applies, ``group`` the node's group. Where files are the sections of a configuration,
     ``file`` is their directory and ``parts`` say which lines come from which file. Equal sources: nothing has changed.
+    ``warnings`` are why changes may never be seen, and who else can make them, one sentence each.
     """
 
     file: Path
@@ -45,6 +46,7 @@ class Source:
     problem: str = ""
     line: int = 0
     parts: tuple[SectionStart, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def digest(self) -> str:
@@ -68,7 +70,9 @@ class ConfigLocation:
 
         ``may_wait``: a pipe is read too, as at start.
         """
-        return of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
+        found = of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
+        warnings = (mount_warning(self.path, own_mounts()), *map(_mode_warning, self._applying()))
+        return replace(found, warnings=tuple(filter(None, warnings)))
 
     def names(self, group: str = "") -> tuple[str, ...]:
         """Return the names of files that apply in a directory, best first; ``group`` is the node's."""
@@ -90,11 +94,6 @@ class ConfigLocation:
             found.setdefault(Path(os.path.realpath(self.path)), set()).add(ANY)  # a section may be added
         return {directory: frozenset(names) for directory, names in found.items()}
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return why changes here may never be seen, and who else can make them, one sentence each."""
-        found = (mount_warning(self.path, own_mounts()), *map(_mode_warning, self._applying()))
-        return tuple(warning for warning in found if warning)
-
     def _applying(self) -> tuple[Path, ...]:
         """Return the existing files that apply, with that of the group."""
         if not is_directory(self.path):
@@ -110,10 +109,8 @@ class ConfigLocation:
 
     def _sections(self, group: str) -> tuple[str, ...]:
         """Return the files that are sections of one configuration; none where a whole one is there for any node."""
-        found = _listed(self.path)
-        if self._first(group) or REQUIRED_SECTION not in found or any(map(is_whole, found)):
-            return ()
-        return found
+        found = () if self._first(group) else _listed(self.path)
+        return () if REQUIRED_SECTION not in found or any(map(is_whole, found)) else found
 
     def _look(self, *, may_wait: bool) -> Source:
         group, problem = self._group()

@@ -5,7 +5,6 @@ from dataclasses import astuple, replace
 from itertools import islice
 
 from cri_proxy.config.model import Config
-from cri_proxy.config.topology import topology_options
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.barrier import CLEAR_SECONDS
 from cri_proxy.node.decision_log.journal import Journal
@@ -135,7 +134,7 @@ class NodeView:
             warnings=(*health.problems, *self._in_force.warnings, *self._present_warnings()),
             refused=self._refused(),
             configuration=self._daemon.configuration(),
-            topology=topology_options(self._in_force.config.topology_manager),
+            topology=self._in_force.config.topology_manager,
             costs=self._daemon.costs(),
             cdi=self._daemon.cdi(),
             inventory_file=self._daemon.inventory(),

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.config.load import parse_config
+from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.config.resolve import Resolved, available_now, policy_options
 from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
@@ -184,9 +185,9 @@ def test_the_options_of_a_policy_and_the_cpus_of_the_machine_reach_it_together()
 
 def test_a_policy_without_options_is_given_the_cpus_alone() -> None:
     config = parse_config("policy: none\ntopologyAware: {PinCPU: false}\nreservedResources: {cpu: 1}")
-    assert policy_options(config, small_machine(), Path("/nonexistent")).options == PolicyOptions(
-        small_machine().online, CpuSet.parse("0")
-    )
+    cpus = small_machine().online, CpuSet.parse("0")
+    found = policy_options(config, small_machine(), Path("/nonexistent")).options
+    assert found == PolicyOptions(*cpus, TopologyManager())
 
 
 @pytest.mark.parametrize("choice", ["auto", "true", "false"])

@@ -48,7 +48,7 @@ class Scene:
 
     async def look(self) -> None:
         listed = self.sources.listed
-        listed.use(await listed.at(listed.source))
+        listed.use(await listed.again(await listed.read()))
 
     def listed(self) -> list[str]:
         return [f"{device.kind} {device.minor}" for device in self.sources.listed.content.devices]

@@ -88,6 +88,12 @@ async def test_a_valid_one_is_applied_whole(scene: Scene) -> None:
     assert scene.reloader.view().digest == Source(FILE, "adopt: pin\nstrictAnnotations: true").digest
 
 
+async def test_warnings_about_the_file_come_with_it_and_are_not_looked_for_again(scene: Scene) -> None:
+    """Of mounts and modes, which only a thread may look at."""
+    await scene.reloader.take(Source(FILE, "adopt: pin", warnings=("a bind mount",)), False)
+    assert scene.applied[0][1] == scene.reloader.file_warnings == ("a bind mount",)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -49,9 +49,7 @@ def root_free(held: Allocations) -> int:
 def test_every_method_of_a_policy_is_answered_for_pods_too() -> None:
     """What a default of ``Policy`` would answer knows nothing of containers that share."""
     public = {name for name in vars(Policy) if not name.startswith("_")}
-    assert public - vars(TopologyAware).keys() == {
-        "with_devices",
-    }  # of the same class
+    assert public - vars(TopologyAware).keys() == {"with_devices", "rebound"}  # of the same class
 
 
 def test_a_guaranteed_pod_owns_its_cpus_once() -> None:

@@ -163,3 +163,13 @@ def test_what_two_annotations_claim_is_not_taken_over_into_what_is_free() -> Non
     pinnings = policy.pinnings(held.without(claims.container))
     assert pinnings == POLICY.pinnings(held.without(claims.container))
     assert str(pinnings[sharer.container].cpus) == "4,6-7"
+
+
+@pytest.mark.parametrize("changed", [{"prefer_shared": True}, {"l3_pools": "true"}, {"reserved": CpuSet.parse("0-1")}])
+def test_with_other_options_a_policy_decides_as_one_made_for_them(changed: dict[str, object]) -> None:
+    machine = small_machine(cores=4, l3=["0-3", "4-7", "8-11", "12-15"])
+    first = options(machine, "0")
+    other = replace(first, **changed)  # type: ignore[arg-type]  # by name
+    rebound, fresh = TopologyAware(machine, first).rebound(other), TopologyAware(machine, other)
+    assert rebound.pools(Allocations()) == fresh.pools(Allocations())
+    assert rebound.decide(Allocations(), request("a/c", 2000)) == fresh.decide(Allocations(), request("a/c", 2000))

@@ -108,7 +108,7 @@ def test_a_section_that_changes_or_comes_is_looked_at(tmp_path: Path) -> None:
 def test_a_section_that_others_may_write_is_warned_of(tmp_path: Path) -> None:
     place = put(tmp_path, **PEERS)
     (tmp_path / "logger").chmod(0o666)
-    assert [warning.partition(" has mode")[0] for warning in place.warnings()] == [str(tmp_path / "logger")]
+    assert [warning.partition(" has mode")[0] for warning in place.read().warnings] == [str(tmp_path / "logger")]
 
 
 def test_a_link_that_leads_nowhere_does_not_let_a_lesser_file_apply(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_no_path_is_too_odd_to_be_looked_at(tmp_path: Path, name: str) -> None:
     place = ConfigLocation(tmp_path / name / "c.yaml")
     assert tmp_path in place.lookups()
     assert "cannot read" in place.read().problem
-    assert place.warnings() == ()
+    assert place.read().warnings == ()
 
 
 def test_without_a_file_there_is_nothing_to_look_at() -> None:
@@ -196,9 +196,9 @@ def test_a_file_that_others_may_write_is_warned_of(tmp_path: Path, name: str, mo
     (tmp_path / name).chmod(mode)
     (tmp_path / "default.yaml").touch(mode=0o666)  # does not apply
     warning = f"{tmp_path / name} has mode {mode:04o}, others may write to it: chmod go-w {tmp_path / name}"
-    assert ConfigLocation(tmp_path).warnings() == ((warning,) if is_warned_of else ())
+    assert ConfigLocation(tmp_path).read().warnings == ((warning,) if is_warned_of else ())
     (tmp_path / "node-group").unlink(missing_ok=True)
-    assert ConfigLocation(tmp_path / "cri-proxy.yaml").warnings() == (
+    assert ConfigLocation(tmp_path / "cri-proxy.yaml").read().warnings == (
         (warning,) if is_warned_of and "yaml" in name else ()
     )
 

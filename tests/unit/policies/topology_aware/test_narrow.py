@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.memory.home import LocalMemory, home_zone
-from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.config.load import parse_config
+from cri_proxy.config.option_groups import TopologyManager
 from cri_proxy.config.resolve import policy_options
-from cri_proxy.config.topology import topology_options
 from cri_proxy.errors import ConfigError
-from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
+from policies.alignment import TopologyPolicy, TopologyScope
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
 
@@ -27,9 +27,9 @@ def test_all_options_reach_the_policy() -> None:
     flags = "prefer-closest-numa-nodes: true, preferred-allocation-hints: true"
     text = f"{{policy: restricted, scope: pod, max-allowable-numa-nodes: 12, {flags}}}"
     config = parse_config(f"topologyManager: {text}")
-    plain = TopologyOptions(TopologyPolicy.RESTRICTED, TopologyScope.POD)
+    plain = TopologyManager(TopologyPolicy.RESTRICTED, TopologyScope.POD)
     wanted = replace(plain, prefers_closest=True, most_nodes=12, prefers_chosen_sets=True)
-    assert topology_options(config.topology_manager) == wanted
+    assert config.topology_manager == wanted
     assert policy_options(config, nodes(2), NOWHERE).options.topology == wanted
 
 
