@@ -1,10 +1,15 @@
 """``Option``, the metadata of a configuration option, and the options of every policy: its CPUs, topology hints."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from policies.alignment import TopologyOptions
 from sysfs.cpuset import CpuSet
+
+T = TypeVar("T")
+P = ParamSpec("P")
+_ROW: Final = "option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,29 @@ class Option:
     item_fields: tuple[str, ...] = ()
 
 
+def _with_default(make: Callable[P, Option]) -> Callable[Concatenate[T, P], T]:
+    def made(default: T, /, *args: P.args, **keys: P.kwargs) -> T:
+        found: T = field(default=default, metadata={_ROW: make(*args, **keys)})
+        return found
+
+    return made
+
+
+option = _with_default(Option)
+"""Return a field of a dataclass with this default, and the properties of an ``Option``."""
+
+
+def option_in(metadata: Mapping[Any, Any]) -> Option | None:
+    """Return the option of a field with this metadata; None where it is none."""
+    return metadata.get(_ROW)
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
     """The CPUs that may be used at all, those of them that are kept for the system, and how topology hints count.
 
     The options of a policy are a subclass, named in its line of ``policies/registry.py``. Each further field is
-    ``Annotated[TYPE, Option(...)]`` with a default; the configuration reads it under the key of the policy.
+    ``option(DEFAULT, KEY, TEXT, ...)``; the configuration reads it under the key of the policy.
     """
 
     available: CpuSet = CpuSet()

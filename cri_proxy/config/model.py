@@ -5,7 +5,7 @@ An option's type defines its values (``config.option`` reads them); ``Option`` h
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
@@ -14,7 +14,7 @@ from cri_proxy.config.option import Known, options_of
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
-from policies.options import Option, PolicyOptions
+from policies.options import PolicyOptions, option
 from policies.registry import POLICIES
 from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
 
@@ -28,44 +28,40 @@ _HTTP: _Form = ("`ADDRESS:PORT` or `off`", addresses.http_address)
 _NAME: _Form = ("a name", addresses.optional_name)
 
 
-def _at_start(key: str, text: str, form: _Form, flag: str = "") -> Option:
+def _at_start(default: str, key: str, text: str, form: _Form, flag: str = "") -> str:
     """Return an option that is read at start only."""
     values, read = form
-    return Option(key, text, flag=flag, values=values, read=read, is_reloadable=False)
+    return option(default, key, text, flag=flag, values=values, read=read, is_reloadable=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CpuBudget:
     """CPUs that may be used at all."""
 
-    cpu: Annotated[
-        AvailableCpus | None,
-        Option(
-            "cpu",
-            "CPUs that containers may use. Default: the online CPUs inside the root cgroup's effective set",
-            flag="--available-resources",
-            values="`cpuset:LIST`, `exclude-cpuset:LIST` or a cgroup directory",
-            read=parse_available,
-        ),
-    ] = None
+    cpu: AvailableCpus | None = option(
+        None,
+        "cpu",
+        "CPUs that containers may use. Default: the online CPUs inside the root cgroup's effective set",
+        flag="--available-resources",
+        values="`cpuset:LIST`, `exclude-cpuset:LIST` or a cgroup directory",
+        read=parse_available,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class CpuReserve:
     """CPUs kept for the system."""
 
-    cpu: Annotated[
-        ReservedCpus | None,
-        Option(
-            "cpu",
-            "CPUs kept for kube-system and other reserved namespaces, inside the available ones. A quantity is "
-            "rounded up to whole CPUs, taken from the lowest-numbered whole core. Default: none, with a warning",
-            flag="--reserved-resources",
-            values="a quantity (`750m`, `2`), `cpuset:LIST` or `exclude-cpuset:LIST`",
-            unit="CPU",
-            read=parse_reserved,
-        ),
-    ] = None
+    cpu: ReservedCpus | None = option(
+        None,
+        "cpu",
+        "CPUs kept for kube-system and other reserved namespaces, inside the available ones. A quantity is "
+        "rounded up to whole CPUs, taken from the lowest-numbered whole core. Default: none, with a warning",
+        flag="--reserved-resources",
+        values="a quantity (`750m`, `2`), `cpuset:LIST` or `exclude-cpuset:LIST`",
+        unit="CPU",
+        read=parse_reserved,
+    )
 
 
 # The policies that have a group of options in the configuration.
@@ -77,206 +73,173 @@ OptionsT = TypeVar("OptionsT", bound=PolicyOptions)
 class Config:
     """All options. The defaults alone are a valid configuration."""
 
-    policy: Annotated[
-        str,
-        Option(
-            "policy",
-            "The policy that places containers. none: every call passes unchanged",
-            flag="--policy",
-            choices=tuple(policy.name for policy in POLICIES),
-        ),
-    ] = POLICIES[0].name
-    available: Annotated[CpuBudget, Option("availableResources", "")] = CpuBudget()
-    reserved: Annotated[CpuReserve, Option("reservedResources", "")] = CpuReserve()
+    policy: str = option(
+        POLICIES[0].name,
+        "policy",
+        "The policy that places containers. none: every call passes unchanged",
+        flag="--policy",
+        choices=tuple(policy.name for policy in POLICIES),
+    )
+    available: CpuBudget = option(CpuBudget(), "availableResources", "")
+    reserved: CpuReserve = option(CpuReserve(), "reservedResources", "")
     policy_options: tuple[PolicyOptions, ...] = tuple(policy.options() for policy in _WITH_OPTIONS)
-    topology_manager: Annotated[TopologyManager, Option("topologyManager", "")] = TopologyManager()  # noqa: RUF009 - frozen
-    costs: Annotated[CostOptions, Option("costs", "")] = CostOptions()  # noqa: RUF009 - frozen
-    devices: Annotated[DeviceOptions, Option("devices", "")] = DeviceOptions()  # noqa: RUF009 - frozen
-    memory_kinds: Annotated[
-        tuple[NodeMemory, ...],
-        Option(
-            "memoryKinds",
-            "The kind of memory of NUMA nodes, where the kernel's memory tiers, the HMAT and the sizes are wrong",
-            values="a mapping of node (or node list) to `dram`, `pmem` or `hbm`: `{2-3: pmem}`",
-            read=parse_node_memory,
-            takes_mapping=True,
-        ),
-    ] = ()
-    pod_resources: Annotated[
-        bool,
-        Option("podResources", "Ask the kubelet which devices a container has, and where they are"),
-    ] = True
-    cdi: Annotated[
-        Literal["auto", "runtime", "resolve"],
-        Option(
-            "cdi",
-            "How containers get the CDI devices that are granted to them. runtime: by name, from the runtime; resolve: "
-            "as the device nodes, mounts and variables that their specification names; auto: as the runtime's version "
-            "and configuration allow",
-        ),
-    ] = "auto"
-    claims: Annotated[
-        Literal["honour", "ignore"],
-        Option(
-            "claims",
-            "CPUs that another allocator has chosen for a container: a CPU DRA driver (`DRA_CPUSET_*` of its CDI "
-            "devices) or Koordinator's scheduler (`resource-status`). honour: the container gets exactly these, alone, "
-            "or is refused; ignore: it is placed as if nothing was chosen. Counts for new containers",
-        ),
-    ] = "honour"
-    resource_files: Annotated[
-        Literal["auto", "always", "never"],
-        Option(
-            "resourceFiles",
-            "Mount a directory with its resources into a container. auto: where it owns CPUs or an annotation asks; "
-            "always: into every one; never: into none",
-            was=("tellContainers",),
-        ),
-    ] = "auto"
-    thread_counts: Annotated[ThreadCountOptions, Option("threadCounts", "")] = ThreadCountOptions()  # noqa: RUF009 - frozen
-    drift_check_seconds: Annotated[
-        float,
-        Option(
-            "driftCheckSeconds",
-            "How often the cgroups are compared with the grants; 0: never",
-            unit="seconds",
-            least=1,
-            most=86_400,
-            is_zero_off=True,
-        ),
-    ] = 60.0
-    on_shortage: Annotated[
-        Literal["admit", "refuse"],
-        Option(
-            "onShortage",
-            "When no pool has the shared CPU time that a container requests: admit it without a reservation, or "
-            "refuse it",
-        ),
-    ] = "admit"
-    on_policy_error: Annotated[
-        Literal["passthrough", "reject"],
-        Option("onPolicyError", "An error inside the proxy: let the container start shared and unplaced, or refuse it"),
-    ] = "passthrough"
-    on_store_error: Annotated[
-        Literal["continue", "reject"],
-        Option("onStoreError", "The state cannot be saved: go on and report it, or refuse the container"),
-    ] = "continue"
-    adopt: Annotated[
-        Literal["pin", "leave"],
-        Option("adopt", "Containers that run already at the first start: place them, or leave them alone"),
-    ] = "pin"
-    strict_annotations: Annotated[
-        bool,
-        Option("strictAnnotations", "Refuse a container whose annotation cannot be read, instead of ignoring it"),
-    ] = False
-    annotation_domains: Annotated[
-        tuple[str, ...],
-        Option(
-            "annotationDomains",
-            "Domains of the annotations that are read; where several carry the same key, the first wins",
-            values="a list of DNS names",
-            read=addresses.annotation_domain,
-        ),
-    ] = ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com")
-    restricted_annotations: Annotated[
-        tuple[Restriction, ...],
-        Option(
-            annotation_rules.OPTION,
-            "Annotations that count only in some namespaces (shell globs; none: nowhere), in every spelling; elsewhere "
-            "they are ignored and reported. configs/shared-node.yaml restricts those that take from others",
-            values="a list of `{keys: [...], namespaces: [...]}`",
-            read=annotation_rules.parse_restriction,
-            item_fields=annotation_rules.ITEM_FIELDS,
-        ),
-    ] = ()
-    log: Annotated[LogOptions, Option("log", "")] = LogOptions()  # noqa: RUF009 - frozen
-    relay: Annotated[
-        Literal["splice", "grpc"],
-        Option("relay", "How calls are relayed: frame by frame, or with grpc.aio", flag="--relay", is_reloadable=False),
-    ] = "splice"
-    listen: Annotated[
-        str,
-        _at_start(
-            "listen", "The socket that the kubelet is pointed at; `admin.sock` lies beside it", _SOCKET, flag="--listen"
-        ),
-    ] = "unix:///run/cri-proxy/cri-proxy.sock"
-    runtime_endpoint: Annotated[
-        str,
-        _at_start(
-            "runtimeEndpoint",
-            "The runtime's socket; embedded: a simulated runtime inside this process",
-            _RUNTIME,
-            flag="--runtime-endpoint",
-        ),
-    ] = "unix:///run/containerd/containerd.sock"
-    image_listen: Annotated[
-        str,
-        _at_start(
-            "imageListen",
-            "A second socket, for a separate image service; needs imageEndpoint",
-            _OPTIONAL_SOCKET,
-            flag="--image-listen",
-        ),
-    ] = ""
-    image_endpoint: Annotated[
-        str,
-        _at_start(
-            "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET, flag="--image-endpoint"
-        ),
-    ] = ""
-    state_dir: Annotated[
-        str,
-        _at_start("stateDir", "Where grants are kept; only root may write there", _DIRECTORY, flag="--state-dir"),
-    ] = "/var/lib/cri-proxy"
-    kubelet_root: Annotated[
-        str,
-        _at_start(
-            "kubeletRoot",
-            "The kubelet's own directory (its `--root-dir`), where its pod-resources socket and CPU manager state are",
-            _DIRECTORY,
-        ),
-    ] = "/var/lib/kubelet"
-    sysfs_root: Annotated[
-        str,
-        _at_start("sysfsRoot", "The directory that holds `sys/` and `proc/`", _DIRECTORY, flag="--sysfs-root"),
-    ] = "/"
-    http: Annotated[
-        str,
-        _at_start(
-            "http",
-            "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
-            _HTTP,
-            flag="--http",
-        ),
-    ] = "127.0.0.1:8891"
-    extender: Annotated[
-        bool,
-        Option(
-            "extender",
-            "Answer kube-scheduler's questions about GPU links at the address of `http`, below `/extender`; for small "
-            "clusters, others run `cri-proxy extender`",
-            is_reloadable=False,
-        ),
-    ] = False
-    node_name: Annotated[
-        str,
-        _at_start(
-            "nodeName",
-            "This node's name. Default: the host name in lower case. Only the command line's value chooses a file "
-            "of a configuration directory",
-            _NAME,
-            flag="--node-name",
-        ),
-    ] = ""
-    node_group: Annotated[
-        str,
-        _at_start(
-            "nodeGroup",
-            "This node's group. Only the command line's value chooses a file of a configuration directory",
-            _NAME,
-            flag="--node-group",
-        ),
-    ] = ""
+    topology_manager: TopologyManager = option(TopologyManager(), "topologyManager", "")
+    costs: CostOptions = option(CostOptions(), "costs", "")
+    devices: DeviceOptions = option(DeviceOptions(), "devices", "")
+    memory_kinds: tuple[NodeMemory, ...] = option(
+        (),
+        "memoryKinds",
+        "The kind of memory of NUMA nodes, where the kernel's memory tiers, the HMAT and the sizes are wrong",
+        values="a mapping of node (or node list) to `dram`, `pmem` or `hbm`: `{2-3: pmem}`",
+        read=parse_node_memory,
+        takes_mapping=True,
+    )
+    pod_resources: bool = option(
+        True, "podResources", "Ask the kubelet which devices a container has, and where they are"
+    )
+    cdi: Literal["auto", "runtime", "resolve"] = option(
+        "auto",
+        "cdi",
+        "How containers get the CDI devices that are granted to them. runtime: by name, from the runtime; resolve: "
+        "as the device nodes, mounts and variables that their specification names; auto: as the runtime's version "
+        "and configuration allow",
+    )
+    claims: Literal["honour", "ignore"] = option(
+        "honour",
+        "claims",
+        "CPUs that another allocator has chosen for a container: a CPU DRA driver (`DRA_CPUSET_*` of its CDI "
+        "devices) or Koordinator's scheduler (`resource-status`). honour: the container gets exactly these, alone, "
+        "or is refused; ignore: it is placed as if nothing was chosen. Counts for new containers",
+    )
+    resource_files: Literal["auto", "always", "never"] = option(
+        "auto",
+        "resourceFiles",
+        "Mount a directory with its resources into a container. auto: where it owns CPUs or an annotation asks; "
+        "always: into every one; never: into none",
+        was=("tellContainers",),
+    )
+    thread_counts: ThreadCountOptions = option(ThreadCountOptions(), "threadCounts", "")
+    drift_check_seconds: float = option(
+        60.0,
+        "driftCheckSeconds",
+        "How often the cgroups are compared with the grants; 0: never",
+        unit="seconds",
+        least=1,
+        most=86_400,
+        is_zero_off=True,
+    )
+    on_shortage: Literal["admit", "refuse"] = option(
+        "admit",
+        "onShortage",
+        "When no pool has the shared CPU time that a container requests: admit it without a reservation, or refuse it",
+    )
+    on_policy_error: Literal["passthrough", "reject"] = option(
+        "passthrough",
+        "onPolicyError",
+        "An error inside the proxy: let the container start shared and unplaced, or refuse it",
+    )
+    on_store_error: Literal["continue", "reject"] = option(
+        "continue", "onStoreError", "The state cannot be saved: go on and report it, or refuse the container"
+    )
+    adopt: Literal["pin", "leave"] = option(
+        "pin", "adopt", "Containers that run already at the first start: place them, or leave them alone"
+    )
+    strict_annotations: bool = option(
+        False, "strictAnnotations", "Refuse a container whose annotation cannot be read, instead of ignoring it"
+    )
+    annotation_domains: tuple[str, ...] = option(
+        ("cri-proxy.io", "resource-policy.nri.io", "cri-resource-manager.intel.com"),
+        "annotationDomains",
+        "Domains of the annotations that are read; where several carry the same key, the first wins",
+        values="a list of DNS names",
+        read=addresses.annotation_domain,
+    )
+    restricted_annotations: tuple[Restriction, ...] = option(
+        (),
+        annotation_rules.OPTION,
+        "Annotations that count only in some namespaces (shell globs; none: nowhere), in every spelling; elsewhere "
+        "they are ignored and reported. configs/shared-node.yaml restricts those that take from others",
+        values="a list of `{keys: [...], namespaces: [...]}`",
+        read=annotation_rules.parse_restriction,
+        item_fields=annotation_rules.ITEM_FIELDS,
+    )
+    log: LogOptions = option(LogOptions(), "log", "")
+    relay: Literal["splice", "grpc"] = option(
+        "splice",
+        "relay",
+        "How calls are relayed: frame by frame, or with grpc.aio",
+        flag="--relay",
+        is_reloadable=False,
+    )
+    listen: str = _at_start(
+        "unix:///run/cri-proxy/cri-proxy.sock",
+        "listen",
+        "The socket that the kubelet is pointed at; `admin.sock` lies beside it",
+        _SOCKET,
+        flag="--listen",
+    )
+    runtime_endpoint: str = _at_start(
+        "unix:///run/containerd/containerd.sock",
+        "runtimeEndpoint",
+        "The runtime's socket; embedded: a simulated runtime inside this process",
+        _RUNTIME,
+        flag="--runtime-endpoint",
+    )
+    image_listen: str = _at_start(
+        "",
+        "imageListen",
+        "A second socket, for a separate image service; needs imageEndpoint",
+        _OPTIONAL_SOCKET,
+        flag="--image-listen",
+    )
+    image_endpoint: str = _at_start(
+        "", "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET, flag="--image-endpoint"
+    )
+    state_dir: str = _at_start(
+        "/var/lib/cri-proxy",
+        "stateDir",
+        "Where grants are kept; only root may write there",
+        _DIRECTORY,
+        flag="--state-dir",
+    )
+    kubelet_root: str = _at_start(
+        "/var/lib/kubelet",
+        "kubeletRoot",
+        "The kubelet's own directory (its `--root-dir`), where its pod-resources socket and CPU manager state are",
+        _DIRECTORY,
+    )
+    sysfs_root: str = _at_start(
+        "/", "sysfsRoot", "The directory that holds `sys/` and `proc/`", _DIRECTORY, flag="--sysfs-root"
+    )
+    http: str = _at_start(
+        "127.0.0.1:8891",
+        "http",
+        "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
+        _HTTP,
+        flag="--http",
+    )
+    extender: bool = option(
+        False,
+        "extender",
+        "Answer kube-scheduler's questions about GPU links at the address of `http`, below `/extender`; for small "
+        "clusters, others run `cri-proxy extender`",
+        is_reloadable=False,
+    )
+    node_name: str = _at_start(
+        "",
+        "nodeName",
+        "This node's name. Default: the host name in lower case. Only the command line's value chooses a file "
+        "of a configuration directory",
+        _NAME,
+        flag="--node-name",
+    )
+    node_group: str = _at_start(
+        "",
+        "nodeGroup",
+        "This node's group. Only the command line's value chooses a file of a configuration directory",
+        _NAME,
+        flag="--node-group",
+    )
 
     @property
     def annotation_rules(self) -> AnnotationRules:

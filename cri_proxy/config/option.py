@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Literal, get_args, get_origin, get_type_hints
 
-from policies.options import Option
+from policies.options import Option, option_in
 from sysfs.documents.forms import one_of, truth
 
 Raw = str | tuple[str, ...]
@@ -59,15 +59,16 @@ class Known:
 
 
 def options_of(cls: type, path: tuple[str, ...] = (), names: tuple[str | int, ...] = ()) -> Iterator[Known]:
-    """Yield every option of a model, in its order: a dataclass with fields that are ``Annotated[TYPE, Option(...)]``.
+    """Yield every option of a model, in its order: a dataclass with fields that are ``option(...)``.
 
     A field whose type is such a dataclass is a group. Raises TypeError for a type that cannot be read.
     """
-    hints = get_type_hints(cls, include_extras=True)
+    hints = get_type_hints(cls)
     for field in fields(cls):
-        if get_origin(hints[field.name]) is not Annotated:
+        option = option_in(field.metadata)
+        if option is None:
             continue
-        kind, option = get_args(hints[field.name])
+        kind = hints[field.name]
         here = (*path, option.key), (*names, field.name)
         if isinstance(kind, type) and is_dataclass(kind):
             yield from options_of(kind, *here)

@@ -1,10 +1,10 @@
-"""The topology-aware policy's options: a dataclass with one annotated field (key, help, flag, default) per option."""
+"""The topology-aware policy's options: a dataclass with one field (default, key, help, flag) per option."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Literal
 
-from policies.options import Option, PolicyOptions
+from policies.options import PolicyOptions, option
 from policies.preferences import BurstLevel, CpuDistribution, CpuPriority, PoolStrategy, Threads
 
 # Reserved in any case (docs/placement.md, What a container asks for): the node's own pods live here.
@@ -50,139 +50,106 @@ def parse_pool_weight(text: str) -> PoolWeight:
 class TopologyAwareOptions(PolicyOptions):
     """The operator's options. Annotations override most of it."""
 
-    pin_cpu: Annotated[
-        bool, Option("PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
-    ] = True
-    pin_memory: Annotated[
-        bool,
-        Option("PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"),
-    ] = True
-    prefer_isolated: Annotated[
-        bool,
-        Option(
-            "PreferIsolatedCPUs",
-            "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free, and a "
-            "container of several CPUs kernel-isolated ones where too few others are left",
-            flag="--topology-aware-prefer-isolated-cpus",
-        ),
-    ] = True
-    prefer_shared: Annotated[
-        bool,
-        Option(
-            "PreferSharedCPUs",
-            "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
-            flag="--topology-aware-prefer-shared-cpus",
-        ),
-    ] = False
-    reserved_namespaces: Annotated[
-        tuple[str, ...],
-        Option("ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"),
-    ] = ()
-    colocate_pods: Annotated[bool, Option("ColocatePods", "Keep the containers of a pod near each other")] = False
-    colocate_namespaces: Annotated[
-        bool, Option("ColocateNamespaces", "Keep the containers of a namespace near each other")
-    ] = False
-    l3_pools: Annotated[
-        Literal["auto", "true", "false"],
-        Option("L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"),
-    ] = "auto"
-    unlimited_burst: Annotated[
-        BurstLevel,
-        Option(
-            "UnlimitedBurstable",
-            "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get, unless an "
-            "annotation decides",
-        ),
-    ] = BurstLevel.PACKAGE
-    threads: Annotated[
-        Threads,
-        Option(
-            "Hyperthreads",
-            "Thread siblings, unless an annotation decides. any: any container may have them; own-core: exclusive CPUs "
-            "are whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
-        ),
-    ] = Threads.ANY
-    strict_threads: Annotated[
-        bool,
-        Option(
-            "StrictHyperthreads",
-            "Refuse a container rather than do without the cores that Hyperthreads, or its annotation, asks for",
-        ),
-    ] = False
-    distribution: Annotated[
-        CpuDistribution,
-        Option(
-            "CPUDistribution",
-            "How exclusive CPUs lie to each other, unless an annotation decides. pack: close together; across-numa: in "
-            "even parts over NUMA nodes where one does not suffice; across-cores: one thread of each core",
-        ),
-    ] = CpuDistribution.PACK
-    single_node: Annotated[
-        bool,
-        Option(
-            "StrictSingleNUMANode",
-            "Refuse a container with exclusive CPUs rather than give it CPUs of several NUMA nodes",
-        ),
-    ] = False
-    cpu_priority: Annotated[
-        CpuPriority,
-        Option(
-            "DefaultCPUPriority",
-            "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart, unless an "
-            "annotation decides",
-        ),
-    ] = CpuPriority.NONE
-    moves_per_check: Annotated[
-        int,
-        Option(
-            "MovesPerCheck",
-            "How many containers that share CPUs may move at each slow check (every 30 seconds), and with each "
-            "placement that takes CPUs from them, to a place that a fresh decision would choose; 0: none",
-            most=MOST_MOVES,
-        ),
-    ] = 2
-    unlimited_memory: Annotated[
-        Literal["spill", "strict"],
-        Option(
-            "UnlimitedMemory",
-            "Memory nodes of a container without a memory limit. spill: all nodes of its kinds of memory, of which the "
-            "kernel uses the nearest first; strict: those of its zone, and it is OOM-killed when they are full",
-        ),
-    ] = "spill"
-    pool_choice: Annotated[
-        PoolStrategy,
-        Option(
-            "PoolChoice",
-            "Which of the pools that suit equally, unless an annotation decides. spread: the one with the most left; "
-            "pack: the one with the least, so that whole domains stay idle; balanced: by what is left of CPUs and of "
-            "memory",
-        ),
-    ] = PoolStrategy.SPREAD
-    pool_weights: Annotated[
-        tuple[PoolWeight, ...],
-        Option(
-            "PoolWeights",
-            "How much CPUs and memory count for PoolChoice balanced; what is not named does not count",
-            values="a mapping of `cpu` and `memory` to numbers from 0 to 100: `{cpu: 3, memory: 1}`",
-            read=parse_pool_weight,
-            takes_mapping=True,
-        ),
-    ] = (PoolWeight("cpu", 3), PoolWeight("memory", 1))
+    pin_cpu: bool = option(True, "PinCPU", "Pin containers to the CPUs of their pool", flag="--topology-aware-pin-cpu")
+    pin_memory: bool = option(
+        True, "PinMemory", "Pin containers to the memory nodes of their pool", flag="--topology-aware-pin-memory"
+    )
+    prefer_isolated: bool = option(
+        True,
+        "PreferIsolatedCPUs",
+        "Give a Guaranteed container that asks for exactly one CPU a kernel-isolated one where one is free, and a "
+        "container of several CPUs kernel-isolated ones where too few others are left",
+        flag="--topology-aware-prefer-isolated-cpus",
+    )
+    prefer_shared: bool = option(
+        False,
+        "PreferSharedCPUs",
+        "Give shared CPUs only, no exclusive ones, unless an annotation asks for them",
+        flag="--topology-aware-prefer-shared-cpus",
+    )
+    reserved_namespaces: tuple[str, ...] = option(
+        (), "ReservedPoolNamespaces", "Namespaces (shell globs) on the reserved CPUs besides kube-system"
+    )
+    colocate_pods: bool = option(False, "ColocatePods", "Keep the containers of a pod near each other")
+    colocate_namespaces: bool = option(
+        False, "ColocateNamespaces", "Keep the containers of a namespace near each other"
+    )
+    l3_pools: Literal["auto", "true", "false"] = option(
+        "auto", "L3Pools", "A pool per L3 cache domain. auto: where a node has several with two or more cores"
+    )
+    unlimited_burst: BurstLevel = option(
+        BurstLevel.PACKAGE,
+        "UnlimitedBurstable",
+        "How wide a pool a best-effort container, or a Burstable one without a CPU limit, should get, unless an "
+        "annotation decides",
+    )
+    threads: Threads = option(
+        Threads.ANY,
+        "Hyperthreads",
+        "Thread siblings, unless an annotation decides. any: any container may have them; own-core: exclusive CPUs "
+        "are whole cores; hide: as own-core, and only one thread of each core is used, of shared CPUs too",
+    )
+    strict_threads: bool = option(
+        False,
+        "StrictHyperthreads",
+        "Refuse a container rather than do without the cores that Hyperthreads, or its annotation, asks for",
+    )
+    distribution: CpuDistribution = option(
+        CpuDistribution.PACK,
+        "CPUDistribution",
+        "How exclusive CPUs lie to each other, unless an annotation decides. pack: close together; across-numa: in "
+        "even parts over NUMA nodes where one does not suffice; across-cores: one thread of each core",
+    )
+    single_node: bool = option(
+        False,
+        "StrictSingleNUMANode",
+        "Refuse a container with exclusive CPUs rather than give it CPUs of several NUMA nodes",
+    )
+    cpu_priority: CpuPriority = option(
+        CpuPriority.NONE,
+        "DefaultCPUPriority",
+        "Which CPUs to prefer where base frequency, energy preference or core kind tell them apart, unless an "
+        "annotation decides",
+    )
+    moves_per_check: int = option(
+        2,
+        "MovesPerCheck",
+        "How many containers that share CPUs may move at each slow check (every 30 seconds), and with each "
+        "placement that takes CPUs from them, to a place that a fresh decision would choose; 0: none",
+        most=MOST_MOVES,
+    )
+    unlimited_memory: Literal["spill", "strict"] = option(
+        "spill",
+        "UnlimitedMemory",
+        "Memory nodes of a container without a memory limit. spill: all nodes of its kinds of memory, of which the "
+        "kernel uses the nearest first; strict: those of its zone, and it is OOM-killed when they are full",
+    )
+    pool_choice: PoolStrategy = option(
+        PoolStrategy.SPREAD,
+        "PoolChoice",
+        "Which of the pools that suit equally, unless an annotation decides. spread: the one with the most left; "
+        "pack: the one with the least, so that whole domains stay idle; balanced: by what is left of CPUs and of "
+        "memory",
+    )
+    pool_weights: tuple[PoolWeight, ...] = option(
+        (PoolWeight("cpu", 3), PoolWeight("memory", 1)),
+        "PoolWeights",
+        "How much CPUs and memory count for PoolChoice balanced; what is not named does not count",
+        values="a mapping of `cpu` and `memory` to numbers from 0 to 100: `{cpu: 3, memory: 1}`",
+        read=parse_pool_weight,
+        takes_mapping=True,
+    )
     # The next two do not change a decision: the daemon follows them when it writes a grant into the call.
-    lift_quota: Annotated[
-        bool,
-        Option(
-            "LiftQuota",
-            "Remove the CFS quota of containers that have exclusive CPUs only, so that they are never throttled",
-        ),
-    ] = False
-    fraction_shares: Annotated[
-        bool,
-        Option(
-            "FractionShares",
-            "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
-        ),
-    ] = False
+    lift_quota: bool = option(
+        False,
+        "LiftQuota",
+        "Remove the CFS quota of containers that have exclusive CPUs only, so that they are never throttled",
+    )
+    fraction_shares: bool = option(
+        False,
+        "FractionShares",
+        "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
+    )
 
     @property
     def weight_by_resource(self) -> dict[str, int]:

@@ -1,37 +1,37 @@
 from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import pytest
 
 from cri_proxy.config.model import known_options
 from cri_proxy.config.option import Known, options_of, read_value, values_text
-from policies.options import Option
+from policies.options import Option, option
 from policies.registry import POLICIES
 
 
 @dataclass(frozen=True)
 class Inner:
-    rate: Annotated[float, Option("rate", "How much", unit="seconds")] = 1.5
+    rate: float = option(1.5, "rate", "How much", unit="seconds")
 
 
 @dataclass(frozen=True)
 class Model:
     """A model with one option of each type, in the order of the test below."""
 
-    count: Annotated[int, Option("count", "How many", was=("number",))] = 0
-    inner: Annotated[Inner, Option("inner", "")] = Inner()
-    ids: Annotated[tuple[int, ...], Option("ids", "Which")] = ()
-    kind: Annotated[Literal["a", "b"], Option("kind", "What")] = "a"
-    shift: Annotated[int, Option("shift", "How far", least=-20, most=19)] = 0
+    count: int = option(0, "count", "How many", was=("number",))
+    inner: Inner = option(Inner(), "inner", "")
+    ids: tuple[int, ...] = option((), "ids", "Which")
+    kind: Literal["a", "b"] = option("a", "kind", "What")
+    shift: int = option(0, "shift", "How far", least=-20, most=19)
 
 
-def option(key: str) -> Known:
+def known_as(key: str) -> Known:
     return next(known for known in (*options_of(Model), *known_options()) if known.key == key)
 
 
 def test_an_option_reloads_and_is_no_mapping_unless_it_says_so() -> None:
-    option = Option("key", "text")
-    assert (option.is_reloadable, option.takes_mapping, option.flag, option.was) == (True, False, "", ())
+    row = Option("key", "text")
+    assert (row.is_reloadable, row.takes_mapping, row.flag, row.was) == (True, False, "", ())
 
 
 @pytest.mark.parametrize("known", [k for k in known_options() if k.option.takes_mapping], ids=lambda k: k.key)
@@ -49,12 +49,12 @@ def test_a_model_gives_its_options_in_order_with_their_places() -> None:
         ("kind", ("kind",), "a"),
         ("shift", ("shift",), 0),
     ]
-    assert option("count").paths == (("count",), ("number",))
+    assert known_as("count").paths == (("count",), ("number",))
 
 
 @pytest.mark.parametrize("kind", [complex, set[str], dict[str, int], tuple[int, str], Literal[1, 2], None])
 def test_a_type_that_nothing_reads_fails_when_the_table_is_built(kind: object) -> None:
-    wrong = make_dataclass("Wrong", [("field", Annotated[kind, Option("wrong", "text")])])
+    wrong = make_dataclass("Wrong", [("field", kind, option(None, "wrong", "text"))])
     with pytest.raises(TypeError, match=r"option wrong: .* cannot be read"):
         list(options_of(wrong))
 
@@ -76,7 +76,7 @@ def test_a_type_that_nothing_reads_fails_when_the_table_is_built(kind: object) -
     ],
 )
 def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...], value: object) -> None:
-    assert read_value(option(key), raw) == value
+    assert read_value(known_as(key), raw) == value
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_value_is_read_by_its_options_type(key: str, raw: str | tuple[str, ...
 )
 def test_a_wrong_value_is_named_with_what_was_expected(key: str, raw: str | tuple[str, ...], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        read_value(option(key), raw)
+        read_value(known_as(key), raw)
 
 
 @pytest.mark.parametrize(
@@ -121,26 +121,26 @@ def test_a_wrong_value_is_named_with_what_was_expected(key: str, raw: str | tupl
     ],
 )
 def test_an_option_says_which_values_it_takes(key: str, text: str) -> None:
-    assert values_text(option(key)) == text
+    assert values_text(known_as(key)) == text
 
 
 def test_an_option_knows_whether_it_takes_a_list() -> None:
-    assert option("annotationDomains").is_list
-    assert not option("policy").is_list
+    assert known_as("annotationDomains").is_list
+    assert not known_as("policy").is_list
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("1", 1), ("2.5", 2.5), (" 60 ", 60), ("86400", 86400)])
 def test_a_period_is_seconds_and_nothing_is_never(text: str, seconds: float) -> None:
-    assert read_value(option("driftCheckSeconds"), text) == seconds
+    assert read_value(known_as("driftCheckSeconds"), text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0.5", "86401", "-1", "1e3", "nan", "inf", "60s", "9" * 400, "٣"])
 def test_a_period_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected 0, or a number from 1 to 86400"):
-        read_value(option("driftCheckSeconds"), text)
+        read_value(known_as("driftCheckSeconds"), text)
 
 
 @pytest.mark.parametrize("text", ["7", "-1", "", "eight", "1.5", "\u0668"])
 def test_fewer_nodes_than_the_kubelet_manages_by_itself_cannot_be_allowed(text: str) -> None:
     with pytest.raises(ValueError, match="expected 0, or a whole number from 8"):
-        read_value(option("topologyManager.max-allowable-numa-nodes"), text)
+        read_value(known_as("topologyManager.max-allowable-numa-nodes"), text)

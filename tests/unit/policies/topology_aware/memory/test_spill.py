@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
+from policies.topology_aware.memory.narrow import NARROWINGS
 
 from policies.base import Allocations, Grant
-from policies.topology_aware.memory.narrow import NARROWINGS
 from policies.topology_aware.memory.spill import respilled, spill_of, spilling
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 from sysfs.cpuset import NodeSet
