@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.state.process_lock import LockHeld
 
     settings = settings_from(args)
-    if settings.runtime_endpoint == EMBEDDED:
+    if settings.config.runtime_endpoint == EMBEDDED:
         raise CommandFailed("an embedded runtime ends with its daemon; there is nothing to reset", 2)
     try:
         report = asyncio.run(_reset(settings, is_dry=args.dry_run))
@@ -70,7 +70,7 @@ async def _reset(settings: Settings, *, is_dry: bool) -> ResetReport:
         # CPUs that the configuration withholds are available again once cri-proxy is gone.
         available = policy_options(Config(), machine, settings.sysfs_root).options.available
         store = Store.open(settings.state_dir / "state.db")
-        channel = RuntimeClient(settings.runtime_endpoint)
+        channel = RuntimeClient(settings.config.runtime_endpoint)
         try:
             # A machine below another directory is not the one whose systemd would answer.
             units = SystemdScopes(Cgroups(settings.sysfs_root)) if settings.sysfs_root == Path("/") else None

@@ -3,7 +3,6 @@
 import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.last_known_good import KnownGood
@@ -28,25 +27,16 @@ class Fallback:
 class Settings:
     """Frozen for the life of the process; ``config`` is what reloading replaces in the node.
 
-    ``listen`` and the endpoints are ``unix://`` paths
-    (``runtime_endpoint`` may be ``embedded``), '' where there is no second socket. ``warnings`` are sentences
-    about the configuration for the log. ``location`` is where the configuration is read again, ``source`` what was
-    found there at start, ``from_file`` its options and ``overrides`` those of the command line, which win.
+    ``warnings`` are sentences about the configuration for the log. ``location`` is where it is read again, ``source``
+    what was found there at start, ``from_file`` its options and ``overrides`` those of the command line, which win.
     ``fallback``: these are not the file's options but the last known good ones; None: they are the file's.
     ``takes_over``: ask the process that uses this state directory to hand over.
     """
 
     config: Config
-    listen: str
-    image_listen: str
-    image_endpoint: str
-    runtime_endpoint: str
     node_name: str
-    node_group: str
-    relay: Literal["splice", "grpc"]
     state_dir: Path
     sysfs_root: Path
-    http: str
     warnings: tuple[str, ...] = ()
     location: ConfigLocation | None = None
     source: Source = Source(Path(COMMAND_LINE), "")  # noqa: RUF009 - frozen
@@ -58,7 +48,7 @@ class Settings:
     @property
     def admin_socket(self) -> Path:
         """The socket of the daemon's commands, beside the listen socket."""
-        return Path(self.listen.removeprefix("unix://")).with_name(ADMIN_SOCKET)
+        return Path(self.config.listen.removeprefix("unix://")).with_name(ADMIN_SOCKET)
 
 
 def host_node_name() -> str:
@@ -74,16 +64,9 @@ def settings_for(config: Config, *, config_path: Path | None = None, warnings: t
         raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
     return Settings(
         config=config,
-        listen=config.listen,
-        image_listen=config.image_listen,
-        image_endpoint=config.image_endpoint,
-        runtime_endpoint=config.runtime_endpoint,
         node_name=config.node_name or host_node_name(),
-        node_group=config.node_group,
-        relay=config.relay,
         state_dir=Path(config.state_dir),
         sysfs_root=Path(config.sysfs_root),
-        http=config.http,
         warnings=warnings,
     )
 

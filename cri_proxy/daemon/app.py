@@ -96,10 +96,10 @@ class Daemon:
             note=note_holder if self._launcher is None else noted_by(self._launcher),
         )
         is_alone = takeover.predecessor is None
-        if is_alone and self._settings.runtime_endpoint != EMBEDDED:
+        if is_alone and self._settings.config.runtime_endpoint != EMBEDDED:
             # No other process serves the kubelet, and most of the start is still to come. A socket of systemd's has
             # callers waiting, who give up after some seconds without an answer (docs/upgrade.md).
-            await self._open_relays(self._settings.runtime_endpoint, take_over=False)
+            await self._open_relays(self._settings.config.runtime_endpoint, take_over=False)
         engine = await asyncio.to_thread(_engine, self._settings, self._log, self._machine, self._launcher)
         self._use(engine)
         endpoint = await self._runtime_endpoint(engine.machine)
@@ -156,12 +156,14 @@ class Daemon:
     def offer_handover(self) -> None:
         """Let a new process take over, unless systemd supervises this one: it would lose track of its main process."""
         is_watched = os.environ.get("NOTIFY_SOCKET") or passed_sockets(os.environ, os.getpid())
-        if self._takeover is not None and not is_watched and self._settings.runtime_endpoint != EMBEDDED:
+        if self._takeover is not None and not is_watched and self._settings.config.runtime_endpoint != EMBEDDED:
             self._takeover.offer_handover()
 
     async def successor(self, asked: asyncio.Event) -> None:
         """Wait until another process has taken over the socket paths and asked for the lock."""
-        listens = [socket_path(name) for name in (self._settings.listen, self._settings.image_listen) if name]
+        listens = [
+            socket_path(name) for name in (self._settings.config.listen, self._settings.config.image_listen) if name
+        ]
         await wait_for_successor(asked, self._socket_problems, listens, self._log)
 
     async def hand_over(self) -> None:
@@ -184,7 +186,7 @@ class Daemon:
         limit_seconds = watchdog_seconds(os.environ, os.getpid())
         if limit_seconds is None:
             return
-        works = partial(relay_works, socket_path(self._settings.listen), socket_path(endpoint))
+        works = partial(relay_works, socket_path(self._settings.config.listen), socket_path(endpoint))
         watchdog = Watchdog(limit_seconds, RelayProbe(works, self._log).is_fine)
         pinging = Tasks()
         pinging.start(watchdog.watch(), name="watchdog")
@@ -196,7 +198,9 @@ class Daemon:
         if self._reload_is_wanted:
             watchers.reload()
         watchers.follow()
-        self._log.info(events.READY, listen=self._settings.listen, runtime=self._settings.runtime_endpoint)
+        self._log.info(
+            events.READY, listen=self._settings.config.listen, runtime=self._settings.config.runtime_endpoint
+        )
         # Objects from start-up stay: the collector need not visit them again.
         gc.collect()
         gc.freeze()
@@ -210,15 +214,15 @@ class Daemon:
 
     async def _runtime_endpoint(self, machine: "Machine") -> str:
         """Return the runtime's socket; the embedded runtime gets one beside ours, unless another process has it."""
-        if self._settings.runtime_endpoint != EMBEDDED:
-            return self._settings.runtime_endpoint
+        if self._settings.config.runtime_endpoint != EMBEDDED:
+            return self._settings.config.runtime_endpoint
         from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
         from cri_proxy.runtime.embedded.server import RuntimeServer
 
-        path = Path(self._settings.listen.removeprefix("unix://")).with_name("embedded.sock")
+        path = Path(self._settings.config.listen.removeprefix("unix://")).with_name("embedded.sock")
         if answers(path):
             problem = f"another process has its embedded runtime at {path}; stop it or choose another directory"
-            raise ConfigError(self._settings.listen, 0, "listen", problem)
+            raise ConfigError(self._settings.config.listen, 0, "listen", problem)
         path.parent.mkdir(parents=True, exist_ok=True)
         server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
         await server.start()
@@ -227,8 +231,11 @@ class Daemon:
 
     async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:
         """Serve on the sockets of the settings in force, with their kind of relay, and on no others."""
-        kind, images = self._settings.relay, (self._settings.image_listen, self._settings.image_endpoint)
-        sockets = ((self._settings.listen, endpoint), *((images,) if all(images) else ()))
+        kind, images = (
+            self._settings.config.relay,
+            (self._settings.config.image_listen, self._settings.config.image_endpoint),
+        )
+        sockets = ((self._settings.config.listen, endpoint), *((images,) if all(images) else ()))
         if (kind, sockets) == self._served:
             return
         await self._close_relays(0.0)

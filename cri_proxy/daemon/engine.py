@@ -143,7 +143,7 @@ class Engine:
             lag,
             traffic,
             health,
-            settings.relay,
+            settings.config.relay,
         )
         view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
@@ -220,9 +220,9 @@ class Engine:
         admin = AdminServer(build_routes(view), posts=posts, tcp_posts=asked, on_late_tcp=http.opened)
         await admin.listen_unix(self.settings.admin_socket)
         closing.push_async_callback(admin.close)
-        problem = await admin.listen_tcp(self.settings.http)
+        problem = await admin.listen_tcp(self.settings.config.http)
         if problem:
-            http.failed(self.settings.http, problem)
+            http.failed(self.settings.config.http, problem)
 
 
 def _extender_posts(log: Log) -> Posts:

@@ -158,7 +158,7 @@ class Reloader:
         found = Source(self.in_force.file, text, group)
         self._refuse_emptied(found)
         given = self._settings
-        place = given.location or ConfigLocation(found.file, given.node_name, given.node_group)
+        place = given.location or ConfigLocation(found.file, given.node_name, given.config.node_group)
         return split_by_restart(given.config, settings_at(place, found, given.overrides).config)
 
     def _refuse_emptied(self, source: Source) -> None:
@@ -179,7 +179,7 @@ class Reloader:
         """Return the configuration's part of the status."""
         return ConfigurationView(
             file=str(self.in_force.file) if self._settings.location else "",
-            group=self._settings.node_group or self.in_force.group,
+            group=self._settings.config.node_group or self.in_force.group,
             digest=self.in_force.digest if self._settings.location else "",
             since_seconds=self._since_seconds,
             needs_restart=tuple(late.key for late in self._late),

@@ -1,5 +1,6 @@
 """What a daemon on the small machine is started with: everything that it opens lies in one directory."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from cri_proxy.config.load import parse_config
@@ -23,3 +24,8 @@ BROKEN = TEXT.replace(CPUS, "cpuset:64-65")  # not on this machine
 def settings_in(directory: Path, text: str = TEXT) -> Settings:
     """The settings that this text has for this directory."""
     return settings_for(parse_config(text.replace("DIR", str(directory))))
+
+
+def settings_with(settings: Settings, **options: str) -> Settings:
+    """The settings with these options, by their names in ``Config``."""
+    return replace(settings, config=replace(settings.config, **options))  # type: ignore[arg-type]  # by name

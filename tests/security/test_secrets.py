@@ -158,7 +158,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
 
     async def run() -> tuple[str, str, tuple[tuple[str, bytes], ...]]:
         daemon = Daemon(settings, log=configure_logging("debug", "json", stream), machine=small_machine())
-        client = RuntimeClient(settings.listen)
+        client = RuntimeClient(settings.config.listen)
         try:
             await daemon.start()
             await holds("it decides", lambda: daemon.node is not None and daemon.node.coordinator.is_ready, seconds=30)

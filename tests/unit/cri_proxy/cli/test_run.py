@@ -25,9 +25,13 @@ def test_every_option_of_the_contract_is_understood() -> None:
             *("--reserved-resources", "cpu=750m", "--no-topology-aware-pin-memory"),
         )
     )
-    assert (settings.listen, settings.runtime_endpoint, settings.relay) == ("unix:///l.sock", "embedded", "grpc")
-    assert (settings.image_listen, settings.image_endpoint) == ("unix:///i.sock", "unix:///e.sock")
-    assert (settings.node_name, settings.node_group, settings.http) == ("w1", "g1", "off")
+    assert (settings.config.listen, settings.config.runtime_endpoint, settings.config.relay) == (
+        "unix:///l.sock",
+        "embedded",
+        "grpc",
+    )
+    assert (settings.config.image_listen, settings.config.image_endpoint) == ("unix:///i.sock", "unix:///e.sock")
+    assert (settings.node_name, settings.config.node_group, settings.config.http) == ("w1", "g1", "off")
     assert (settings.state_dir, settings.sysfs_root) == (Path("/s"), Path("/r"))
     assert settings.config.reserved.cpu == CpuQuantity(750)
     assert not settings.config.of_policy(TopologyAwareOptions).pin_memory
@@ -35,15 +39,15 @@ def test_every_option_of_the_contract_is_understood() -> None:
 
 def test_the_defaults_are_those_of_the_contract() -> None:
     settings = settings_from(parsed())
-    assert settings.listen == "unix:///run/cri-proxy/cri-proxy.sock"
-    assert settings.runtime_endpoint == "unix:///run/containerd/containerd.sock"
-    assert settings.http == "127.0.0.1:8891"
+    assert settings.config.listen == "unix:///run/cri-proxy/cri-proxy.sock"
+    assert settings.config.runtime_endpoint == "unix:///run/containerd/containerd.sock"
+    assert settings.config.http == "127.0.0.1:8891"
 
 
 def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("adopt: leave\nhttp: off\n")
     settings = settings_from(parsed("--config", str(tmp_path / "c.yaml"), "--http", "127.0.0.1:1"))
-    assert (settings.http, settings.config.adopt) == ("127.0.0.1:1", "leave")
+    assert (settings.config.http, settings.config.adopt) == ("127.0.0.1:1", "leave")
 
 
 def test_the_node_name_chooses_in_a_directory(tmp_path: Path) -> None:

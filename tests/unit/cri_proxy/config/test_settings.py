@@ -27,4 +27,4 @@ def test_a_second_socket_needs_both_its_ends(field: str, missing: str) -> None:
 
 def test_both_ends_together_are_taken() -> None:
     config = replace(Config(), image_listen="unix:///a.sock", image_endpoint="unix:///b.sock")
-    assert settings_for(config).image_listen == "unix:///a.sock"
+    assert settings_for(config).config.image_listen == "unix:///a.sock"

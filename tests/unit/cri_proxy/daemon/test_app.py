@@ -34,7 +34,7 @@ from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
-from tests.fakes.settings import BROKEN, EMBEDDED, settings_in
+from tests.fakes.settings import BROKEN, EMBEDDED, settings_in, settings_with
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
@@ -70,7 +70,7 @@ async def is_ready(daemon: Daemon) -> bool:
 
 
 def kubelet(settings: Settings) -> tuple[RuntimeClient, Kubelet]:
-    client = RuntimeClient(settings.listen)
+    client = RuntimeClient(settings.config.listen)
     return client, Kubelet(client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
 
@@ -85,7 +85,7 @@ async def run_pod(settings: Settings, daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("relay", ["splice", "grpc"])
 async def test_with_either_relay_a_container_is_placed(tmp_path: Path, relay: Literal["splice", "grpc"]) -> None:
-    settings = replace(embedded_in(tmp_path), relay=relay)
+    settings = settings_with(embedded_in(tmp_path), relay=relay)
     async with served(settings) as daemon:
         await run_pod(settings, daemon)
         assert daemon.node is not None
@@ -129,7 +129,7 @@ async def test_a_start_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
 
 
 async def test_while_the_runtime_is_away_pass_through_fails_promptly_and_decisions_wait(tmp_path: Path) -> None:
-    settings = replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
+    settings = settings_with(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock")
     async with served(settings) as daemon:
         client, caller = kubelet(settings)
         async with asyncio.timeout(20):
@@ -143,9 +143,9 @@ async def test_a_separate_image_service_has_a_socket_of_its_own_that_passes_ever
     images = f"imageListen: unix://{tmp_path}/images.sock\nimageEndpoint: unix://{tmp_path}/service.sock\n"
     settings = embedded_in(tmp_path, images)
     async with served(settings):
-        server = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.image_endpoint)
+        server = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE_NAME,)), settings.config.image_endpoint)
         await server.start()
-        client = RuntimeClient(settings.image_listen)
+        client = RuntimeClient(settings.config.image_listen)
         request = pb.ListImagesRequest().SerializeToString()
         reply = pb.ListImagesResponse.FromString(await client.unary(IMAGE + "ListImages", request, timeout_seconds=20))
         assert len(reply.images) == 1
@@ -284,7 +284,7 @@ async def offered(settings: Settings) -> bool:
 
 
 async def test_a_daemon_offers_its_place(tmp_path: Path) -> None:
-    assert await offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+    assert await offered(settings_with(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
 
 
 async def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_with_it(tmp_path: Path) -> None:
@@ -292,5 +292,5 @@ async def test_on_the_embedded_runtime_it_does_not_for_the_containers_would_end_
 
 
 async def test_under_systemd_it_does_not(tmp_path: Path, notify_socket: socket.socket) -> None:
-    assert not await offered(replace(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
+    assert not await offered(settings_with(embedded_in(tmp_path), runtime_endpoint=f"unix://{tmp_path}/away.sock"))
     notify_socket.close()

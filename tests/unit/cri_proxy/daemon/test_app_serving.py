@@ -31,7 +31,7 @@ from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
-from tests.fakes.settings import BROKEN, TEXT, settings_in
+from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
 from tests.fakes.site import Silent
 
 MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some
@@ -57,9 +57,9 @@ async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
     load, executor, log = threading.Event(), ThreadPoolExecutor(max_workers=1), Silent()
     asyncio.get_running_loop().set_default_executor(executor)
     executor.submit(load.wait, 20)
-    runtime = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE,)), settings.runtime_endpoint)
+    runtime = RuntimeServer(ScriptedRuntime(MACHINE, image_names=(IMAGE,)), settings.config.runtime_endpoint)
     await runtime.start()
-    daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.listen)
+    daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.config.listen)
     running = Tasks(lambda error: None)  # who waits for it sees it
     start = running.start(daemon.start())
     kubelet = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
@@ -220,7 +220,7 @@ class Scene:
         await until(f"/readyz says {status}", is_so, seconds=20)
 
     async def run_pod(self, name: str = "web") -> None:
-        client = RuntimeClient(self.settings.listen)
+        client = RuntimeClient(self.settings.config.listen)
         caller = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
         await caller.run_pod(PodSpec(name, (guaranteed("c", 2000),)))
         await client.close()
@@ -229,7 +229,7 @@ class Scene:
 @asynccontextmanager
 async def started(directory: Path, *, relay: str = "splice", more: str = "", http: str = "off") -> AsyncIterator[Scene]:
     scene = Scene(directory, more)
-    settings = replace(scene.settings, relay=relay, http=http)  # type: ignore[arg-type]  # one of the two words
+    settings = settings_with(scene.settings, relay=relay, http=http)
     daemon = Daemon(settings, log=scene.log, machine=MACHINE)
     try:
         await daemon.start()
