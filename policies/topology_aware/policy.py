@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Self
 
 from policies.base import (
@@ -28,9 +27,8 @@ from policies.topology_aware.decisions import Decisions
 from policies.topology_aware.defaults import defaults_of
 from policies.topology_aware.locality.affinity import affinity_reasons
 from policies.topology_aware.memory.home import after_cold_start, default_kinds_of
-from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
-from policies.topology_aware.memory.spill import respilled, spilling
-from policies.topology_aware.narrow_pool import in_narrower_pools
+from policies.topology_aware.memory.spill import spilling
+from policies.topology_aware.narrow import narrowed
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import at_live_pools, changed_pinnings
 from policies.topology_aware.pod_view import PodView
@@ -38,7 +36,7 @@ from policies.topology_aware.pods import PodDecisions
 from policies.topology_aware.rebalance import better_places
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from policies.topology_aware.supply.memory_packing import promised_inside
-from policies.topology_aware.supply.supply import Supply, empty_supply, room_of, updated_supply
+from policies.topology_aware.supply.supply import Supply, empty_supply, room_of
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -123,21 +121,9 @@ class TopologyAware(Policy):
         return view.updates(changed_pinnings(before, before.minus(own), others, self._options))
 
     def narrowed(self, held: Allocations) -> tuple[Grant, ...]:
-        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first.
-
-        Then those that spill as a former option or version said.
-
-        An owner of CPUs that lie in a narrower pool than its own, as after resizes, goes to that pool with them.
-        """
+        """Return grants that can give memory nodes back, as they are afterwards: a bounded number, best first."""
         view, supply = self._seen(held)
-        owners, after = view.owners, view.owners
-        if supply.memory.holds:  # else containers need more nodes, whatever their pool
-            after = owners.with_grants(*in_narrower_pools(self._options, owners, supply))
-        found = narrowed(updated_supply(supply, owners.grants, after.grants), after.grants)
-        changed = {grant.container for grant in found}
-        others = (grant for grant in owners.grants if grant.container not in changed)
-        spills = islice(respilled(supply.memory.nodes, others, self._options), max(0, NARROWINGS - len(found)))
-        return tuple(view.each((*found, *spills)))
+        return tuple(view.each(narrowed(self._options, view.owners, supply)))
 
     def better_places(self, held: Allocations, after: ContainerKey | None = None) -> BetterPlaces:
         """Return few sharers that a fresh decision would place better, at most ``MovesPerCheck``."""

@@ -4,12 +4,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from policies.topology_aware.memory.narrow import NARROWINGS, narrowed
+from policies.topology_aware.memory.narrow import NARROWINGS
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.memory.home import LocalMemory, home_zone
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
+from policies.topology_aware.narrow import NARROWINGS, with_fewer_nodes
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import GUARANTEED, four_nodes, supply_of, tree_of
 from tests.unit.policies.memory.build import (
@@ -32,7 +33,7 @@ NODE0 = "NUMA node #0"
 
 
 def back(tree: PoolTree, *grants: Grant) -> dict[str, str]:
-    return {g.container.pod_uid: str(g.mems) for g in narrowed(supply_of(tree, *grants), grants)}
+    return {g.container.pod_uid: str(g.mems) for g in with_fewer_nodes(supply_of(tree, *grants), grants)}
 
 
 def test_who_is_home_stays() -> None:
@@ -58,7 +59,7 @@ def test_it_comes_only_so_far_that_others_can_still_be_kept() -> None:
 
 def test_the_fewest_bytes_come_first_and_only_so_many_at_a_time() -> None:
     wide = [at(NODE0, wanting(f"{n}", 0.1 * n), "0-1") for n in range(6, 0, -1)]
-    found = narrowed(supply_of(FOUR, *wide), wide)
+    found = with_fewer_nodes(supply_of(FOUR, *wide), wide)
     assert [g.container.pod_uid for g in found] == ["1", "2", "3", "4"]
     assert len(found) == NARROWINGS
 
@@ -126,7 +127,7 @@ def widened_history(seed: int) -> tuple[PoolTree, Allocations]:
 @given(st.integers(0, 1 << 32))
 def test_narrowing_breaks_no_promise_on_the_way_and_ends(seed: int) -> None:
     tree, held = widened_history(seed)
-    while found := narrowed(supply_for(tree, held), held.grants):
+    while found := with_fewer_nodes(supply_for(tree, held), held.grants):
         assert len(found) <= NARROWINGS
         for grant in found:
             old = held.get(grant.container)
@@ -141,7 +142,7 @@ def test_narrowing_breaks_no_promise_on_the_way_and_ends(seed: int) -> None:
 @given(st.integers(0, 1 << 32))
 def test_who_stays_away_from_home_at_the_end_does_not_fit_there(seed: int) -> None:
     tree, held = widened_history(seed)
-    while found := narrowed(supply_for(tree, held), held.grants):
+    while found := with_fewer_nodes(supply_for(tree, held), held.grants):
         held = held.with_grants(*found)
     for grant in held.grants:
         home = home_zone(supply_for(tree, held), grant)
@@ -156,7 +157,9 @@ def test_the_order_of_the_grants_does_not_matter(seed: int) -> None:
     tree, held = widened_history(seed)
     shuffled = list(held.grants)
     random.Random(seed).shuffle(shuffled)
-    assert narrowed(supply_of(tree, *shuffled), shuffled) == narrowed(supply_for(tree, held), held.grants)
+    assert with_fewer_nodes(supply_of(tree, *shuffled), shuffled) == with_fewer_nodes(
+        supply_for(tree, held), held.grants
+    )
 
 
 def test_each_comes_home_to_the_memory_of_its_own_devices() -> None:

@@ -4,6 +4,7 @@ import pytest
 from policies.topology_aware.narrow_pool import RANKED
 
 from policies.base import Allocations, ContainerKey, CpuKind, DeviceLocality, Grant, Request
+from policies.topology_aware.narrow import RANKED
 from policies.topology_aware.policy import TopologyAware
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import before, fill, four_nodes, options, placed, request, topology_aware

@@ -5,6 +5,7 @@ from policies.topology_aware.memory.narrow import NARROWINGS
 
 from policies.base import Allocations, Grant
 from policies.topology_aware.memory.spill import respilled, spill_of, spilling
+from policies.topology_aware.narrow import NARROWINGS
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 from sysfs.cpuset import NodeSet
 from tests.fakes.machines import small_machine
