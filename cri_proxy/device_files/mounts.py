@@ -17,10 +17,15 @@ _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")  # space, tab, newline and backsl
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount: the number of its file system (``major:minor``), and that one's type."""
+    """A mount: the number of its file system (``major:minor``), and that one's type.
+
+    ``root`` is what of the file system is mounted, at ``directory``.
+    """
 
     number: str
     kind: str
+    root: str = "/"
+    directory: str = "/"
 
     @property
     def is_remote(self) -> bool:
@@ -48,15 +53,17 @@ class Mounts:
         r"""Parse the lines of the list; one that is not understood is left out.
 
         >>> Mounts.parse([b"36 35 0:52 / /mnt/a\\040b rw - nfs4 host:/ rw"]).of("/mnt/a b/c")
-        Mount(number='0:52', kind='nfs4')
+        Mount(number='0:52', kind='nfs4', root='/', directory='/mnt/a b')
         """
         found = {}
         for line in lines:
             words = line.split(b" ")
             if b"-" in words[6:-1]:
-                directory = os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), words[4]))
-                kind = words[words.index(b"-", 6) + 1]
-                found[directory] = Mount(words[2].decode("ascii", "replace"), kind.decode("ascii", "replace"))
+                root, directory = (
+                    os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), word)) for word in words[3:5]
+                )
+                number, kind = (word.decode("ascii", "replace") for word in (words[2], words[words.index(b"-", 6) + 1]))
+                found[directory] = Mount(number, kind, root, directory)
         return cls(found)
 
     def of(self, path: str) -> Mount | None:

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from cri_proxy.config.addresses import optional_name
 from cri_proxy.config.files.section_files import REQUIRED_SECTION, SectionStart, join_sections, may_be_section
 from cri_proxy.config.layouts import MAX_BYTES, file_names, is_whole, missing
+from cri_proxy.device_files.mounts import Mounts
 from cri_proxy.errors import ConfigError
 from cri_proxy.in_force.symlinks import (
     ANY,
@@ -23,7 +25,6 @@ from cri_proxy.in_force.symlinks import (
 # Beside the configuration: the node's group, one word, written by ``cri-proxy config-agent``.
 GROUP_FILE = "node-group"
 _GROUP_BYTES = 1024
-MOUNTINFO = Path("/proc/self/mountinfo")
 # The directory of one generation of a volume, as the kubelet's atomic writer names it. The root of a mount with subPath
 # has such a part (a bind mount shows what it was made of), that of a mount of the whole volume has none.
 _GENERATION = re.compile(r"/\.\.\d{4}(_\d\d){5}\.\d+(/|$)")
@@ -71,7 +72,9 @@ class ConfigLocation:
         ``may_wait``: a pipe is read too, as at start.
         """
         found = of_one_generation(self.path, lambda: self._look(may_wait=may_wait))
-        warnings = (mount_warning(self.path, own_mounts()), *map(_mode_warning, self._applying()))
+        warnings = [*map(_mode_warning, self._applying())]
+        with suppress(OSError):  # where there is no /proc
+            warnings.insert(0, mount_warning(self.path, Mounts.read()))
         return replace(found, warnings=tuple(filter(None, warnings)))
 
     def names(self, group: str = "") -> tuple[str, ...]:
@@ -221,45 +224,17 @@ def _holder(most_bytes: int) -> str:
     return "a ConfigMap holds" if most_bytes == MAX_BYTES else "a group's name needs"
 
 
-def mount_warning(path: Path, mountinfo: str) -> str:
-    """Return why changes of this file or directory will not be seen, as a sentence; '' where they will.
-
-    ``mountinfo`` is the text of /proc/PID/mountinfo.
-    """
+def mount_warning(path: Path, mounts: Mounts) -> str:
+    """Return why changes of this file or directory will not be seen, as a sentence; '' where they will."""
     there = Path(os.path.realpath(path))  # Path.resolve() raises for a circle of links
-    found = [(point, root) for root, point in _mounts(mountinfo) if there.is_relative_to(point)]
-    if not found:
+    mount = mounts.of(str(there))
+    if mount is None:
         return ""
-    # A later mount of the same point lies above the earlier one.
-    point, root = max(reversed(found), key=lambda mount: len(mount[0].parts))
-    if _GENERATION.search(root) or _SUB_PATHS in root:
+    if _GENERATION.search(mount.root) or _SUB_PATHS in mount.root:
         return f"{path} is mounted with subPath, which Kubernetes never updates: mount the whole ConfigMap instead"
-    if point == there and not there.is_dir():
+    if mount.directory == str(there) and not there.is_dir():
         return (
             f"{path} is a bind mount of a single file: when an editor or a tool replaces the file, the old one stays "
             "here; mount its directory instead"
         )
     return ""
-
-
-def own_mounts() -> str:
-    """Return the mounts of this process; '' where they cannot be read."""
-    try:
-        return MOUNTINFO.read_text(errors="surrogateescape")
-    except OSError:
-        return ""
-
-
-def _mounts(mountinfo: str) -> list[tuple[str, Path]]:
-    """Return (root within its file system, mount point) of every line: fields 4 and 5 (proc(5))."""
-    fields = (line.split(" ", 5) for line in mountinfo.splitlines())
-    return [(_plain(each[3]), Path(_plain(each[4]))) for each in fields if len(each) > 5]
-
-
-def _plain(text: str) -> str:
-    r"""Undo the kernel's octal escapes of space, tab, newline and backslash.
-
-    >>> _plain(r"/a\040b")
-    '/a b'
-    """
-    return re.sub(r"\\([0-7]{3})", lambda match: os.fsdecode(bytes([int(match[1], 8)])), text)
