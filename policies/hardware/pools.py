@@ -74,6 +74,10 @@ class PoolTree:
         """The pool of all available CPUs."""
         return self.pools[0]
 
+    def around(self, cpus: int) -> Pool:
+        """Return the deepest pool whose hardware has all of these CPUs; the root where none has."""
+        return max((pool for pool in self.pools if not cpus & ~pool.hardware), key=lambda p: p.depth, default=self.root)
+
     def named(self, name: str) -> Pool:
         """Return the pool of this name, or the root if there is none (a grant of another machine)."""
         return self.pools[self.by_name.get(name, 0)]

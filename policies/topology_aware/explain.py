@@ -233,11 +233,8 @@ def _gives_near(context: PlacementContext, room: Room, cpus: int) -> int:
     isolated = (context.supply.free_isolated(0) & cpus).bit_count()
     if context.demand.isolation is Isolation.REQUIRE:
         return isolated
-    around = max(
-        (p for p in context.tree.pools if not cpus & ~p.hardware), key=lambda p: p.depth, default=context.tree.root
-    )
     ordinary = context.supply.shared[0] & ~context.supply.withheld & cpus
-    given = min(ordinary.bit_count(), room.give[around.index])
+    given = min(ordinary.bit_count(), room.give[context.tree.around(cpus).index])
     return given if context.demand.isolation is Isolation.NO else max(given, isolated)
 
 

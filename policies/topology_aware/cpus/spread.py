@@ -293,33 +293,16 @@ def _domains_with(domain: Domain, cpus: int) -> Iterator[int]:
             yield from _domains_with(child, cpus)
 
 
-def domains_of(top: Domain, cpus: int) -> tuple[int, int, int]:
-    """Return on how many packages, NUMA nodes and cache domains these CPUs are, at least one of each."""
-    packages = nodes = caches = 0
-
-    def visit(domain: Domain) -> None:
-        nonlocal packages, nodes, caches
-        if not domain.cpus & cpus:
-            return
-        packages += domain.level is Level.PACKAGE
-        nodes += domain.level is Level.NODE
-        inner = inner_domains(domain, Level.L3)
-        caches += not inner
-        for child in inner:
-            visit(child)
-
-    visit(top)
-    return max(1, packages), max(1, nodes), max(1, caches)
-
-
-def fewest_domains(top: Domain, free: int, count: int) -> tuple[int, int, int]:
-    """Return a lower bound of ``domains_of`` for so many of the free CPUs: the largest domains that give enough."""
+def _sizes(top: Domain, cpus: int) -> tuple[list[int], list[int], list[int]]:
+    """Return how many of these CPUs are in each package, NUMA node and cache domain that has some."""
     packages: list[int] = []
     nodes: list[int] = []
     caches: list[int] = []
 
     def visit(domain: Domain) -> None:
-        here, inner = (domain.cpus & free).bit_count(), inner_domains(domain, Level.L3)
+        here, inner = (domain.cpus & cpus).bit_count(), inner_domains(domain, Level.L3)
+        if not here:
+            return
         if domain.level is Level.PACKAGE:
             packages.append(here)
         elif domain.level is Level.NODE:
@@ -330,7 +313,19 @@ def fewest_domains(top: Domain, free: int, count: int) -> tuple[int, int, int]:
             visit(child)
 
     visit(top)
-    return _largest_needed(packages, count), _largest_needed(nodes, count), _largest_needed(caches, count)
+    return packages, nodes, caches
+
+
+def domains_of(top: Domain, cpus: int) -> tuple[int, int, int]:
+    """Return on how many packages, NUMA nodes and cache domains these CPUs are, at least one of each."""
+    packages, nodes, caches = (max(1, len(sizes)) for sizes in _sizes(top, cpus))
+    return packages, nodes, caches
+
+
+def fewest_domains(top: Domain, free: int, count: int) -> tuple[int, int, int]:
+    """Return a lower bound of ``domains_of`` for so many of the free CPUs: the largest domains that give enough."""
+    packages, nodes, caches = (_largest_needed(sizes, count) for sizes in _sizes(top, free))
+    return packages, nodes, caches
 
 
 def _largest_needed(sizes: list[int], count: int) -> int:

@@ -76,8 +76,8 @@ def _in_pools(context: PlacementContext, parts: tuple[int, ...], usable: int) ->
         cpus = part & usable
         count = cpus.bit_count()
         if cpus & tree.root.sharable:
-            around = max((p for p in tree.pools if not part & ~p.hardware), key=lambda p: p.depth, default=tree.root)
-            most = room.give[around.index] if whole else room.free_mcpu[around.index] // 1000
+            around = tree.around(part).index
+            most = room.give[around] if whole else room.free_mcpu[around] // 1000
             count = min(count, max(most, 0)) if whole or context.demand.shared_mcpu else count
         found.append(count)
     return found

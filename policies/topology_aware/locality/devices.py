@@ -121,7 +121,7 @@ def _gives_near(context: PlacementContext, room: Room, load: Load, pool: Pool, c
         return True
     if near == pool.hardware:
         return _is_wide(context, load, pool.index, near)
-    around = max((p for p in context.tree.pools if not near & ~p.hardware), key=lambda p: p.depth).index
+    around = context.tree.around(near).index
     if not _is_wide(context, load, around, near):
         return False
     if demand.is_zero:
