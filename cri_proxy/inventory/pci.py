@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from policies.devices import (
-    FPGA,
-    GPU,
-    RDMA,
+    TYPES,
     DeviceInventory,
     InventoryDevice,
     PciePath,
@@ -21,8 +19,7 @@ from policies.devices import (
 from sysfs.cpuset import NodeSet
 from sysfs.model import Device, Machine
 
-# Base class and subclass: VGA, 3D and other display controllers; Ethernet and InfiniBand; processing accelerators.
-_KINDS: Final = {0x0300: GPU, 0x0302: GPU, 0x0380: GPU, 0x0200: RDMA, 0x0207: RDMA, 0x1200: FPGA}
+_KINDS: Final = {pci_class: each.name for each in TYPES for pci_class in each.pci_classes}
 # Display controllers of management processors: ASPEED, Matrox. They compute nothing.
 _CONSOLES: Final = frozenset({0x1A03, 0x102B})
 # Host bridge, root port, upstream port of a switch, downstream port: a shorter path has no switch in it.

@@ -18,9 +18,7 @@ from cri_proxy.runtime.channel import RuntimeChannel
 from policies.device_grants import DeviceGrant
 from policies.devices import (
     DEVICE_TYPES,
-    FPGA,
-    GPU,
-    RDMA,
+    TYPES,
     WHOLE,
     DeviceInventory,
     InventoryDevice,
@@ -31,7 +29,6 @@ from sysfs.cpuset import NodeSet
 
 ANSWER_SECONDS: Final = 5.0
 
-_TYPE_WORDS: Final = ((GPU, ("gpu",)), (FPGA, ("fpga",)), (RDMA, ("rdma", "hca", "sriov", "nic", "roce", "infiniband")))
 _OURS: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})(-.*)?", re.ASCII)
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII | re.IGNORECASE)
 
@@ -96,7 +93,7 @@ def _kind_of(resource: str) -> str:
     ('gpu', 'rdma', '')
     """
     words = re.split(r"[^a-z0-9]+", resource.lower())
-    return next((kind for kind, known in _TYPE_WORDS if any(word.startswith(known) for word in words)), "")
+    return next((each.name for each in TYPES if any(word.startswith(each.words) for word in words)), "")
 
 
 def _minors(names: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[str, int]]:

@@ -7,7 +7,7 @@ The words and units are those of Koordinator's Device object: a whole device has
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from policies.device_grants import DeviceKey
 from policies.devices.costs import NO_DEVICES, Inventory
@@ -16,8 +16,26 @@ from sysfs.cpuset import NodeSet
 
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
-FPGA: Final = "fpga"
-DEVICE_TYPES: Final = (GPU, RDMA, FPGA)
+
+
+class DeviceType(NamedTuple):
+    """A type of devices: the PCI classes (base and subclass) that a scan finds it by, and words in names of resources.
+
+    A container asks for it by the resource that Koordinator names after it.
+    """
+
+    name: str
+    pci_classes: tuple[int, ...]
+    words: tuple[str, ...]
+
+
+# VGA, 3D and other display controllers; Ethernet and InfiniBand; processing accelerators.
+TYPES: Final = (
+    DeviceType(GPU, (0x0300, 0x0302, 0x0380), ("gpu",)),
+    DeviceType(RDMA, (0x0200, 0x0207), ("rdma", "hca", "sriov", "nic", "roce", "infiniband")),
+    DeviceType("fpga", (0x1200,), ("fpga",)),
+)
+DEVICE_TYPES: Final = tuple(each.name for each in TYPES)
 
 WHOLE: Final = 100
 """The units of a whole device."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from policies.devices.model import FPGA, GPU_MEMORY, RDMA
+from policies.devices.model import DEVICE_TYPES, GPU, GPU_MEMORY
 
 GPU_UNITS: Final = "koordinator.sh/gpu"
 GPU_CORE: Final = "koordinator.sh/gpu-core"
@@ -11,11 +11,10 @@ GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
 GPU_SHARED: Final = "koordinator.sh/gpu.shared"
 WHOLE_GPUS: Final = ("nvidia.com/gpu", "dcu.com/gpu")
 GPU_SHARES: Final = (GPU_CORE, GPU_MEMORY, GPU_MEMORY_RATIO)
-OTHERS: Final[Mapping[str, str]] = {"koordinator.sh/rdma": RDMA, "koordinator.sh/fpga": FPGA}
+_DOMAIN: Final = "koordinator.sh"
+OTHERS: Final[Mapping[str, str]] = {f"{_DOMAIN}/{kind}": kind for kind in DEVICE_TYPES if kind != GPU}
 RESOURCES: Final = (*WHOLE_GPUS, GPU_UNITS, *GPU_SHARES, GPU_SHARED, *OTHERS)
 """The resources that are devices here, by full name."""
-
-_DOMAIN: Final = "koordinator.sh"
 
 
 def full_name(resource: str) -> str:

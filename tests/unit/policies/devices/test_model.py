@@ -1,4 +1,4 @@
-from policies.devices import natural_order, pcie_groups
+from policies.devices import TYPES, natural_order, pcie_groups
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
 
@@ -31,3 +31,9 @@ def test_names_sort_by_their_numbers_and_addresses_by_their_buses() -> None:
     names = ["pcie-10", "pcie-2", "10", "9", "0000:9a:00.0", "pci0000:10", "0000:B0"]
     found = ["pci0000:10", "0000:9a:00.0", "0000:B0", "9", "10", "pcie-2", "pcie-10"]
     assert sorted(names, key=natural_order) == found
+
+
+def test_no_two_types_have_a_pci_class_or_a_word_of_their_resources_in_common() -> None:
+    for told in ([each.pci_classes for each in TYPES], [each.words for each in TYPES]):
+        values = [value for of_type in told for value in of_type]
+        assert len(set(values)) == len(values)
