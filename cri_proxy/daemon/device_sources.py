@@ -15,8 +15,8 @@ from cri_proxy.costs.words import silent_text
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.in_force.files import READ_SECONDS, FilesInForce, FilesKind, InForce
-from cri_proxy.in_force.last_good import texts_file
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
+from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers

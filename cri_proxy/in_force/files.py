@@ -9,11 +9,10 @@ from cri_proxy.clock import Clock
 from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.in_force.file_state import FilesReport, FileState, Judged, texts_in_force, where_text
-from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
 from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import Lookups
-from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.text_files import FoundFiles, KeptTexts
 from cri_proxy.in_force.watch import Follower, Take, Watch
 
 READ_SECONDS: Final = 2.0

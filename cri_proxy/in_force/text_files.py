@@ -1,11 +1,12 @@
-"""Read the files of a directory, or one file, as texts within bounds; list what to watch to notice changes."""
+"""Read the files of a directory, or one file, as bounded texts; list what to watch; keep the texts in force."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from cri_proxy.foreign_files.beneath import DirectoryBeneath, FileRefused, open_beneath
+from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import ANY, Lookups, lookups_beneath, of_one_generation
 from cri_proxy.private_files import shared_problem
 
@@ -170,3 +171,28 @@ def _unreadable(name: str, error: OSError | FileRefused) -> TextFile:
 
 def _reason(error: OSError | FileRefused) -> str:
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error.problem
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTexts:
+    """The texts in force of a directory's files, or of the one file at a path, as (name, text) by name."""
+
+    directory: Path
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+def texts_file(name: str) -> StateFile[KeptTexts]:
+    """Return the document of this name that holds texts."""
+    # JSON writes a control character with six bytes.
+    return StateFile(name, 6 * MAX_BYTES + (1 << 20), _written, _kept)
+
+
+def _written(kept: KeptTexts) -> Mapping[str, object]:
+    return {"directory": str(kept.directory), "texts": dict(kept.texts)}
+
+
+def _kept(document: Mapping[str, object]) -> KeptTexts:
+    texts, directory = document.get("texts"), document.get("directory")
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise ValueError
+    return KeptTexts(Path(str(directory)), tuple(sorted(texts.items())))

@@ -14,9 +14,8 @@ from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
 from cri_proxy.in_force.file_state import Judged, judge_one
 from cri_proxy.in_force.files import FilesSource, InForce
-from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.symlinks import Lookups, lookups_beneath
-from cri_proxy.in_force.text_files import MAX_BYTES, FoundFiles, OneTextFile
+from cri_proxy.in_force.text_files import MAX_BYTES, FoundFiles, KeptTexts, OneTextFile
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import NUMBERS, boot_id, find_numbers
 from cri_proxy.inventory.pci import inventory_of, left_out

@@ -102,7 +102,7 @@ from functools import partial
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.model import Config
 from cri_proxy.costs.merge import CostDirectory
-from cri_proxy.in_force.last_good import texts_file
+from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.merge import InventoryFile
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.device_files import locality, mounts

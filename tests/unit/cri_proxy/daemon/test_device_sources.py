@@ -13,8 +13,8 @@ from cri_proxy.daemon.device_sources import (
     inventory_source,
 )
 from cri_proxy.file_workers import PLAIN_THREADS
-from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import StateDirectory
+from cri_proxy.in_force.text_files import KeptTexts
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
 from cri_proxy.tasks import Tasks
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, JoinedDevices, PciePath

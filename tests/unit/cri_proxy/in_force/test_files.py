@@ -11,10 +11,9 @@ from cri_proxy.costs.merge import CostDirectory
 from cri_proxy.daemon.device_sources import COST_FILES
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.in_force.files import POLL_SECONDS, FilesInForce, InForce
-from cri_proxy.in_force.last_good import KeptTexts
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.symlinks import ANY
-from cri_proxy.in_force.text_files import FoundFiles
+from cri_proxy.in_force.text_files import FoundFiles, KeptTexts
 from cri_proxy.tasks import Tasks
 from policies.devices.costs import NO_DEVICES, Inventory, Missing, Normalize
 from tests.fakes.clock import ManualClock

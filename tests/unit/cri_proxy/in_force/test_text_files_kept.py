@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.errors import StoreError
-from cri_proxy.in_force.last_good import KeptTexts, texts_file
+from cri_proxy.in_force.text_files import KeptTexts, texts_file
 
 FILE = texts_file("texts.json")
 KEPT = KeptTexts(Path("/etc/cri-proxy/costs.d"), (("a.yaml", "a.com/x/x0:\n"), ("b.yaml", "b.com/é/y0:\n")))
