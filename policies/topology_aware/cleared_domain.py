@@ -44,7 +44,7 @@ class _Cleared:
     @property
     def moved_mcpu(self) -> int:
         """The shares that leave."""
-        return sum(move.grant.shared_mcpu for move in self.moves)
+        return sum(grant.shared_mcpu for grant, _ in self.moves)
 
 
 class ClearedPools:
@@ -80,7 +80,7 @@ class ClearedPools:
 
     def choice_of(self, cleared: _Cleared) -> PoolChoice:
         """Return this as a choice."""
-        moved = in_pools(self._context.supply, ((move.grant, move.pool) for move in cleared.moves))
+        moved = in_pools(self._context.supply, cleared.moves)
         why = (reasons.lifted(moved),) if moved else ()
         return PoolChoice(cleared.pool, cleared.pool.index, cleared.offer, cleared.taken, moved, why)
 

@@ -6,7 +6,7 @@ clear given CPUs.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from policies.base import ContainerKey, Grant
 from policies.hardware.pools import Pool
@@ -33,12 +33,8 @@ def with_shares_in_root(context: PlacementContext) -> PlacementContext:
     return replace(context, supply=replace(context.supply, granted_mcpu=tuple(granted)))
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A shared grant that moves to a wider pool."""
-
-    grant: Grant
-    pool: str
+Move = tuple[Grant, str]
+"""A shared grant, and the wider pool to which it moves."""
 
 
 class Clearing:
@@ -85,8 +81,8 @@ class Clearing:
                     granted[i] -= self._mcpu[n]
                 homes[n] = low.parent
             moved.update(chosen)
-        found = (Move(self._grants[n], pools[homes[n]].name) for n in moved)
-        return tuple(sorted(found, key=lambda move: move.grant.container))
+        found = ((self._grants[n], pools[homes[n]].name) for n in moved)
+        return tuple(sorted(found, key=lambda move: move[0].container))
 
     def _fewest(self, grants: list[int], mcpu: int) -> list[int]:
         """Return the fewest of these with this much CPU time together, small ones of those; all if that is too little.
@@ -123,21 +119,17 @@ class _Plan:
         return givable(self._supply, self._granted, self._keep)[0][self._pool.index]
 
     def shift(self, mcpu: int, low: int, high: int) -> None:
-        """Move this much from pool ``low`` to ``high``, one above it."""
+        """Move this much from pool ``low`` to ``high``, one above it; a negative amount undoes that."""
         for i in self._tree.pools[low].path:
             if i == high:
                 return
             self._granted[i] -= mcpu
 
-    def restore(self, mcpu: int, low: int, high: int) -> None:
-        """Undo a shift."""
-        self.shift(-mcpu, low, high)
-
     def gives_after(self, mcpu: int, low: int) -> int:
         """Return how many CPUs could be given if this much moved from ``low`` to the pool."""
         self.shift(mcpu, low, self._pool.index)
         result = self.gives()
-        self.restore(mcpu, low, self._pool.index)
+        self.shift(-mcpu, low, self._pool.index)
         return result
 
     def last_cpu_mcpu(self, pool: int) -> int:
@@ -213,7 +205,7 @@ def _smallest_freeing(plan: _Plan, grants: list[Grant], low: int, now: int) -> i
 def _without_needless(plan: _Plan, chosen: list[tuple[Grant, int]], top: int, count: int) -> list[tuple[Grant, int]]:
     needed = []
     for grant, low in sorted(chosen, key=lambda c: (-c[0].shared_mcpu, c[0].container)):
-        plan.restore(grant.shared_mcpu, low, top)
+        plan.shift(-grant.shared_mcpu, low, top)
         if plan.gives() < count:
             plan.shift(grant.shared_mcpu, low, top)
             needed.append((grant, low))
@@ -225,11 +217,11 @@ def _lowest_targets(
 ) -> list[Grant]:
     moved = []
     for grant, low in needed:
-        plan.restore(grant.shared_mcpu, low, top.index)
+        plan.shift(-grant.shared_mcpu, low, top.index)
         for target in context.tree.pools[low].path[1:]:
             plan.shift(grant.shared_mcpu, low, target)
             if target == top.index or plan.gives() >= count:
                 moved.append(in_pool(context.supply, grant, context.tree.pools[target].name))
                 break
-            plan.restore(grant.shared_mcpu, low, target)
+            plan.shift(-grant.shared_mcpu, low, target)
     return moved

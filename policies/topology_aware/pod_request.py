@@ -116,11 +116,9 @@ def _claimed_cpu(request: Request, claim: CpuClaim, totals: PodTotals | None, si
 
 
 def _cpu(request: Request, totals: PodTotals | None, siblings: list[Grant]) -> _Shared:
-    if totals is None:
+    is_sum = totals is not None and totals.cpu_limit_mcpu is not None  # over containers, where one has no limit
+    if totals is None or (is_sum and any(grant.request.cpu_limit_mcpu is None for grant in siblings)):
         return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)
-    limit = totals.cpu_limit_mcpu
-    if limit is not None and any(grant.request.cpu_limit_mcpu is None for grant in siblings):
-        return _Shared(frozenset(), is_shared=False, booked=request.cpu_request_mcpu)  # a sum over containers
     unclaimed = [grant for grant in siblings if grant.request.claim is None]
     sharing = [grant for grant in unclaimed if grant.shares_cpus or has_all_cpu(grant, request, totals)]
     is_alike = all(_wants_alike(grant.request.preferences, request.preferences) for grant in sharing)

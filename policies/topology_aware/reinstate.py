@@ -234,8 +234,7 @@ class _Reinstatement:
     def _give_up_one(self) -> None:
         """Make the least urgent owner of ordinary CPUs share, so that there is a CPU to share at all."""
         grant = max((g for g in self._held.grants if g.exclusive), key=_urgency)
-        bare = Grant(grant.request, grant.pool, CpuKind.SHARED, mems=grant.mems, is_cold=grant.is_cold)
-        bare = replace(bare, spill=grant.spill, devices=grant.devices)
+        bare = replace(grant, kind=CpuKind.SHARED, exclusive=CpuSet(), isolated=CpuSet(), shared_mcpu=0, added=())
         self._take(in_pool(self._supply, bare, self._tree.root.name))
         self._replaced.pop(grant.container, None)
         self._unplaced[grant.container] = reasons.DEMOTED

@@ -79,9 +79,7 @@ def _is_to_leave(context: PlacementContext) -> bool:
 def _moved_away(context: PlacementContext, pool: Pool, grant: Grant) -> tuple[Grant, ...] | None:
     """Return the shares that move to wider pools, so that the CPUs can be owned; None if that is not enough."""
     moves = Clearing(context).moves(pool, grant.exclusive.mask)
-    if moves is None:
-        return None
-    return in_pools(context.supply, ((move.grant, move.pool) for move in moves))
+    return None if moves is None else in_pools(context.supply, moves)
 
 
 def _reasons(context: PlacementContext, claim: CpuClaim, grant: Grant) -> Iterator[Reason]:

@@ -158,7 +158,7 @@ def test_cpus_on_broken_cores_do_not_count_where_whole_ones_are_wished_for() -> 
 def cleared(taken: str, *grants: Grant, pool: str = "root", mcpu: int = 1000) -> dict[str, str] | None:
     context = context_of(TREE, request("new/c", mcpu), *grants)
     moves = Clearing(context).moves(TREE.named(pool), CpuSet.parse(taken).mask)
-    return None if moves is None else {move.grant.container.pod_uid: move.pool for move in moves}
+    return None if moves is None else {move[0].container.pod_uid: move[1] for move in moves}
 
 
 def test_those_leave_that_have_too_little_left_and_go_no_higher_than_they_must() -> None:
