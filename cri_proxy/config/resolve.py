@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from policies.hints.merge import CLOSEST_POLICIES
-
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
 from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
 from cri_proxy.config.model import Config
@@ -14,7 +12,7 @@ from cri_proxy.errors import ConfigError
 from policies.alignment import TopologyOptions, TopologyPolicy
 from policies.errors import PolicyOptionsError
 from policies.hardware.reserve import choose_reserved
-from policies.hints.node_sets import MAX_LISTED_NODES
+from policies.hints import CLOSEST_POLICIES, MAX_LISTED_NODES
 from policies.options import PolicyOptions
 from policies.registry import registered
 from policies.topology_aware.options import TopologyAwareOptions

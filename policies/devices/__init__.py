@@ -13,8 +13,8 @@ __getattr__ = door(
     hints: can_meet, device_hints, hints_on
     joint: Closeness, JointChoice
     label_selector: CONDITION, SELECTOR
-    model: DEVICE_TYPES, DeviceInventory, EMPTY_INVENTORY, FPGA, GPU, GPU_MEMORY, GpuPartition, InventoryDevice
-    model: PcieGroup, PciePath, RDMA, Statement, VfGroup, VirtualFunction, WHOLE, natural_order, pcie_groups
+    model: DEVICE_TYPES, DeviceInventory, EMPTY_INVENTORY, GPU, GPU_MEMORY, GpuPartition, InventoryDevice
+    model: PcieGroup, PciePath, RDMA, Statement, TYPES, VfGroup, VirtualFunction, WHOLE, natural_order, pcie_groups
     partitions: NODE_DOMAIN, partition_rule
     plugin_chooser: Chooser, KnownCloseness, chooser_of
     plugin_offer: DeviceOffer, OfferForm, OfferedDevice, OfferedDevices, WHOLE_DEVICES, offer_of, offered_devices

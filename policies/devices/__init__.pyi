@@ -23,10 +23,10 @@ from policies.devices.label_selector import CONDITION as CONDITION
 from policies.devices.label_selector import SELECTOR as SELECTOR
 from policies.devices.model import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
-from policies.devices.model import FPGA as FPGA
 from policies.devices.model import GPU as GPU
 from policies.devices.model import GPU_MEMORY as GPU_MEMORY
 from policies.devices.model import RDMA as RDMA
+from policies.devices.model import TYPES as TYPES
 from policies.devices.model import WHOLE as WHOLE
 from policies.devices.model import DeviceInventory as DeviceInventory
 from policies.devices.model import GpuPartition as GpuPartition

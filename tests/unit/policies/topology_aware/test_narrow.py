@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from policies.topology_aware.memory.narrow import NARROWINGS
 
 from policies.base import Allocations, CpuKind, DeviceLocality, Grant
 from policies.hardware.pools import PoolTree

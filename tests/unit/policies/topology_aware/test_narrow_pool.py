@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from policies.topology_aware.narrow_pool import RANKED
 
 from policies.base import Allocations, ContainerKey, CpuKind, DeviceLocality, Grant, Request
 from policies.topology_aware.narrow import RANKED

@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from policies.topology_aware.memory.narrow import NARROWINGS
 
 from policies.base import Allocations, Grant
 from policies.topology_aware.memory.spill import respilled, spill_of, spilling
