@@ -35,8 +35,7 @@ from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.cpus.spread import domains_of
 from policies.topology_aware.devices.step import DeviceStep, near_given
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
-from policies.topology_aware.memory.grant import memory_in, with_memory
-from policies.topology_aware.memory.plan import MemoryPlan
+from policies.topology_aware.memory.plan import MemoryPlan, memory_in, with_memory
 from policies.topology_aware.migration import plan_migrations
 from policies.topology_aware.ranking import FixedScores, Ranking, fixed_scores_of, rank
 from policies.topology_aware.reason_codes import ReasonCode
@@ -270,8 +269,9 @@ def _choices(context: PlacementContext, ranking: Ranking) -> Iterator[PoolChoice
         for pool in _levels_up(context, i, was_here=bool(offer.previous)):
             taken = take(context, pool, offer, room.give)
             if taken is not None:
-                wider = reasons.levels_up(pools[i].name, pool.name, context.demand.levels_up)
-                yield PoolChoice(pool, i, offer, taken, (), (wider,) if pool.index != i else ())
+                levels = context.demand.levels_up
+                why = (reasons.levels_up(pools[i].name, pool.name, levels),) if pool.index != i else ()
+                yield PoolChoice(pool, i, offer, taken, (), why)
                 break
 
 

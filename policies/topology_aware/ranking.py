@@ -11,9 +11,8 @@ from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.picker import priority_fits, spans
 from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores_now
-from policies.topology_aware.memory.distance import memory_distances
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
-from policies.topology_aware.memory.plan import MemoryOffer, memory_offers
+from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
 from policies.topology_aware.packing import choice_score, strategy_of
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext

@@ -11,8 +11,8 @@ from policies.claims import CpuClaim
 from policies.hardware.pools import Pool, PoolTree
 from policies.topology_aware import reasons as cpu_reasons
 from policies.topology_aware.claims import reasons
-from policies.topology_aware.memory.grant import memory_in, with_memory
 from policies.topology_aware.memory.home import in_pools
+from policies.topology_aware.memory.plan import memory_in, with_memory
 from policies.topology_aware.migration import Clearing
 from policies.topology_aware.supply.context import PlacementContext, aligned, with_moved
 from sysfs.cpuset import CpuSet

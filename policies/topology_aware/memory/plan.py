@@ -1,13 +1,16 @@
 """Plan one container's memory: a cheap offer per pool; in the chosen pool its zone, a cold start, others to widen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from policies.base import Grant, Reason, Request
+from policies.base import Grant, Placed, Reason, Request
+from policies.hardware.pools import Pool
 from policies.topology_aware.memory import reasons
-from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, with_enough
+from policies.topology_aware.memory.home import Home, LocalMemory, cold_start, home_of, local_memory, with_enough
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES, HugePagePlan, huge_page_ranks, plan_huge_pages
+from policies.topology_aware.memory.spill import spill_reasons, spilling
 from policies.topology_aware.memory.widen import widened
+from policies.topology_aware.supply.context import PlacementContext, with_moved
 from policies.topology_aware.supply.demand import Demand
 from policies.topology_aware.supply.memory_account import (
     FIRST,
@@ -20,9 +23,10 @@ from policies.topology_aware.supply.memory_account import (
     wanted_kinds,
     widest_zone,
 )
+from policies.topology_aware.supply.memory_nodes import node_ids
 from policies.topology_aware.supply.memory_packing import ZonePromise, packed, promised_inside
 from policies.topology_aware.supply.supply import Supply
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,35 @@ def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: se
     free = {zone for zone in zones if promised_inside(promises, zone) + wanted <= account.nodes.capacity(zone)}
     packing = packed(account.nodes, promises) if free else None
     return {zone for zone in free if packing.takes(zone, wanted)} if packing is not None else set()
+
+
+def memory_distances(
+    account: MemoryAccount, request: Request, pools: Sequence[Pool], zones: Sequence[int]
+) -> tuple[float, ...]:
+    """Return for each pool, with its zone, how much farther its memory is than the nearest, on average over the bytes.
+
+    The kernel allocates from the nearest node of the zone first (Documentation/admin-guide/mm/numa_memory_policy.rst).
+    So an expander, PMEM or HBM beside a node does not count for that node's CPUs as long as nearer memory has room.
+    What does not fit beside the promises of others counts as far as the farthest node of the zone. A container that is
+    promised nothing is looked at as if it needed little.
+    """
+    free = account.free_bytes()
+    wanted = promised_bytes(request) or 1
+    return tuple(_distance(pool, zone, wanted, free) for pool, zone in zip(pools, zones, strict=True))
+
+
+def _distance(pool: Pool, zone: int, wanted: int, free: Mapping[int, int]) -> float:
+    left, total, farthest = wanted, 0, 0
+    for distance, nodes in pool.distances:
+        if not nodes & zone:
+            continue
+        farthest = distance
+        here = min(left, sum(free[node] for node in node_ids(nodes & zone)))
+        total += here * distance
+        left -= here
+        if not left:
+            break
+    return (total + left * farthest) // wanted / 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +235,32 @@ def _without_room(context: _MemoryContext, why: tuple[Reason, ...]) -> MemoryPla
     if request.preferences.strict_memory:
         return reasons.strict_memory(wanted_kinds(request), reasons.no_room(zone, wanted))
     return MemoryPlan(NodeSet(zone), reasons=(*why, reasons.short(zone, wanted)))
+
+
+def memory_in(
+    context: PlacementContext, pool: Pool, moved: tuple[Grant, ...], owned: CpuSet = CpuSet()
+) -> MemoryPlan | Reason:
+    """Plan the memory of the container that owns these CPUs of this pool, beside the others as ``moved`` leaves them.
+
+    Return a Reason if a strict preference cannot be met.
+    """
+    by_container = {g.container: g for g in moved}
+    others = [by_container.get(g.container, g) for g in context.others] if moved else context.others
+    supply = with_moved(context, moved) if moved else context.supply
+    held = context.own.mems if context.own is not None else NodeSet()
+    local = local_memory(context.tree.machine, pool, owned, shares=bool(context.demand.shared_mcpu))
+    return plan_memory(supply, others, context.request, local, held=held)
+
+
+def with_memory(context: PlacementContext, grant: Grant, moved: tuple[Grant, ...], memory: MemoryPlan) -> Placed:
+    """Return the placement of this grant with its memory, the others that change for it, and the reasons of that."""
+    nodes, own = context.supply.memory.nodes, context.own
+    grant = replace(grant, mems=memory.mems, is_cold=memory.is_cold)
+    # A grant that moves and is widened is in both: the widened one is of the moved one.
+    changed = {g.container: g for g in (*moved, *memory.widened)}
+    others = tuple(changed[key] for key in sorted(changed))
+    held = NodeSet() if own is None else own.spill
+    if context.request.memory_limit_bytes is not None and not held:
+        return Placed(grant, moved=others, reasons=memory.reasons)
+    grant = spilling(nodes, grant, context.options, held)
+    return Placed(grant, moved=others, reasons=(*memory.reasons, *spill_reasons(nodes, grant, context.options)))

@@ -2,7 +2,7 @@ import pytest
 
 from policies.base import Request
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.memory.distance import memory_distances
+from policies.topology_aware.memory.plan import memory_distances
 from sysfs.descriptions.machine import describe
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import four_nodes, supply_of, tree_of

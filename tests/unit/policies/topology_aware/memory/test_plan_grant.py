@@ -1,8 +1,7 @@
 """The memory of a container in the pool of its CPUs, and its grant with it."""
 
 from policies.base import CpuKind, Grant
-from policies.topology_aware.memory.grant import memory_in, with_memory
-from policies.topology_aware.memory.plan import MemoryPlan
+from policies.topology_aware.memory.plan import MemoryPlan, memory_in, with_memory
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 
