@@ -5,8 +5,15 @@ from enum import StrEnum
 
 from policies.alignment import TopologyPolicy, TopologyScope
 from policies.device_requests import NOTHING_ASKED, DeviceAsk
-from policies.thread_counts import ThreadCounts
 from sysfs.model import MemoryKind
+
+
+class ThreadCounts(StrEnum):
+    """The figure that the thread counts in a container's environment follow."""
+
+    NONE = "none"  # they are not set
+    OWNED = "owned"  # the CPUs that it has alone
+    REQUEST = "request"  # its CPU request, rounded up
 
 
 class Threads(StrEnum):

@@ -9,7 +9,7 @@ from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.devices.costs import Missing, Normalize
 from policies.hints import KUBELET_NODES
 from policies.options import option
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning, QosClass
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 
 
 def thread_count(grant: Grant, pinning: Pinning, source: ThreadCounts) -> int:

@@ -19,7 +19,7 @@ from cri_proxy.node.node import Node
 from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from policies.base import Pinning
 from policies.devices import ANNOTATION_PREFIX
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 

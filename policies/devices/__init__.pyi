@@ -13,7 +13,6 @@ from policies.devices.annotations import SPEC as SPEC
 from policies.devices.annotations import read_annotations as read_annotations
 from policies.devices.candidates import DeviceCandidate as DeviceCandidate
 from policies.devices.demand import DemandError as DemandError
-from policies.devices.fields import AnnotationError as AnnotationError
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on
@@ -21,6 +20,7 @@ from policies.devices.joint import Closeness as Closeness
 from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION
 from policies.devices.label_selector import SELECTOR as SELECTOR
+from policies.devices.label_selector import AnnotationError as AnnotationError
 from policies.devices.model import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
 from policies.devices.model import GPU as GPU

@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
-from policies.devices.fields import AnnotationError, JsonValue
-from policies.devices.label_selector import SELECTOR, LabelSelector
+from policies.devices.label_selector import SELECTOR, AnnotationError, JsonValue, LabelSelector
 from policies.devices.model import DEVICE_TYPES
 from sysfs.documents.forms import form, one_of, scalar
 from sysfs.documents.table import Form, Table, keyed

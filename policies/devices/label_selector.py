@@ -1,12 +1,44 @@
-"""Label selectors as Kubernetes has them (``metav1.LabelSelector``): all conditions hold; an empty one matches."""
+"""The values of JSON annotations, label selectors among them (``metav1.LabelSelector``).
+
+Every error names the field, the value and what is expected.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policies.devices.fields import JsonValue
+from policies.errors import PolicyBaseError
 from sysfs.documents.forms import TEXT, by_name, each, form, one_of, scalar
 from sysfs.documents.table import KeyRow, Table, keyed
+from sysfs.documents.value import DocumentValue
+
+_SHOWN_CHARACTERS: Final = 60
+
+
+@dataclass(eq=False)
+class AnnotationError(PolicyBaseError):
+    """An annotation that cannot be understood; ``problem`` names the field and the remedy."""
+
+    key: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.problem}"
+
+
+class JsonValue(DocumentValue):
+    """A value of an annotation: as for the API server, a number is no text."""
+
+    expected = ("a text in quotes", "a list in brackets", "an object in braces")
+
+    def _scalar(self) -> str | None:
+        return self._value if isinstance(self._value, str) else None
+
+    def shown(self) -> str:
+        """Return the value as Python has it, cut where it is long."""
+        text = repr(self._value)
+        return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -39,7 +71,7 @@ class LabelCondition:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Conditions that all have to hold.
+    """Conditions that all have to hold; an empty selector matches everything.
 
     >>> LabelSelector((LabelCondition("speed", "In", ("100G",)),)).matches({"speed": "100G"})
     True

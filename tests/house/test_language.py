@@ -12,7 +12,6 @@ from tests.house.language import Findings, phrases_in, spoken
 ALLOWED_PHRASES: dict[tuple[str, str], str] = {}
 # Small modules that stay apart from their only importer, with the reason.
 ALLOWED_TINY: dict[str, str] = {
-    "policies/devices/links/swap.py": "another search than that of partition.py, for what is too large for it",
     "cri_proxy/daemon/helper_watch.py": "it waits for the end of a process; app.py likewise",
     "cri_proxy/runtime/embedded/images.py": "the image service, beside a module for each part of the runtime service",
 }

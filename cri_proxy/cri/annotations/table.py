@@ -10,7 +10,7 @@ from cri_proxy.cri.annotations.device_resources import SHORT_NAMES, device_reque
 from cri_proxy.cri.annotations.forms import Annotation
 from cri_proxy.cri.annotations.values import truth
 from policies.alignment import TopologyPolicy, TopologyScope
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 
 TOPOLOGY_HINTS = Annotation(
     "topologyhints",

@@ -5,7 +5,6 @@ from math import exp, sqrt
 from random import Random
 
 from policies.devices.costs.graph import CostGraph
-from policies.devices.costs.greedy import links_to
 
 WALK_STEPS = 2000
 # The most replacements that are looked at after the walk, a few milliseconds; large graphs do not end by themselves.
@@ -18,7 +17,7 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK
     The temperature falls in equal steps from the spread of what single replacements change at the start.
     """
     pair, sizes = graph.pair, [len(vertex.members) for vertex in graph.vertices]
-    counts, links = list(start), links_to(graph, start)
+    counts, links = list(start), graph.links_to(start)
     rows = [graph.layers[vertex.layer].vertices for vertex in graph.vertices]
     # The instances that may be replaced, each by its vertex.
     chosen = [v for v, vertex in enumerate(graph.vertices) for _ in range(counts[v] - vertex.must)]
@@ -54,7 +53,7 @@ def anneal(graph: CostGraph, start: list[int], random: Random, steps: int = WALK
 
 def _settled(graph: CostGraph, start: Sequence[int]) -> list[int]:
     """Return the set after replacements that each make it cheaper, until none does or the looks are used up."""
-    pair, counts, links = graph.pair, list(start), links_to(graph, start)
+    pair, counts, links = graph.pair, list(start), graph.links_to(start)
     rows = [graph.layers[vertex.layer].vertices for vertex in graph.vertices]
     looks, is_better = SETTLING_LOOKS, True
     while is_better:

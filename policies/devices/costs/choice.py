@@ -9,7 +9,6 @@ from random import Random
 from policies.devices.costs.anneal import WALK_STEPS, anneal
 from policies.devices.costs.exact import SEARCH_STEPS, Clock, ExactSearch, Found
 from policies.devices.costs.graph import CostGraph, Missing, build_graph, known_groups
-from policies.devices.costs.greedy import take_greedily
 from policies.devices.costs.model import CostValue, name_order, type_of
 from policies.devices.costs.request import CannotSelect, SetRequest
 from policies.devices.costs.table import CostTable, Group
@@ -85,7 +84,7 @@ def select(
 
 def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = None) -> Selection:
     """Return the set that the method finds in this graph, of which ``missing`` is a part already; no ``silent``."""
-    first = take_greedily(graph)
+    first = _greedy(graph)
     method, found = _search(graph, first, options, is_over)
     return Selection(
         graph.members(found.counts),
@@ -132,6 +131,22 @@ def _search(
     if graph.cost(first) == found.cost:
         return SelectMethod.GREEDY, found
     return SelectMethod.ANNEAL if graph.cost(walked) == found.cost else SelectMethod.EXACT, found
+
+
+def _greedy(graph: CostGraph) -> list[int]:
+    """Return the first set: from the most constrained layer on, each step adds what costs least to all that is chosen.
+
+    Ties go to the first vertex. Instances that must be in the set are chosen before the walk.
+    """
+    counts = [vertex.must for vertex in graph.vertices]
+    links = graph.links_to(counts)
+    for layer in graph.layers:
+        for _ in range(layer.count - sum(counts[v] for v in layer.vertices)):
+            open_vertices = (v for v in layer.vertices if counts[v] < len(graph.vertices[v].members))
+            chosen = min(open_vertices, key=links.__getitem__)
+            counts[chosen] += 1
+            links = [link + cost for link, cost in zip(links, graph.pair[chosen], strict=True)]
+    return counts
 
 
 def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from operator import add
 
 from policies.devices.costs.graph import CostGraph, alike
-from policies.devices.costs.greedy import links_to
 
 # One vertex rated at one node of the search is a step: 1 to 2 microseconds, and 20,000 of them at most 50 ms.
 SEARCH_STEPS = 20_000
@@ -62,7 +61,7 @@ class ExactSearch:
         counts = [vertex.must for vertex in graph.vertices]
         room = [len(vertex.members) - vertex.must for vertex in graph.vertices]
         need = [layer.count - sum(counts[v] for v in layer.vertices) for layer in graph.layers]
-        self._left = [_Node(counts, room, links_to(graph, counts), need, graph.cost(counts))]
+        self._left = [_Node(counts, room, graph.links_to(counts), need, graph.cost(counts))]
 
     def offer(self, counts: Sequence[int]) -> None:
         """Take a set over that was found otherwise, where it is cheaper than the cheapest one met."""

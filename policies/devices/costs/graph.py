@@ -61,6 +61,14 @@ class CostGraph:
         links = ((v, count, sum(n * self.pair[v][w] for w, n in taken)) for v, count in taken)
         return sum(count * (link - self.pair[v][v]) for v, count, link in links) // 2
 
+    def links_to(self, counts: Sequence[int]) -> list[int]:
+        """Return, for each vertex, the cost from one of its instances that is not in the set to the whole set."""
+        links = [0] * len(self.vertices)
+        for v, count in enumerate(counts):
+            if count:
+                links = [link + count * cost for link, cost in zip(links, self.pair[v], strict=True)]
+        return links
+
     def members(self, counts: Sequence[int]) -> tuple[str, ...]:
         """Return the instances of a set in ascending order."""
         chosen = (name for vertex, count in zip(self.vertices, counts, strict=True) for name in vertex.members[:count])

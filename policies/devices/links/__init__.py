@@ -8,9 +8,9 @@ __getattr__ = door(
     annotation: ANNOTATION, joined_labels, labels_of, link_annotation, read_annotation
     choice: GpuAllocation, GpuRequest, LinkOptions, LinkPolicy, allocate
     cut: ChosenSet, best_set
-    matrix: Link, LinkError, LinkMatrix, MAX_NVLINKS, MatrixGpu, MatrixNic, SELF, UNKNOWN, matrix_of
+    matrix: Link, LinkError, LinkMatrix, LinkMode, MAX_NVLINKS, MatrixGpu, MatrixNic, SELF, UNKNOWN, matrix_of
+    matrix: pair_points, points_between, set_points
     node_scores: FULL_SCORE, NodeScore, node_score, ranked_points
-    score: LinkMode, pair_points, points_between, set_points
     text: link_of, read_links
     """,
 )

@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.devices.links.cut import ChosenSet, TooManySets, best_set
-from policies.devices.links.matrix import LinkError, LinkMatrix
-from policies.devices.links.score import LinkMode, PairPoints, points_between, set_points
-from policies.devices.links.swap import swapped_set
+from policies.devices.links.cut import ChosenSet, TooManySets, best_set, swapped_set
+from policies.devices.links.matrix import LinkError, LinkMatrix, LinkMode, PairPoints, points_between, set_points
 
 
 class LinkPolicy(StrEnum):

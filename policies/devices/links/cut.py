@@ -3,15 +3,15 @@
 The set that a request gets is a set of such a cut, so that what stays free goes well together too. Instead of listing
 the cuts, of which 16 GPUs have two million, the best total of every set of GPUs that can be left over is found once
 (dynamic programming over subsets). GPUs that can stand for each other are taken from the first on, which leaves few
-such sets where all links are alike.
+such sets where all links are alike. Questions too large for that are answered by a greedy walk and swaps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
-from policies.devices.links.score import PairPoints, set_points
+from policies.devices.links.matrix import PairPoints, set_points
 
 # Up to so many GPUs the scores of all their sets fit into a table, and the search always ends.
 ALWAYS_EXACT = 16
@@ -219,3 +219,54 @@ def _interchangeable(points: PairPoints, required: int) -> Sequence[int]:
         else:
             groups.append(1 << i)
     return groups
+
+
+# Swaps end by themselves, as each makes the cut better; this bounds the time where each does so by little.
+PASSES = 20
+
+
+def swapped_set(points: PairPoints, size: int, required: frozenset[int] = frozenset()) -> ChosenSet:
+    """Return the highest-scoring full set, with all that is required, of a cut that no single swap makes better.
+
+    Ties go to the lowest members. ``size`` is from 1 to the number of GPUs, and ``required`` has no more.
+    """
+    cut = _swapped(points, _greedy(points, size, required), required)
+    eligible = [tuple(sorted(members)) for members in cut if len(members) == size and required <= set(members)]
+    best = min(eligible, key=lambda members: (-set_points(points, members), members))
+    return ChosenSet(best, set_points(points, best), sum(set_points(points, members) for members in cut))
+
+
+def _greedy(points: PairPoints, size: int, required: Iterable[int]) -> list[list[int]]:
+    """Return a cut whose sets grow one after the other, always by the GPU with the most points to the set."""
+    left = sorted(set(range(len(points))).difference(required))
+    cut, members = [], sorted(required)
+    while left or members:
+        while left and len(members) < size:
+            found = max(left, key=lambda gpu: (sum(points[gpu][other] for other in members), -gpu))
+            left.remove(found)
+            members.append(found)
+        cut.append(members)
+        members = []
+    return cut
+
+
+def _swapped(points: PairPoints, cut: list[list[int]], required: frozenset[int]) -> Sequence[Sequence[int]]:
+    """Swap GPUs of two sets while that makes the total greater; what is required stays together."""
+    for _ in range(PASSES):
+        gained = 0
+        for one, other in combinations(cut, 2):
+            for i, j in product(range(len(one)), range(len(other))):
+                mine, theirs = one[i], other[j]
+                if mine in required:  # and theirs never is: what is required is in the first set
+                    continue
+                gain = _gain(points, one, mine, theirs) + _gain(points, other, theirs, mine)
+                if gain > 0:
+                    one[i], other[j], gained = theirs, mine, gained + gain
+        if not gained:
+            break
+    return cut
+
+
+def _gain(points: PairPoints, members: Sequence[int], leaves: int, comes: int) -> int:
+    """Return what a set gains when one member is replaced."""
+    return sum(points[comes][member] - points[leaves][member] for member in members if member != leaves)

@@ -7,8 +7,7 @@ from math import floor
 from typing import Final
 
 from policies.devices.links.choice import GpuRequest, LinkOptions, allocate
-from policies.devices.links.matrix import LinkError, LinkMatrix
-from policies.devices.links.score import BEST_PAIR_POINTS, LinkMode
+from policies.devices.links.matrix import BEST_PAIR_POINTS, LinkError, LinkMatrix, LinkMode
 
 FULL_SCORE: Final = 100
 MOST_POINTS: Final = 10

@@ -10,8 +10,7 @@ from cri_proxy.config.resolve import Resolved, available_now, policy_options
 from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
 from policies.options import PolicyOptions
-from policies.preferences import BurstLevel, CpuPriority, Threads
-from policies.thread_counts import ThreadCounts
+from policies.preferences import BurstLevel, CpuPriority, ThreadCounts, Threads
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine

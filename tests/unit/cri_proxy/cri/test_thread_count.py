@@ -6,7 +6,7 @@ from cri_proxy.config.thread_variables import VARIABLES
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
 from policies.base import CpuKind, Grant, Pinning, QosClass
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import request
 

@@ -18,7 +18,7 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.containers import Others, unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.thread_counts import ThreadCounts
+from policies.preferences import ThreadCounts
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -1,7 +1,7 @@
 import pytest
 
 from policies.devices import SELECTOR
-from policies.devices.fields import JsonValue
+from policies.devices.label_selector import JsonValue
 
 LABELS = {"speed": "100G", "vendor": "mellanox"}
 

@@ -8,8 +8,7 @@ from policies.base import DeviceLocality, HugePageLimit, Previous, Request
 from policies.claims import CpuClaim
 from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.policy import Default
-from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, Threads
-from policies.thread_counts import ThreadCounts
+from policies.preferences import BurstLevel, CpuPriority, HugePageNodes, Preferences, ThreadCounts, Threads
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.device_policy import listed

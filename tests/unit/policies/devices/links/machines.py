@@ -5,7 +5,7 @@ from itertools import combinations
 from random import Random
 
 from policies.devices.links import LinkMatrix, matrix_of, read_links
-from policies.devices.links.score import PairPoints
+from policies.devices.links.matrix import PairPoints
 
 # The matrix of KEP-690.
 KEP_690 = """\

@@ -1,6 +1,6 @@
 from policies.hints import Hint, HintOrigin, Hints, Offers
-from policies.hints.choices import Choices, choices_of
 from policies.hints.model import NO_RESOURCE
+from policies.hints.policies import Choices, choices_of
 
 
 def of_cpus(hints: Hints) -> Choices:

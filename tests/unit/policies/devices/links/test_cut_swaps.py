@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from policies.devices.links import best_set
-from policies.devices.links.swap import swapped_set
+from policies.devices.links.cut import swapped_set
 from tests.unit.policies.devices.links.machines import random_points, score
 
 

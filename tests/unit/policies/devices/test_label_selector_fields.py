@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from policies.devices import AnnotationError
-from policies.devices.fields import JsonValue
+from policies.devices.label_selector import JsonValue
 
 
 @pytest.mark.parametrize(

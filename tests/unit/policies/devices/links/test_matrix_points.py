@@ -3,8 +3,7 @@ from itertools import pairwise
 import pytest
 
 from policies.devices.links import Link, LinkMode, link_of, matrix_of, pair_points, points_between, set_points
-from policies.devices.links.matrix import PCI_WORDS
-from policies.devices.links.score import POINTS_OF_PATH
+from policies.devices.links.matrix import PCI_WORDS, POINTS_OF_PATH
 from tests.unit.policies.devices.links.machines import kep_690
 
 
