@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from policies.devices import DemandError
-from policies.devices.annotations import DeviceAnnotations
-from policies.devices.demand import DeviceDemand, as_counted, read_demands
-from tests.unit.policies.devices.build import GIB, GPUS, NICS, gpu, inventory, nic, question
+from policies.devices import DemandError, DeviceAllocator, DeviceInventory
+from policies.devices.demand import DeviceDemand
+from tests.unit.policies.devices.build import GIB, GPUS, NICS, allocated, gpu, inventory, minors, nic, question
 
 UNITS = "koordinator.sh/gpu"
 CORE = "koordinator.sh/gpu-core"
@@ -19,7 +18,12 @@ NODE = inventory(gpu(0), gpu(1), gpu(2, memory=40 * GIB), nic(0))
 
 def demand(requests: Mapping[str, int], strategy: str = "", kind: str = "gpu") -> DeviceDemand:
     hints = {kind: {"allocateStrategy": strategy}} if strategy else None
-    (found,) = read_demands(requests, NODE, question({}, hints=hints).annotations)
+    (found,) = DeviceAllocator(NODE).demands(question(requests, hints=hints))
+    return found
+
+
+def of_bytes(asked: int, node: DeviceInventory) -> DeviceDemand:
+    (found,) = DeviceAllocator(node).demands(question({MEMORY: asked}))
     return found
 
 
@@ -70,10 +74,9 @@ def test_bytes_are_of_as_many_gpus_as_have_them_whole_the_largest_first_and_heal
     node = inventory(
         *(gpu(minor, memory=size * GIB) for minor, size in enumerate((10, 20, 30))), sick, gpu(4, memory=0)
     )
-    (found,) = read_demands({MEMORY: 60 * GIB}, node, DeviceAnnotations())
+    found = of_bytes(60 * GIB, node)
     assert (found.count, found.memory_bytes) == (2, 30 * GIB)
-    (unknown,) = read_demands({MEMORY: 60 * GIB}, inventory(gpu(0, memory=0)), DeviceAnnotations())
-    assert unknown.count == 1
+    assert of_bytes(60 * GIB, inventory(gpu(0, memory=0))).count == 1
 
 
 def test_bytes_of_every_gpu_are_not_shared_out_among_them() -> None:
@@ -103,16 +106,18 @@ def test_the_amount_of_a_nic_is_no_number_of_nics_unless_the_hint_says_so() -> N
     everywhere = demand({NICS: 100}, "ApplyForAll", "rdma")
     assert [(d.count, d.units) for d in (one, two, counted)] == [(1, 2), (2, 100), (2, 1)]
     assert (everywhere.units, everywhere.is_all, one.is_all) == (100, True, False)
-    assert as_counted(everywhere, [nic(0), nic(1)]).count == 2
-    assert as_counted(one, [nic(0), nic(1)]).count == 1
+    all_of_them = question({NICS: 100}, hints={"rdma": {"allocateStrategy": "ApplyForAll"}})
+    two_nics = inventory(nic(0), nic(1))
+    assert minors(allocated(two_nics, all_of_them), "rdma") == [0, 1]
+    assert minors(allocated(two_nics, question({NICS: 2})), "rdma") == [0]
 
 
 def test_amounts_of_nothing_and_of_others_ask_for_nothing() -> None:
-    assert read_demands({GPUS: 0, "cpu": 4, "example.com/x": 1}, NODE, DeviceAnnotations()) == ()
+    assert DeviceAllocator(NODE).demands(question({GPUS: 0, "cpu": 4, "example.com/x": 1})) == ()
 
 
 def test_types_are_in_order_whatever_the_order_of_the_request() -> None:
-    found = read_demands({"koordinator.sh/fpga": 1, NICS: 1, GPUS: 1}, NODE, DeviceAnnotations())
+    found = DeviceAllocator(NODE).demands(question({"koordinator.sh/fpga": 1, NICS: 1, GPUS: 1}))
     assert [demand.kind for demand in found] == ["gpu", "rdma", "fpga"]
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from policies.device_grants import DeviceGrant
-from policies.devices import GpuPartition, InventoryDevice, pcie_groups
-from policies.devices.joint import CandidateSet, JointPart, JointSearch
+from policies.devices import GpuPartition, InventoryDevice
 from tests.unit.policies.devices.build import (
     GPUS,
     NICS,
@@ -207,9 +206,3 @@ def test_of_equal_sets_the_first_is_taken() -> None:
     on_one_pcie = {"rdma": {"requiredTopologyScope": "PCIe"}}
     node = inventory(gpu(0, 0, "p0"), nic(0, 1, "p1"), nic(1, 1, "p2"))
     assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH, hints=on_one_pcie)), "rdma") == [0]
-
-
-def test_a_search_of_no_sets_finds_nothing() -> None:
-    groups = pcie_groups([gpu(0)])
-    assert JointSearch(groups, [JointPart("gpu", 1, ())], frozenset()).choose() is None
-    assert JointSearch(groups, [JointPart("gpu", 1, (CandidateSet(()),))], frozenset()).choose() is None

@@ -6,8 +6,6 @@ import pytest
 
 from policies.devices import DeviceAllocator, DeviceInventory, device_hints
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
-from policies.devices.demand import DeviceDemand
-from policies.devices.link_choice import counts_links, link_score
 from policies.devices.links import LinkMatrix, matrix_of
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
 
@@ -58,14 +56,6 @@ def test_devices_that_links_do_not_tell_apart_are_chosen_as_without_them() -> No
         assert plain == linked
 
 
-def test_parts_of_gpus_and_a_single_one_have_no_links_to_count() -> None:
-    whole = DeviceDemand("gpu", 2, 100, 100)
-    assert counts_links(whole)
-    assert not counts_links(replace(whole, count=1))
-    assert not counts_links(replace(whole, units=50, memory_units=50))
-    assert not counts_links(replace(whole, kind="rdma"))
-
-
 def test_where_the_matrix_lacks_a_gpu_the_choice_is_as_without_links() -> None:
     small = matrix_of([[0, 2], [2, 0]], [])
     assert given(node(matrix=small), 2) == [0, 1]
@@ -76,12 +66,15 @@ def test_hints_are_those_of_the_same_devices_without_links() -> None:
     assert device_hints(DeviceAllocator(node(matrix=links())), asked) == device_hints(DeviceAllocator(node()), asked)
 
 
-def test_the_score_of_gpus_is_that_of_their_links() -> None:
-    assert link_score(links(), (0, 3)) > link_score(links(), (0, 1)) > 0
-    assert link_score(links(), (0, 9)) == 0
-    assert link_score(links(), range(8)) == 6 * 200 + 22 * 100
-    (choice,) = allocated(node(matrix=links()), question({GPUS: 2})).choices
-    assert choice.link_score == link_score(links(), (0, 3))
+@pytest.mark.parametrize(("count", "score"), [(1, None), (2, 200), (8, 6 * 200 + 22 * 100)])
+def test_the_score_of_gpus_is_that_of_their_links(count: int, score: int | None) -> None:
+    (choice,) = allocated(node(matrix=links()), question({GPUS: count})).choices
+    assert choice.link_score == score
+
+
+def test_gpus_that_the_matrix_lacks_have_no_score() -> None:
+    (choice,) = allocated(node(matrix=matrix_of([[0, 2], [2, 0]], [])), question({GPUS: 3})).choices
+    assert choice.link_score == 0
 
 
 ALL = tuple((str(gpu), 0, "cpu/cpu0") for gpu in range(8))

@@ -5,7 +5,6 @@ import pytest
 
 from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.devices import DeviceInventory, GpuPartition
-from policies.devices.partitions import PartitionRule, ranked_partitions
 from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, inventory, minors, nic, question, refused
 
 HONOR = {"node.koordinator.sh/gpu-partition-policy": "Honor"}
@@ -158,8 +157,7 @@ def test_a_nic_of_the_same_number_makes_no_gpu_idle() -> None:
 
 def best(size: int, *partitions: GpuPartition) -> list[int]:
     """The minors of the partition that is taken first of a table, with eight idle GPUs."""
-    idle = frozenset(range(8))
-    return sorted(ranked_partitions(PartitionRule(partitions, is_required=True), size, idle, idle)[0].minors)
+    return minors(allocated(table(*partitions), question({GPUS: size}, labels=HONOR)), "gpu")
 
 
 def of(*partitions: tuple[int, ...]) -> list[GpuPartition]:

@@ -1,9 +1,5 @@
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceCandidate, GpuPartition, pcie_groups
-from policies.devices.annotations import DeviceHint, RequiredScope
-from policies.devices.candidates import FoundDevices
-from policies.devices.demand import DeviceDemand
-from policies.devices.refusals import joint_refusal, scope_refusal
+from policies.devices import GpuPartition
 from tests.unit.policies.devices.build import GPUS, NICS, gpu, inventory, nic, pairs, question, refused
 
 BOTH = ("gpu", "rdma")
@@ -11,13 +7,9 @@ TWELVE = [gpu(i, 0, f"p{i}") for i in range(12)]
 
 
 def test_a_long_list_of_places_is_cut_and_counted() -> None:
-    groups = pcie_groups(TWELVE)
-    usable = [DeviceCandidate(device, number) for number, device in enumerate(TWELVE)]
-    demand = DeviceDemand("gpu", 2, 100, hint=DeviceHint(scope=RequiredScope.PCIE))
-    text = scope_refusal(demand, usable, groups)
-    assert text.endswith("1 on PCIe p6, 1 on PCIe p7 and 4 places more")
-    found = [FoundDevices(tuple(usable), tuple(TWELVE), {}), FoundDevices((), (), {})]
-    joint = joint_refusal([demand, DeviceDemand("rdma", 1, 1)], found, groups)
+    apart = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
+    assert refused(inventory(*TWELVE), apart).endswith("1 on PCIe p6, 1 on PCIe p7 and 4 places more")
+    joint = refused(inventory(*TWELVE, nic(0, 0, "p99")), question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe"))
     assert "1 GPU and no rdma device on PCIe p7; and 4 more; ask for fewer, or leave out requiredScope" in joint
 
 
