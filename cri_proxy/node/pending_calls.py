@@ -53,7 +53,9 @@ class PendingCalls:
     def longer_than(self, seconds: float = 0.0) -> Iterator[PendingCall]:
         """Return the starts and updates that the runtime has not answered for so long."""
         now = self._clock.monotonic_seconds()
-        calls = [PendingCall(call.row, _START, now - call.since_seconds, call.is_presumed) for call in self._starts]
+        calls = [
+            PendingCall(call.row, _START, now - call.since_seconds, call.is_presumed) for call in self._starts.values()
+        ]
         calls += [PendingCall(row, _UPDATE, now - since) for row, since in self._updates.values()]
         return (call for call in calls if call.seconds >= seconds)
 

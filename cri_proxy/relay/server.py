@@ -251,7 +251,8 @@ class SpliceRelay(Relay):
             await self._long_calls_ended(max(0.0, grace_seconds - _LEAVING_SECONDS))
             self._ask_to_leave()
             left_seconds = ends_at - asyncio.get_running_loop().time()
-            await self._until(self._have_left, min(max(0.0, left_seconds), _LEAVING_SECONDS))
+            most_seconds = min(max(0.0, left_seconds), _LEAVING_SECONDS)
+            await self._until(lambda: all(pair.has_left and pair.is_idle for pair in self._pairs), most_seconds)
         for pair in tuple(self._pairs):
             pair.finish()
         await self._all_gone(_FLUSH_SECONDS)
@@ -276,10 +277,6 @@ class SpliceRelay(Relay):
                     before = self._in_flight()
                     await self._until(lambda: all(pair.is_idle for pair in self._pairs), _SHORT_SECONDS)
                     lasting = before & self._in_flight()
-
-    def _have_left(self) -> bool:
-        """Return whether no call is in flight, nor one on its way that was sent before the client read the GOAWAY."""
-        return all(pair.has_left and pair.is_idle for pair in self._pairs)
 
     async def _all_gone(self, most_seconds: float | None = None) -> None:
         await self._until(lambda: not self._pairs, most_seconds)

@@ -179,7 +179,9 @@ class Listener:
                     continue  # this client has left
                 self._on_error(error)
                 self._loop.remove_reader(self._socket)
-                self._later = self._loop.call_later(_ACCEPT_AGAIN_SECONDS, self._accept_again)
+                self._later = self._loop.call_later(
+                    _ACCEPT_AGAIN_SECONDS, self._loop.add_reader, self._socket, self.accept_all
+                )
                 return
             client.setblocking(False)
             self._on_client(client)
@@ -191,9 +193,6 @@ class Listener:
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._socket.close()
-
-    def _accept_again(self) -> None:
-        self._loop.add_reader(self._socket, self.accept_all)
 
 
 async def connected(path: str) -> socket.socket:

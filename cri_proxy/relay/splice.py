@@ -231,7 +231,7 @@ class Splice:
         if call is not None:
             call.client_open = False
             self.refuse(stream, Code.INTERNAL, "request trailers are not gRPC")
-        elif self._upstream.has_waiting(stream):
+        elif stream in self._upstream.waiting:
             self._upstream.drop_waiting(stream)
             self._passthrough.streams.discard(stream)
             self._answers.status(stream, Code.INTERNAL, "request trailers are not gRPC", client_open=False)

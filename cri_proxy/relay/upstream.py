@@ -77,10 +77,6 @@ class Upstream:
         self.send()
         return False
 
-    def has_waiting(self, stream: int) -> bool:
-        """Whether DATA of this stream waits here."""
-        return stream in self.waiting
-
     def drop_waiting(self, stream: int) -> None:
         """Drop the waiting DATA of a stream that the client reset, and credit the connection for it."""
         entry = self.waiting.pop(stream, None)

@@ -8,7 +8,7 @@ runc's reversed masks (``runtime.runc``) is always put back.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from cri_proxy import events
@@ -127,16 +127,14 @@ class Drift:
     async def _check_written(self) -> None:
         """Compare the containers that were written and those not followed yet; those with a call under way later."""
         written, self._written = self._written, set()
-        due = [row for row in self._ledger.active() if row.state == "running" and self._is_due(row, written)]
+        running = [row for row in self._ledger.active() if row.state == "running"]
+        due = [row for row in running if row.container_id in written or row.container_id not in self._followed]
         busy = [row.container_id for row in due if self._effects.is_busy(row.key)]
         self._forget_gone()
         await self._compare([row for row in due if self._is_to_be_checked(row)])
         if busy:
             self._written |= written & set(busy)
             self._woken.set()
-
-    def _is_due(self, row: Row, written: Collection[str]) -> bool:
-        return row.container_id in written or row.container_id not in self._followed
 
     def _note_write(self, container_id: str) -> None:
         self._written.add(container_id)

@@ -296,7 +296,7 @@ class Ledger:
 
         What an annotation preserved is left out, as everywhere.
         """
-        rows = [call.row for call in self.starts]
+        rows = [call.row for call in self.starts.values()]
         return tuple(r for r in rows if not self._holds(r.container_id) and r.grant.kind is not CpuKind.PRESERVE)
 
     def _holds(self, container_id: str) -> bool:

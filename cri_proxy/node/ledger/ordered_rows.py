@@ -13,48 +13,38 @@ from policies.base import ContainerKey
 ACTIVE = frozenset({"reserved", "pending", "created", "running"})
 
 
-class OrderedRows:
-    """Rows by container. Only the ledger changes it."""
+class OrderedRows(dict[ContainerKey, Row]):
+    """Rows by container. Only the ledger changes it, by ``put`` and ``drop``."""
 
     def __init__(self) -> None:
-        self._by_key: dict[ContainerKey, Row] = {}
+        super().__init__()
         self._keys: list[ContainerKey] = []
         self._rows: list[Row] = []
         self._active: tuple[Row, ...] | None = None
 
-    def __contains__(self, key: ContainerKey) -> bool:
-        return key in self._by_key
-
-    def __getitem__(self, key: ContainerKey) -> Row:
-        return self._by_key[key]
-
-    def get(self, key: ContainerKey) -> Row | None:
-        """Return the row of this container."""
-        return self._by_key.get(key)
-
     def copy(self) -> Self:
         """Return the same rows, to be changed apart from these."""
         other = type(self)()
-        other._by_key, other._keys, other._rows = dict(self._by_key), list(self._keys), list(self._rows)
-        other._active = self._active
+        other.update(self)
+        other._keys, other._rows, other._active = list(self._keys), list(self._rows), self._active
         return other
 
     def put(self, row: Row) -> Row | None:
         """Add or replace a row; return the one that it replaces."""
         key = row.grant.container
-        old, place = self._by_key.get(key), bisect_left(self._keys, key)
+        old, place = self.get(key), bisect_left(self._keys, key)
         if old is None:
             self._keys.insert(place, key)
             self._rows.insert(place, row)
         else:
             self._rows[place] = row
-        self._by_key[key] = row
+        self[key] = row
         self._active = None
         return old
 
     def drop(self, key: ContainerKey) -> Row | None:
         """Remove the row of this container and return it."""
-        row = self._by_key.pop(key, None)
+        row = self.pop(key, None)
         if row is not None:
             place = bisect_left(self._keys, key)
             del self._keys[place], self._rows[place]

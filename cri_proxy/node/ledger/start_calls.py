@@ -8,9 +8,10 @@ once, which a start that is still to come takes, and none of them counts before 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
@@ -31,27 +32,16 @@ class StartCall:
     taken: Pinning | None = None
 
 
-class StartCalls:
+class StartCalls(dict[str, StartCall]):
     """Starts by container id. Part of the ledger."""
 
-    def __init__(self) -> None:
-        self._by_id: dict[str, StartCall] = {}
+    def __init__(self, calls: Mapping[str, StartCall] = MappingProxyType({})) -> None:
+        super().__init__(calls)
         self._asked: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __contains__(self, container_id: str) -> bool:
-        return container_id in self._by_id
-
-    def __iter__(self) -> Iterator[StartCall]:
-        return iter(tuple(self._by_id.values()))
 
     def copy(self) -> "StartCalls":
         """Return the same state, to be changed apart from this."""
-        other = StartCalls()
-        other._by_id = dict(self._by_id)
-        return other
+        return StartCalls(self)
 
     @contextmanager
     def asking(self, container_id: str) -> Iterator[None]:
@@ -68,16 +58,16 @@ class StartCalls:
 
     def begin(self, call: StartCall) -> None:
         """Add a start that is about to be sent."""
-        self._by_id[call.row.container_id] = call
+        self[call.row.container_id] = call
 
     def presumed(self, row: Row) -> StartCall | None:
         """Return the start of this container if it is only presumed, and the container has not been seen running."""
-        call = self._by_id.get(row.container_id)
+        call = self.get(row.container_id)
         return call if call is not None and call.is_presumed and row.state == "created" else None
 
     def loses_updates(self, row: Row) -> bool:
         """Return whether the start of this container is known to be under way: nothing is to be sent until its end."""
-        return row.container_id in self._by_id and self.presumed(row) is None
+        return row.container_id in self and self.presumed(row) is None
 
     def has_taken(self, row: Row, missing: Pinning) -> bool:
         """Return whether the last update of this container carried ``missing``, during a start that is presumed."""
@@ -88,7 +78,7 @@ class StartCalls:
         """Note that an update of this container is about to be sent; return whether a presumed start may lose it."""
         call = self.presumed(row)
         if call is not None:
-            self._by_id[row.container_id] = replace(call, taken=None)
+            self[row.container_id] = replace(call, taken=None)
         return call is not None
 
     def take_update(self, row: Row | None, sent: Pinning) -> Row | None:
@@ -100,14 +90,15 @@ class StartCalls:
         call = self.presumed(row) if row is not None else None
         if row is None or call is None:
             return None
-        self._by_id[row.container_id] = replace(call, taken=sent)
+        self[row.container_id] = replace(call, taken=sent)
         at_restart = replace(row, acknowledged=call.row.acknowledged, unconfirmed=call.row.unconfirmed)
         return at_restart.after_unknown(sent)
 
     def end(self, container_id: str) -> None:
         """Drop the start of a container that is known to run, to have ended, or never to start. Idempotent."""
-        self._by_id.pop(container_id, None)
+        self.pop(container_id, None)
 
     def end_in(self, sandbox_id: str) -> None:
         """Drop the starts in a sandbox that is gone."""
-        self._by_id = {i: call for i, call in self._by_id.items() if call.row.sandbox_id != sandbox_id}
+        for call in [call for call in self.values() if call.row.sandbox_id == sandbox_id]:
+            self.end(call.row.container_id)

@@ -147,7 +147,7 @@ class Resync(SyncPart):
         # Only rows from before the list was requested: a container that was created meanwhile is not in the list.
         before = [row for row in rows if row.state != "reserved"]
         sandboxes_before = tuple(self._ledger.sandboxes)
-        starts_before = tuple(self._ledger.starts)
+        starts_before = tuple(self._ledger.starts.values())
         pods = {row.sandbox_id: row.key.pod_uid for row in before}
         try:
             if sandbox_id:

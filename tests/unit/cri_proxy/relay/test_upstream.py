@@ -70,7 +70,7 @@ def test_waiting_data_of_a_reset_stream_is_dropped_and_credited() -> None:
     upstream = Upstream(opened(to_client), opened(to_runtime), window_bytes=0, debt_bytes=10)
     pass_data(upstream, 1, 10)
     upstream.drop_waiting(1)
-    assert (credit(to_client, 0), credit(to_client, 1), upstream.has_waiting(1)) == (10, 0, False)
+    assert (credit(to_client, 0), credit(to_client, 1), 1 in upstream.waiting) == (10, 0, False)
     upstream.connection_credit(100)
     assert to_runtime == []
 

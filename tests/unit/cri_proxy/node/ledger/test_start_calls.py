@@ -60,14 +60,14 @@ async def test_a_copy_is_changed_apart(site: Site) -> None:
     copy = site.node.context.ledger.copy()
     assert sharer.container_id in copy.starts
     copy.starts.end(sharer.container_id)
-    assert [call.row for call in site.node.context.ledger.starts] == [sharer]
+    assert [call.row for call in site.node.context.ledger.starts.values()] == [sharer]
 
 
 async def test_an_end_may_come_twice(site: Site) -> None:
     sharer, _ = await sent(site)
     calls = StartCalls()
     calls.begin(StartCall(sharer, 0.0, 0))
-    assert [call.row for call in calls] == [sharer]
+    assert [call.row for call in calls.values()] == [sharer]
     for _ in range(2):
         calls.end(sharer.container_id)
         assert (len(calls), sharer.container_id in calls) == (0, False)
