@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -66,17 +67,10 @@ class Extender:
     @property
     def handlers(self) -> Mapping[str, PostHandler]:
         """The handler of each path."""
-        return {FILTER_PATH: self.filter, PRIORITIZE_PATH: self.prioritize}
-
-    async def filter(self, request: HttpRequest) -> Response:
-        """Answer ExtenderArgs with an ExtenderFilterResult."""
-        return await self._answer("filter", request)
-
-    async def prioritize(self, request: HttpRequest) -> Response:
-        """Answer ExtenderArgs with a HostPriorityList."""
-        return await self._answer("prioritize", request)
+        return {FILTER_PATH: partial(self._answer, "filter"), PRIORITIZE_PATH: partial(self._answer, "prioritize")}
 
     async def _answer(self, verb: str, request: HttpRequest) -> Response:
+        """Answer ExtenderArgs with an ExtenderFilterResult, or with a HostPriorityList."""
         began_seconds = self._clock.monotonic_seconds()
         try:
             question = await self._with_files(messages.read_question(request.body))

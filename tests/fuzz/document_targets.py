@@ -126,7 +126,7 @@ def device_request(data: bytes) -> None:
     """An inventory with a request: an answer gives no device twice, and can be put beside what is in use."""
     for root in fields_of(data):
         try:
-            found, fields = read_document(root, Path("/d"))
+            found, fields = read_document(root)
             answer = DeviceAllocator(found.inventory).allocate(read_question(root, fields), found.held)
         except (DocumentError, AnnotationError, DemandError) as error:
             assert error.problem

@@ -1,8 +1,6 @@
 """``cri-proxy devices allocate``: choose the devices of a container, or say why it cannot have them."""
 
-import argparse
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from cri_proxy.cli.device_actions.request import HELD, read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand
@@ -35,14 +33,9 @@ class DeviceAnswer:
     warnings: tuple[str, ...] = ()
 
 
-def directory_of(args: argparse.Namespace) -> Path:
-    """Return where the paths of a file start: at the file, or here for standard input."""
-    return Path() if args.file == "-" else Path(args.file).parent
-
-
 def answer(document: Document) -> DeviceAnswer:
     """Return the devices for a document. Raises DocumentError."""
-    found, fields = read_document(document.root, directory_of(document.args))
+    found, fields = read_document(document.root)
     try:
         question = read_question(document.root, fields)
         allocator = DeviceAllocator(found.inventory)

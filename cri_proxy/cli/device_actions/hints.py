@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document, read_question
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.hint_requests.offers import HINTS, set_lines
@@ -28,7 +27,7 @@ class DeviceHintsAnswer:
 
 def answer(document: Document) -> DeviceHintsAnswer:
     """Return the hints for a document. Raises DocumentError."""
-    found, fields = read_document(document.root, directory_of(document.args))
+    found, fields = read_document(document.root)
     try:
         hints = device_hints(DeviceAllocator(found.inventory), read_question(document.root, fields), found.held)
     except (AnnotationError, DemandError) as error:

@@ -5,7 +5,6 @@ import asyncio
 from dataclasses import dataclass
 
 from cri_proxy.cli.arguments import machine_of, root_of
-from cri_proxy.cli.device_actions.allocate import directory_of
 from cri_proxy.cli.device_actions.request import read_document
 from cri_proxy.cli.documents import Document, DocumentCommand
 from cri_proxy.cli.output import emit
@@ -93,7 +92,7 @@ async def _of_kubelet(socket: str) -> ListAnswer:
 
 def _answer(document: Document) -> ListAnswer:
     if "inventory" in document.root.entries("the document"):
-        found, _ = read_document(document.root, directory_of(document.args))
+        found, _ = read_document(document.root)
         return ListAnswer(found.inventory, found.held)
     return ListAnswer(read_inventory(document.root))
 

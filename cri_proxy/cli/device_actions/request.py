@@ -35,8 +35,10 @@ class DeviceDocument:
     held: tuple[DeviceGrant, ...]
 
 
-def _inventory(field: YamlField, what: str, directory: Path) -> DeviceInventory:
-    return read_inventory_file(directory / field.text(what)) if field.is_scalar else read_inventory(field)
+def _inventory(field: YamlField, what: str) -> DeviceInventory:
+    if not field.is_scalar:
+        return read_inventory(field)
+    return read_inventory_file(Path(field.source).parent / field.text(what))
 
 
 def _amounts(field: YamlField, what: str) -> dict[str, int]:
@@ -59,7 +61,7 @@ _NO_INVENTORY: Final = "inventory is missing; give the devices of the node, or t
 _LABELS: Final = "labels of the node that concern its devices"
 DOCUMENT: Final = Table(
     lambda **given: given,
-    KeyRow("inventory", Form(_inventory), "the devices of the node, or the path of a file", _NO_INVENTORY),
+    KeyRow("inventory", form(_inventory), "the devices of the node, or the path of a file", _NO_INVENTORY),
     KeyRow("requests", form(_amounts), "quantities of one container: `{nvidia.com/gpu: 4}`"),
     KeyRow("annotations", by_name(TEXT_OR_JSON), "of the pod; a value may be a mapping"),
     KeyRow("node_labels", by_name(TEXT_OR_JSON), _LABELS),
@@ -112,18 +114,15 @@ HELD: Final = Table(
 )
 
 
-def read_document(root: YamlField, directory: Path) -> tuple[DeviceDocument, Mapping[str, YamlField]]:
-    """Return the inventory and its use, and the fields of the document. Raises DocumentError.
-
-    ``directory`` is where a path of an inventory starts.
-    """
+def read_document(root: YamlField) -> tuple[DeviceDocument, Mapping[str, YamlField]]:
+    """Return the inventory and its use, and the fields of the document. Raises DocumentError."""
     if not root.entries("the document").keys().isdisjoint((*DEVICE_TYPES, "kind")):
         raise root.refuse(
             "the document: an inventory alone; give its path as inventory: beside what is asked for, as in"
             " {inventory: devices.yaml, requests: {nvidia.com/gpu: 1}}"
         )
     fields = DOCUMENT.fields(root)
-    inventory = _inventory(fields["inventory"], "inventory", directory)
+    inventory = _inventory(fields["inventory"], "inventory")
     devices = {device.key: device for device in inventory.devices}
     return DeviceDocument(inventory, _in_use(fields["in_use"], devices) if "in_use" in fields else ()), fields
 

@@ -55,7 +55,7 @@ class Asked:
 
     async def response(self, verb: str, body: bytes) -> Response:
         request = HttpRequest("POST", f"/extender/{verb}", {}, body=body)
-        return await (self.extender.filter if verb == "filter" else self.extender.prioritize)(request)
+        return await self.extender.handlers[f"/extender/{verb}"](request)
 
     async def prioritized(self, question: Json) -> dict[str, Json]:
         response = await self.response("prioritize", json.dumps(question).encode())

@@ -13,25 +13,25 @@ INVENTORY = (
 )
 
 
-def root_of(text: str) -> YamlField:
-    (root,) = YamlField.documents(text, "request.yaml", DIALECT)
+def root_of(text: str, directory: Path = Path()) -> YamlField:
+    (root,) = YamlField.documents(text, str(directory / "request.yaml"), DIALECT)
     return root
 
 
 def held(in_use: str) -> tuple[DeviceGrant, ...]:
-    found, _ = read_document(root_of(f"{INVENTORY}in_use: {in_use}"), Path())
+    found, _ = read_document(root_of(f"{INVENTORY}in_use: {in_use}"))
     return found.held
 
 
 def question(text: str) -> DeviceQuestion:
     root = root_of(INVENTORY + text)
-    _, fields = read_document(root, Path())
+    _, fields = read_document(root)
     return read_question(root, fields)
 
 
 def test_a_path_of_an_inventory_starts_at_the_file(tmp_path: Path) -> None:
     (tmp_path / "node.yaml").write_text("gpu: [{minor: 5}]")
-    found, _ = read_document(root_of("inventory: node.yaml"), tmp_path)
+    found, _ = read_document(root_of("inventory: node.yaml", tmp_path))
     assert found.inventory.devices[0].minor == 5
 
 
@@ -100,9 +100,9 @@ def test_an_error_names_the_line_and_the_remedy(text: str, said: str) -> None:
 @pytest.mark.parametrize("text", ["gpu: [{minor: 0}]", "kind: Device\nspec: {devices: []}"])
 def test_an_inventory_alone_asks_for_nothing(text: str) -> None:
     with pytest.raises(DocumentError, match="an inventory alone; give its path as inventory: beside what is asked"):
-        read_document(root_of(text), Path())
+        read_document(root_of(text))
 
 
 def test_a_document_has_an_inventory() -> None:
     with pytest.raises(DocumentError, match="inventory is missing; give the devices of the node"):
-        read_document(root_of("requests: {}"), Path())
+        read_document(root_of("requests: {}"))
