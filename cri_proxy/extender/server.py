@@ -16,7 +16,7 @@ from cri_proxy.http.messages import Handler, Query, Response, text_response
 from cri_proxy.http.server import AdminServer, Posts
 from cri_proxy.logs import Log
 from cri_proxy.metrics.counters import Counters
-from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
+from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:8892"
 MAX_QUESTION_BYTES: Final = 32 << 20
@@ -33,7 +33,7 @@ class ExtenderServer:
 
     def __init__(self, *, log: Log, directory: Path | None = None) -> None:
         """Open nothing yet. ``directory`` has a file for each node that publishes nothing itself."""
-        self._log, self._counters, self._exposition = log, Counters(TABLE), Exposition()
+        self._log, self._counters = log, Counters(TABLE)
         links = LinkDirectory(directory) if directory is not None else None
         extender = Extender(log=log, clock=SystemClock(), counters=self._counters, directory=links)
         posts = Posts(extender.handlers, MAX_QUESTION_BYTES, _MOST_AT_ONCE, shares_loop=False)
@@ -61,7 +61,7 @@ class ExtenderServer:
         await self._server.close()
 
     def _metrics(self, query: Query) -> Response:
-        return Response(HTTPStatus.OK, CONTENT_TYPE, self._exposition.render(self._counters.samples()))
+        return Response(HTTPStatus.OK, CONTENT_TYPE, exposition(self._counters.samples()))
 
 
 def _well(query: Query) -> Response:

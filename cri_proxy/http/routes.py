@@ -10,7 +10,7 @@ from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.values import value_of
 from cri_proxy.foreign_text import visible, visible_json
 from cri_proxy.http.messages import JSON, Handler, HttpRequest, PostHandler, Query, Response, text_response
-from cri_proxy.metrics.exposition import CONTENT_TYPE, Exposition
+from cri_proxy.metrics.exposition import CONTENT_TYPE, exposition
 from cri_proxy.node.status.explain import readings_of
 from cri_proxy.node.status.model import DaemonView, Health, PlanView, StatusView
 from cri_proxy.steps import BUNCH, Steps, bunches
@@ -18,11 +18,10 @@ from cri_proxy.steps import BUNCH, Steps, bunches
 
 def build_routes(view: DaemonView) -> dict[str, Handler]:
     """Return the GET handlers by path; they only read."""
-    exposition = Exposition()
     return {
         "/healthz": lambda query: _health(query, "healthz", view.health()),
         "/readyz": lambda query: _health(query, "readyz", view.health()),
-        "/metrics": lambda query: Response(HTTPStatus.OK, CONTENT_TYPE, exposition.render(view.samples())),
+        "/metrics": lambda query: Response(HTTPStatus.OK, CONTENT_TYPE, exposition(view.samples())),
         "/api/v1/status": lambda query: _status(view),
         "/api/v1/topology": lambda query: _topology(view),
         "/api/v1/explain": lambda query: _explain(view, query),

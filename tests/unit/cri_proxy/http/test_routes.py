@@ -50,7 +50,7 @@ def test_health_is_data_for_programs() -> None:
 def test_metrics_are_in_prometheus_text_format() -> None:
     answer = get("/metrics")
     assert answer.content_type.startswith("text/plain; version=0.0.4")
-    assert b'cri_proxy_pool_memory_capacity_bytes{pool="socket #0"} 1.7179869184e+10\n' in answer.body
+    assert b'cri_proxy_pool_memory_capacity_bytes{pool="socket #0"} 17179869184.0\n' in answer.body
 
 
 def test_status_names_pools_and_containers() -> None:
