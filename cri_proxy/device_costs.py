@@ -13,7 +13,7 @@ __all__ = ["DeviceCosts", "device_costs", "pci_address"]
 
 
 def device_costs(device: str, sysfs_root: Path = Path("/")) -> DeviceCosts:
-    """Return what a device costs to reach: CPUs, memory nodes and other PCI devices, from 0 (nearest) to 100.
+    """Return the costs of a device to CPUs, memory nodes and other PCI devices, from 0 (nearest) to 100.
 
     ``device`` is a PCI address, or a path of sysfs at or below the device, such as ``/sys/class/net/eth0``.
     ``sysfs_root`` is the directory that holds ``sys``. Raises CostError for an unknown device, SysfsBaseError for a

@@ -41,7 +41,7 @@ class FileCalls(Protocol):
     """Runs a blocking function off the event loop."""
 
     async def run(self, subject: str, function: Callable[[*Ts], T], *args: *Ts, within_seconds: float) -> T:
-        """Return what the function returns, raise what it raises. Raises FilesFailed where the subject hangs."""
+        """Return the function's result, or raise its error. Raises FilesFailed where the subject hangs."""
 
 
 class PlainThreads:

@@ -54,7 +54,7 @@ class HelperProcess:
         self._stream = connection.makefile("rwb")
 
     def call(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Return what the function returns there. Blocks.
+        """Return the function's result from there. Blocks.
 
         Raises what it raises, if that is an OSError, a ValueError or a CriProxyError; else HelperFailed, as when the
         helper has ended.

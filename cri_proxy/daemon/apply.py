@@ -108,7 +108,7 @@ def build_anyway(config: Config, machine: Machine, root: Path, known: Built | No
 
 
 def build_start(settings: Settings, host: Host) -> tuple[Settings, Fingerprint, Built]:
-    """Return what a daemon starts with on this machine, and the machine's fingerprint from before its discovery.
+    """Return settings and policy for a start on this machine, and its fingerprint from before its discovery.
 
     Where the file does not fit the machine, that is the last known good configuration. Blocks. Raises ConfigError,
     PolicyBaseError and SysfsBaseError where neither works.
@@ -243,7 +243,7 @@ class HostApplier(Applier):
             self.devices.use(config, self.node.context.ledger.policy.known)
 
     async def plan_config(self, config: Config) -> Planned:
-        """Return what ``take_config`` would do now; nothing changes."""
+        """Return the changes that ``take_config`` would make now; nothing changes."""
         async with self.lock:
             built = await self._build(config, await self.devices.at(config))
             if isinstance(built, str):

@@ -132,7 +132,7 @@ class DeviceSources:
         self._writer = LastGoodWriter(state, NUMBERS, events.INVENTORY_NOT_KEPT)
 
     async def at(self, config: Config) -> ReadDevices:
-        """Return what the files that this configuration names say now."""
+        """Return the content of the files that this configuration names."""
         costs, listed = cost_source(config.costs), inventory_source(config.devices)
         return ReadDevices(await self.costs.at(costs), await self.listed.at(listed))
 

@@ -226,7 +226,7 @@ class Engine:
 
 
 def _extender_posts(log: Log) -> Posts:
-    """Return what the scheduler may POST: one question at a time, and a small one, since the relay waits meanwhile."""
+    """Return the scheduler's POST handlers: one question at a time, a small one, since the relay waits meanwhile."""
     from cri_proxy.extender.answers import Extender
     from cri_proxy.extender.metrics import TABLE
 

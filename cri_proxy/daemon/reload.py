@@ -154,7 +154,7 @@ class Reloader:
         return settings_at(self._settings.location, source, self._settings.overrides)
 
     def would_be(self, text: str, group: str) -> tuple[Config, tuple[NeedsRestart, ...]]:
-        """Return what this text in the file would apply, and what would need a restart. Raises ConfigError."""
+        """Return the configuration by this text, and the options that wait for a restart. Raises ConfigError."""
         found = Source(self.in_force.file, text, group)
         self._refuse_emptied(found)
         given = self._settings

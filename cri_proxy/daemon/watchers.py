@@ -131,7 +131,7 @@ class Watchers:
             each.start(node.keep_doing)
 
     async def plan(self, text: str, group: str) -> PlanView:
-        """Return what this text in the configuration's file would change; nothing changes yet."""
+        """Return the changes that this text in the configuration's file would make; nothing changes yet."""
         try:
             config, late = self.reloader.would_be(text, group)
         except ConfigError as error:

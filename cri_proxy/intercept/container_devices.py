@@ -96,7 +96,7 @@ class ContainerDevices:
     async def _given(
         self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
     ) -> CdiInjection | Refusal:
-        """Return what this container gets for the CDI devices ``names``, and note it; or why it cannot be created.
+        """Return the injection of these CDI devices into this container, and note it; or why it cannot be created.
 
         Devices that no specification declares are left out, as all are where the files do not answer: the container
         knows from its environment what it has.

@@ -75,11 +75,11 @@ class DeviceHints:
         return await self._files.run(CDI_FILES, self._cdi.unreadable, within_seconds=LOOK_SECONDS)
 
     async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
-        """Return what a container with these CDI devices gets by their specifications. Raises FilesFailed."""
+        """Return the edits of a container with these CDI devices, by their specifications. Raises FilesFailed."""
         return await self._files.run(CDI_FILES, self._cdi.resolve, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def claim_variables(self, names: Sequence[str]) -> Variables:
-        """Return what these CDI devices say of CPUs that were chosen for the container. Raises FilesFailed."""
+        """Return the variables of these CDI devices that name CPUs chosen for the container. Raises FilesFailed."""
         asked = tuple(names), VARIABLE_PREFIX
         return await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
 
@@ -113,7 +113,7 @@ class _Look:
         self.missing: list[MissingHints] = []
 
     async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
-        """Return what names the devices behind these CDI names, each with what stands for it."""
+        """Return the names of the devices behind these CDI names, each with the CDI name that stands for it."""
         return await self._ask(CDI_FILES, [name for name, _ in names], (), cdi_files(self._root).named, names)
 
     async def gpus(self, names: Sequence[DeviceName]) -> nvidia.NvidiaGpus:

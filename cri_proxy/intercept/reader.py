@@ -138,7 +138,7 @@ class Reader:
         return with_claim(read, variables, sandbox.annotations, self._annotations.rules)
 
     def read_pod(self, sandbox: pb.PodSandboxConfig) -> Request | None:
-        """Return what a pod asks for as a whole; None where its topology hints are not merged for the pod.
+        """Return the request of a pod as a whole; None where its topology hints are not merged for the pod.
 
         They are not where others chose its CPUs, as the pod has them: these are granted whatever the hints.
         """

@@ -51,7 +51,7 @@ class UpdateCalls:
     async def plan(
         self, reader: Reader, request: pb.UpdateContainerResourcesRequest, caller_seconds: float | None = None
     ) -> PlannedUpdate | Rejected | Refusal | None:
-        """Return what to send instead of the kubelet's request; None when the container is not ours.
+        """Return the update to send instead of the kubelet's request; None when the container is not ours.
 
         The container's lock is held if, and only if, there is a plan: ``finish`` releases it. ``caller_seconds`` is how
         long its caller waits from now on; None = no deadline.
@@ -173,7 +173,7 @@ class UpdateCalls:
             self._coordinator.roll_back_resize(planned.reservation, why)
 
     def _present(self, ticket: Ticket) -> Pinning:
-        """Return what the container may run on now; what it already has where nothing new may be written."""
+        """Return the sets that the container may have now; its present ones where nothing new may be written."""
         row = self._ledger.get(ticket.key)
         target = self._ledger.sendable(ticket.key)
         if row is None:

@@ -157,7 +157,7 @@ class Node:
         await self.rebalance.come_home()
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know of the kubelet's managers, of drift and of CDI, a sentence each."""
+        """Return warnings about the kubelet's managers, drift and CDI, a sentence each."""
         return (*self.managers.warnings(), *self.drift.warnings(), *self.runtime_cdi.problems())
 
     async def _restart_on_error(

@@ -36,7 +36,7 @@ class Planned:
 
 
 async def plan(node: Node, policy: Policy, config: Config | None = None) -> Planned:
-    """Return what ``reconfigure`` with ``must_fit`` would do now, without later improvements; nothing changes.
+    """Return the changes by ``reconfigure`` with ``must_fit``, without later improvements; nothing changes yet.
 
     ``config`` None: the options in force.
     """
@@ -111,7 +111,7 @@ _Tried = tuple[Reinstated, Mapping[ContainerKey, str], str]
 
 
 async def _try(ledger: Ledger, policy: Policy, config: Config, *, must_fit: bool) -> _Tried:
-    """Return what policy and options do to the present containers, the wishes that these lose, and the problem.
+    """Return the containers under this policy and these options, the wishes that they lose, and the problem.
 
     The problem is why it is refused ('' = it is not).
 

@@ -190,7 +190,7 @@ def _writable(container: runtime_state.LiveContainer, row: Row | None, target: P
 
 
 def _step(before: Pinning, ours: Pinning, *, is_managed: bool) -> Pinning:
-    """Return what to send. A container without any pinning is not limited, unless it went through the proxy."""
+    """Return the sets to send. A container without any pinning is not limited, unless it went through the proxy."""
     unknown = is_managed and before == Pinning()
     return Pinning(
         ours.cpus if unknown or (before.cpus is not None and before.cpus != ours.cpus) else None,

@@ -89,7 +89,7 @@ class RuntimeCdi:
         return f"{done} ({'' if choice == 'auto' else f'cdi is {choice}; '}{self.support.why})"
 
     def problems(self) -> tuple[str, ...]:
-        """Return what an operator should mend, a sentence each, with the remedy."""
+        """Return the problems that an operator should mend, a sentence each, with the remedy."""
         found: list[str] = []
         support, remedy = self.support, f"; {self.support.remedy}" if self.support.remedy else ""
         if self._ignored is not None:

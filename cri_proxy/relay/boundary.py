@@ -74,7 +74,7 @@ class Boundary:
         self._interests: dict[str, Interest] = {}
 
     def wants(self, method: str) -> Interest:
-        """Return what to do with this method; PASS when the interceptor fails, REFUSE for what is no method."""
+        """Return the treatment of this method; PASS when the interceptor fails, REFUSE for other paths."""
         if not _is_method(method):
             self.traffic.malformed("path")
             return Interest.REFUSE
@@ -90,7 +90,7 @@ class Boundary:
         return interest
 
     async def verdict(self, call: Call) -> Verdict:
-        """Return what to do with this call; Forward when the interceptor fails. Cancelling it reports ``Aborted``."""
+        """Return the verdict on this call; Forward when the interceptor fails. Cancelling it reports ``Aborted``."""
         self.traffic.begun(call)
         verdict: Verdict = Forward()
         try:

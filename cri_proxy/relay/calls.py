@@ -88,7 +88,7 @@ class Interceptor(Protocol):
     """Decide on intercepted calls."""
 
     def wants(self, method: str) -> Interest:
-        """Return what to do with this method (full path, '/package.Service/Method'). Must not raise."""
+        """Return the treatment of this method (full path, '/package.Service/Method'). Must not raise."""
 
     async def on_request(self, call: Call) -> Verdict:
         """Decide on a held request. May take time: other streams go on. Must not raise."""

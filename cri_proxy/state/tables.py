@@ -121,7 +121,7 @@ def _sandbox(columns: sqlite3.Row) -> SandboxRow:
 
 
 def bound_decisions(connection: sqlite3.Connection) -> tuple[Statement, ...]:
-    """Return what brings the records of an older version within today's bounds; a damaged one is deleted.
+    """Return statements that bring records of an older version within today's bounds; a damaged one is deleted.
 
     One record is in memory at a time: an older version kept megabytes of the runtime's words in each.
     """

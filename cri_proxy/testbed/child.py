@@ -114,7 +114,7 @@ class Service(ABC):
 
 
 def run(argv: Sequence[str], *, seconds: float, environment: Mapping[str, str] | None = None) -> str:
-    """Return what a short program prints. Raises TryoutError when it fails or takes longer."""
+    """Return the output of a short program. Raises TryoutError when it fails or takes longer."""
     try:
         done = subprocess.run(
             list(argv),

@@ -13,7 +13,7 @@ LONGEST_PAUSE_SECONDS = 0.2
 
 
 async def until(claim: str, check: Callable[[], Awaitable[T | None]], *, seconds: float) -> T:
-    """Return what ``check`` returns as soon as it is neither None nor False; the pause between calls grows.
+    """Return the result of ``check`` as soon as it is neither None nor False; the pause between calls grows.
 
     Raises TryoutError with the claim after ``seconds``, and whatever ``check`` raises.
     """
@@ -30,7 +30,7 @@ async def until(claim: str, check: Callable[[], Awaitable[T | None]], *, seconds
 
 
 async def finish(work: Coroutine[object, object, T]) -> T:
-    """Return what ``work`` returns. A cancellation is raised only when it has ended."""
+    """Return the result of ``work``. A cancellation is raised only when it has ended."""
     # The signal that ends a program, and so fails the caller, also cancels it: its clean-up must go on.
     task = asyncio.get_running_loop().create_task(work)
     cancelled = False

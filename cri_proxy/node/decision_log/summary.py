@@ -126,7 +126,7 @@ def outcome_text(record: DecisionRecord) -> str:
 
 
 def change_text(before: Grant, after: Grant) -> str:
-    """Return what differs between two grants of a container, in words: pool, own CPUs, memory nodes."""
+    """Return the differences between two grants of a container, in words: pool, own CPUs, memory nodes."""
     parts = []
     if before.pool != after.pool:
         parts.append(f"from {before.pool or 'no pool'} to {after.pool or 'no pool'}")

@@ -62,5 +62,5 @@ class ManagerWatch:
             self._warn(self._caller)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now; the files take precedence over what calls carried."""
+        """Return warnings for the operator; the files take precedence over what calls carried."""
         return self.found.warnings() or ((self._caller,) if self._caller else ())

@@ -31,11 +31,11 @@ class ConfirmedCpus:
         return other
 
     def of(self, key: ContainerKey) -> CpuSet:
-        """Return what this container has exclusively."""
+        """Return the CPUs that this container has exclusively."""
         return self._exclusive.get(key, CpuSet())
 
     def of_others(self, key: ContainerKey) -> CpuSet:
-        """Return what all others have exclusively; containers that share their pod's CPUs are no others there."""
+        """Return the exclusive CPUs of all others; containers that share their pod's CPUs are no others there."""
         if self._all is None:
             self._all = CpuSet.of_masks(cpus.mask for cpus in self._exclusive.values())
         own = self.of(key).mask

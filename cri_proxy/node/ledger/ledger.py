@@ -155,7 +155,7 @@ class Ledger:
         return taken
 
     def unconfirmed(self, key: ContainerKey) -> Pinning:
-        """Return what was last sent without a known outcome, field by field; None where the outcome is known."""
+        """Return the sets that were last sent without a known outcome; a field is None where the outcome is known."""
         row = self._rows.get(key)
         return row.unconfirmed if row is not None and row.unconfirmed is not None else _UNKNOWN
 
@@ -170,7 +170,7 @@ class Ledger:
         self._changed()
 
     def desired(self) -> Mapping[ContainerKey, Pinning]:
-        """Return what every container should be pinned to by the present grants."""
+        """Return the pinning that each container should have by the present grants."""
         if self._desired is None or self._desired[0] != self.version:
             wanted = self.policy.pinnings(self.allocations)
             left = wanted.keys() & {self._keys_by_id.get(container_id) for container_id in self._left_to_others}
@@ -180,7 +180,7 @@ class Ledger:
         return self._desired[1]
 
     def sendable(self, key: ContainerKey) -> Pinning | None:
-        """Return what may be written for this container right now; None when nothing may be, or nothing is ours.
+        """Return the pinning that may be written now for this container; None when nothing may be, or nothing is ours.
 
         The wanted value, less the CPUs that others still use or still have exclusively as far as the runtime has
         confirmed. So a container that must shrink does so first, in whatever order calls are sent. During its start
@@ -195,7 +195,7 @@ class Ledger:
         return None
 
     def _free_of_others(self, row: Row) -> Pinning | None:
-        """Return what the container should have, less what others use or have alone; None when nothing is left."""
+        """Return the pinning it should have, less the CPUs that others use or have alone; None when nothing is left."""
         key = row.key
         wanted = self.desired().get(key)
         if wanted is None or wanted.cpus is None:

@@ -95,7 +95,7 @@ def unpinned_resources(pinning: Pinning, sets: MachineSets, devices: tuple[str, 
 
 
 def _present(wanted: Ids | None, confirmed: Ids | None) -> Ids | None:
-    """Return what the container has now and keeps; None when neither set is known."""
+    """Return the set that the container has now and keeps; None when neither set is known."""
     if wanted is None or confirmed is None:
         return wanted or confirmed
     return wanted & confirmed or confirmed  # a complete move is listed once it is confirmed

@@ -142,7 +142,7 @@ class Moment:
 
 
 def container_view(row: Row, moment: Moment) -> ContainerView:
-    """Return what a row holds, what it should be on, what the runtime has confirmed, and which others use its CPUs."""
+    """Return the view of a row: its grant, its wanted and confirmed pinning, and the others that use its CPUs."""
     grant, request, ledger = row.grant, row.grant.request, moment.ledger
     wanted, share = ledger.desired().get(row.key, Pinning()), grant.share
     waits_for, reachable = moment.late.on(row), moment.unheld.on(row)

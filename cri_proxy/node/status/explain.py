@@ -58,7 +58,7 @@ class Meant:
 
 
 def readings_of(words: str, container: str = "") -> tuple[Reading, ...]:
-    """Return what these words can mean; none where they have another form. ``container`` is one that is given apart.
+    """Return the possible meanings of these words; none in another form. ``container`` is one that is given apart.
 
     >>> [str(reading) for reading in readings_of("shop/web")]
     ['container web of pod shop', 'pod web of namespace shop']
@@ -194,7 +194,7 @@ def explanation(record: DecisionRecord, held: ContainerView | None) -> Explanati
 
 
 def refused_views(records: Iterable[DecisionRecord]) -> tuple[RefusedView, ...]:
-    """Return what status shows of containers that were refused or not created, in the order given."""
+    """Return the views of containers that were refused or not created, in the order given."""
     named = ((record.request.full_name, record) for record in records)
     return tuple(RefusedView(n.namespace, n.pod, n.name, r.at_seconds, outcome_text(r)) for n, r in named)
 

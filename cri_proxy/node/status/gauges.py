@@ -19,7 +19,7 @@ from policies.base import PoolView
 
 
 def health_samples(health: Health) -> Iterator[Sample]:
-    """Return what /healthz and /readyz answer."""
+    """Return the results of /healthz and /readyz."""
     yield Sample(catalog.LIVE, health.is_alive)
     yield Sample(catalog.READY, health.is_ready)
     for part in health.parts:

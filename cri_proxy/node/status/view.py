@@ -73,7 +73,7 @@ class DaemonStatus:
         return None
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what an operator should know now, one sentence each."""
+        """Return warnings for the operator, one sentence each."""
         return ()
 
 

@@ -198,7 +198,7 @@ class Adoption:
         )
 
     async def present_pinning(self, container_id: str) -> Pinning:
-        """Return what the runtime has recorded for this container. Raises CallFailed and RuntimeUnavailable."""
+        """Return the runtime's record of this container. Raises CallFailed and RuntimeUnavailable."""
         return self._pinning(await self.inspect(container_id))
 
     async def inspect(self, container_id: str) -> Existing:
@@ -276,5 +276,5 @@ def _devices_of(request: Request) -> tuple[DeviceGrant, ...]:
 
 
 def _shown(container: LiveContainer) -> tuple[object, ...]:
-    """Return what the list shows of a container that can change what is made of it; small, whatever its annotations."""
+    """Return the listed properties of a container on which its reading depends; small, whatever its annotations."""
     return container.state, container.created_at_ns, hash(frozenset(container.annotations.items()))

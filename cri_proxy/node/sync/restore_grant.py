@@ -34,7 +34,7 @@ class Rebuilt:
 
 
 def rebuild(found: Existing, machine: Machine) -> Rebuilt:
-    """Return what this container holds, as far as that can be determined."""
+    """Return the request and grant of this container, as far as they can be determined."""
     parts = _parts_of(found.grant_text)
     if parts is None:
         return Rebuilt(_with_devices(found.request, ()), is_known=False)
@@ -78,7 +78,7 @@ def _as_it_is(found: Existing, parts: GrantParts, machine: Machine) -> Grant | N
 
 
 def _previous(parts: GrantParts, cpus: CpuSet | None) -> Previous | None:
-    """Return what the container certainly had; whatever becomes of its CPUs, its processes have its devices open."""
+    """Return the place that the container had; whatever becomes of its CPUs, its processes have its devices open."""
     if cpus is None or parts.kind in (CpuKind.RESERVED, CpuKind.PRESERVE) or not parts.pool:
         return Previous("", CpuSet(), devices=parts.devices) if parts.devices else None
     had = (parts.exclusive | parts.isolated) & cpus
@@ -135,7 +135,7 @@ def _is_on_all_of(cpus: CpuSet | None, grant: Grant) -> bool:
 
 
 def _owner_now(request: Request, owned: CpuSet, cpus: CpuSet, machine: Machine) -> CpuSet | None:
-    """Return what a container that shares nothing owns: its CPUs and hidden siblings; None when nothing fits.
+    """Return the CPUs and hidden siblings of a container that shares nothing; None when nothing fits.
 
     CPUs that another allocator has chosen are not others after a resize.
     """
@@ -207,7 +207,7 @@ def _grant(found: Existing, parts: GrantParts, owned: CpuSet, machine: Machine) 
 
 
 def _share_of(parts: GrantParts, owned: CpuSet) -> PodShare | None:
-    """Return what it shares with its pod, at the size that its CPUs have now."""
+    """Return its share of its pod's CPUs and memory, at the size that its CPUs have now."""
     share = parts.share
     if share is None or share.cpu_mcpu is None or parts.kind not in (CpuKind.EXCLUSIVE, CpuKind.ISOLATED):
         return share

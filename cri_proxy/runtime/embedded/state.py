@@ -177,7 +177,7 @@ class NodeState:
                 yield container
 
     def effective(self, container: Container) -> tuple[CpuSet, NodeSet]:
-        """Return what the kernel lets it use (cgroup v2): the parent's set for one that is empty or all offline."""
+        """Return the sets that the kernel lets it use (cgroup v2): the parent's if one is empty or all offline."""
         cpus = _cpus(container.kernel_cpus) & self.machine.online
         mems = _mems(container.kernel_mems) & self.machine.memory_nodes
         return cpus or self.machine.online, mems or self.machine.memory_nodes
