@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable, Coroutine
 
 
@@ -11,6 +12,16 @@ def stop_event() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     return stopping
+
+
+async def readable(file: int | socket.socket) -> None:
+    """Wait until this descriptor can be read, as one is whose other end, or whose process, has ended."""
+    can_be_read, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(file, can_be_read.set)
+    try:
+        await can_be_read.wait()
+    finally:
+        loop.remove_reader(file)
 
 
 class Tasks:

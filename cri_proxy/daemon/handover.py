@@ -19,7 +19,7 @@ from cri_proxy import events
 from cri_proxy.helper_process import HelperFailed, Launcher
 from cri_proxy.logs import Log
 from cri_proxy.state.process_lock import SUCCESSOR, DeciderLock, LockHeld, Note, note_holder, started_ticks
-from cri_proxy.tasks import Tasks
+from cri_proxy.tasks import Tasks, readable
 from cri_proxy.unix_socket import answers
 
 ASK: Final = signal.SIGUSR2
@@ -60,12 +60,7 @@ class Predecessor:
 
     async def ended(self) -> None:
         """Wait until it has ended: then its descriptor is readable."""
-        gone, loop = asyncio.Event(), asyncio.get_running_loop()
-        loop.add_reader(self._descriptor, gone.set)
-        try:
-            await gone.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
+        await readable(self._descriptor)
 
     def close(self) -> None:
         """Forget it."""

@@ -7,6 +7,7 @@ from typing import Final
 from cri_proxy import events
 from cri_proxy.helper_process import HelperFailed, Launcher
 from cri_proxy.logs import Log
+from cri_proxy.tasks import readable
 
 PAUSE_SECONDS: Final = 1.0
 """Between two replacements: whatever ends each launcher at once must not keep the node busy."""
@@ -25,7 +26,8 @@ class HelperWatch:
     async def keep(self) -> None:
         """Replace the launcher each time that it ends; return after ``on_lost``."""
         while True:
-            await self._ended()
+            with self.launcher.watched() as socket:  # it writes nothing, so its socket is readable when it has ended
+                await readable(socket)
             self.problem = "the launcher of helper processes has ended: no file is read or written until it is replaced"
             self._log.error(events.HELPERS_LOST, reason=self.problem)
             try:
@@ -37,13 +39,3 @@ class HelperWatch:
             self.problem = ""
             self._log.info(events.HELPERS_BACK)
             await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _ended(self) -> None:
-        """Wait until the present launcher has ended: it writes nothing, so its socket is readable then."""
-        ended, loop = asyncio.Event(), asyncio.get_running_loop()
-        with self.launcher.watched() as socket:
-            loop.add_reader(socket, ended.set)
-            try:
-                await ended.wait()
-            finally:
-                loop.remove_reader(socket)

@@ -2,11 +2,12 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import weakref
 
 import pytest
 
-from cri_proxy.tasks import Tasks, stop_event
+from cri_proxy.tasks import Tasks, readable, stop_event
 
 
 async def wait_for(event: asyncio.Event, seen: list[str]) -> None:
@@ -90,3 +91,13 @@ async def test_a_signal_to_stop_sets_the_event(number: signal.Signals) -> None:
         await stopping.wait()
     for each in (signal.SIGTERM, signal.SIGINT):
         assert asyncio.get_running_loop().remove_signal_handler(each)
+
+
+async def test_a_descriptor_is_readable_once_its_other_end_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    waiting = asyncio.get_running_loop().create_task(readable(ours))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    theirs.close()
+    await asyncio.wait_for(waiting, 20)
+    ours.close()
