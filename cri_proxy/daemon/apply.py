@@ -21,7 +21,6 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.logs import Log
 from cri_proxy.node.node import Node
 from cri_proxy.node.reconfigure import Planned, plan, reconfigure, use_devices
-from cri_proxy.node.status.view import ConfigInForce
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.errors import PolicyBaseError
@@ -160,7 +159,6 @@ class Applier:
 
     node: Node
     interceptor: CriInterceptor
-    in_force: ConfigInForce
     reader_of: Callable[[Built], Reader]
 
     async def change(self, built: Built, said: Sequence[str] = (), *, must_fit: bool) -> str:
@@ -172,8 +170,10 @@ class Applier:
         if problem:
             return problem
         self.interceptor.use_reader(self.reader_of(built))
-        for warning in self.in_force.use(built.config, (*said, *built.warnings)):
+        before, warnings = self.node.coordinator.config_warnings, (*said, *built.warnings)
+        for warning in (warning for warning in warnings if warning not in before):
             self.node.context.journal.noted(events.CONFIG_WARNING, reason=warning)
+        self.node.coordinator.config_warnings = warnings
         return ""
 
 
@@ -192,7 +192,7 @@ class HostApplier(Applier):
     async def take_machine(self, said: Callable[[], Sequence[str]]) -> str:
         """Put the present machine in force; return '' or why not; ``said`` as in ``change``."""
         async with self.lock:
-            before, config = self.node.context.ledger.policy.machine, self.in_force.config
+            before, config = self.node.context.ledger.policy.machine, self.node.coordinator.config
             try:
                 machine = await asyncio.to_thread(self.host.discover)
                 built = await asyncio.to_thread(build_anyway, config, machine, self.host.cgroup_root)
@@ -236,7 +236,7 @@ class HostApplier(Applier):
     async def take_files(self, files: FilesInForce[T], found: FoundFiles, is_asked: bool) -> None:
         """Let new containers choose among the devices that these files list now; no grant changes."""
         async with self.lock:
-            now, config = await files.again(found), self.in_force.config
+            now, config = await files.again(found), self.node.coordinator.config
             files.use(now, is_asked=is_asked)
             inventory = await self.devices.joined(config, self.node.context.ledger.policy.machine)
             use_devices(self.node, inventory)
@@ -252,7 +252,7 @@ class HostApplier(Applier):
 
     async def _build(self, config: Config, found: ReadDevices) -> Built | str:
         """Resolve it for the machine as found last, with these devices, or return why that fails."""
-        old = self.in_force.config
+        old = self.node.coordinator.config
         is_about_cpus = (config.available, config.reserved) != (old.available, old.reserved)
         make = build if is_about_cpus else build_anyway
         try:

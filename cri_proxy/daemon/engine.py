@@ -40,7 +40,7 @@ from cri_proxy.node.node import NO_DIRECTORY, Environment, Node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import HealthPart
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
@@ -125,9 +125,9 @@ class Engine:
         hints = DeviceHints(settings.sysfs_root, files.of_pods)
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
-        in_force = ConfigInForce(config, self._warnings)
-        node.adoption.use_claims(_claim_sources(hints, pod_resources, in_force))
-        applier = HostApplier(node, interceptor, in_force, reader_of, self._host, devices, self._built)
+        node.coordinator.config_warnings = self._warnings
+        node.adoption.use_claims(_claim_sources(hints, pod_resources, node))
+        applier = HostApplier(node, interceptor, reader_of, self._host, devices, self._built)
         watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
@@ -145,7 +145,7 @@ class Engine:
             health,
             settings.config.relay,
         )
-        view = NodeView(node, self.journal, in_force, name=settings.node_name, daemon=around)
+        view = NodeView(node, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)
         return OpenEngine(node, watchers, interceptor)
 
@@ -242,12 +242,12 @@ def _measured_lag(closing: AsyncExitStack) -> LoopLag:
     return lag
 
 
-def _claim_sources(hints: DeviceHints, pod_resources: PodResources, in_force: ConfigInForce) -> ClaimSources:
+def _claim_sources(hints: DeviceHints, pod_resources: PodResources, node: Node) -> ClaimSources:
     """Return where claims of containers are looked up that run without a grant."""
 
     async def names_of(request: Request) -> Sequence[str]:
         """Return the CDI devices of its claims by the kubelet; () where this is not asked or does not answer."""
-        if not in_force.config.pod_resources:
+        if not node.coordinator.config.pod_resources:
             return ()
         told = await pod_resources.told(request.pod, request.container.name)
         return tuple(name for name, _ in told.cdi)

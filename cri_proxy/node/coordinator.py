@@ -71,6 +71,7 @@ class Coordinator:
         self.is_ready = False  # decisions are made: the saved state has been compared with the runtime
         self.fault = ""  # the internal error that keeps the saved state from being restored
         self.config = config  # in force, replaced by a reload
+        self.config_warnings: tuple[str, ...] = ()  # sentences about it and the machine
         context.signals.container_ended.connect(self.release)
 
     def open(self) -> None:

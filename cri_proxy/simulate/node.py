@@ -29,7 +29,7 @@ from cri_proxy.node.drift.cgroups import Enforced
 from cri_proxy.node.node import Environment, Node
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.reset import NodeReset
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from cri_proxy.relay.inprocess import InProcessRelay
 from cri_proxy.runtime.embedded.containers import cgroups_path
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
@@ -279,9 +279,9 @@ class SimulatedNode:
         )
         self.node = Node(built.policy, built.config, environment)
         interceptor = CriInterceptor(self.node, self._reader(built))
-        in_force = ConfigInForce(built.config, self.warnings)
-        self.view = NodeView(self.node, self.journal, in_force, name="simulated")
-        self._applier = Applier(self.node, interceptor, in_force, self._reader)
+        self.node.coordinator.config_warnings = self.warnings
+        self.view = NodeView(self.node, name="simulated")
+        self._applier = Applier(self.node, interceptor, self._reader)
         relay = InProcessRelay(interceptor, self.runtime, lambda error: self.journal.failed_open("relay", error))
         self.kubelet = Kubelet(relay, pods.KubeletNode(_memory_bytes(self.machine)))
 

@@ -6,13 +6,12 @@ from typing import Final
 
 import pytest
 
-from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.nvidia_gpus import Gpu
 from cri_proxy.inventory.driver_names import with_identifiers
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import with_scanned
 from cri_proxy.inventory.pci import inventory_of
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs, cpu_names
@@ -43,7 +42,7 @@ async def warnings(inventory: DeviceInventory) -> list[str]:
     """What a node's status says of these devices."""
     policy = build_policy("topology-aware", MACHINE, TopologyAwareOptions(MACHINE.online, CpuSet.of([0])), inventory)
     async with opened(Site(policy)) as site:
-        view = NodeView(site.node, site.node.context.journal, ConfigInForce(Config()), name="n")
+        view = NodeView(site.node, name="n")
         return [each.removeprefix("devices: ") for each in view.status().warnings if each.startswith("devices: ")]
 
 

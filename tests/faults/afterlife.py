@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal, cast
 
-from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE
 from cri_proxy.errors import CallFailed
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from cri_proxy.runtime.channel import RuntimeChannel
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
@@ -289,7 +288,7 @@ class Afterlife(Living):
         return CpuSet.of_masks(cpus.mask for row, cpus in rows if row.key in waiting)
 
     def _check_explain(self) -> None:
-        view = NodeView(self.node, self.journal, ConfigInForce(Config()), name="node")
+        view = NodeView(self.node, name="node")
         assert view.status().is_ready
         keys = [row.key for row in self.node.context.ledger.active()]
         for pod_uid in dict.fromkeys(key.pod_uid for key in keys):

@@ -1,4 +1,4 @@
-"""``NodeView``: status, explain, health and metrics of a node, read-only for HTTP; also the configuration in force."""
+"""``NodeView``: status, explain, health and metrics of a node, read-only for HTTP."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, replace
@@ -7,7 +7,6 @@ from itertools import islice
 from cri_proxy.config.model import Config
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.barrier import CLEAR_SECONDS
-from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
@@ -24,21 +23,6 @@ LATELY_SECONDS = 3600.0
 REFUSED_SHOWN = 5
 GIVEN_UP_SHOWN = 5
 NOT_RECOVERED = "the saved placements are not yet checked against the runtime"
-
-
-class ConfigInForce:
-    """The configuration in force, with the warnings about it and the machine. A reload replaces both."""
-
-    def __init__(self, config: Config, warnings: tuple[str, ...] = ()) -> None:
-        """``warnings`` are sentences for the operator."""
-        self.config = config
-        self.warnings = warnings
-
-    def use(self, config: Config, warnings: tuple[str, ...]) -> tuple[str, ...]:
-        """Replace both; return those warnings that are new."""
-        fresh = tuple(warning for warning in warnings if warning not in self.warnings)
-        self.config, self.warnings = config, warnings
-        return fresh
 
 
 class DaemonStatus:
@@ -80,14 +64,10 @@ class DaemonStatus:
 class NodeView:
     """Read-only. Every answer shows one moment of the ledger."""
 
-    def __init__(
-        self, node: Node, journal: Journal, in_force: ConfigInForce, *, name: str, daemon: DaemonStatus | None = None
-    ) -> None:
-        """Show this node by this name; ``daemon`` None: it has no daemon around it."""
+    def __init__(self, node: Node, *, name: str, daemon: DaemonStatus | None = None) -> None:
+        """``name`` is the node's; ``daemon`` what runs around it."""
         self._node = node
         self._ledger = node.context.ledger
-        self._journal = journal
-        self._in_force = in_force
         self._name = name
         self._daemon = daemon or DaemonStatus()
 
@@ -111,7 +91,7 @@ class NodeView:
         yield from cost_samples(self._daemon.costs())
         devices = inventory_views(self._ledger.policy.known, self._ledger.allocations)
         yield from inventory_samples(self._daemon.inventory(), devices)
-        yield from self._journal.counters.samples()
+        yield from self._node.context.journal.counters.samples()
         yield from node_samples(self._node)
         yield from self._daemon.samples()
 
@@ -131,10 +111,10 @@ class NodeView:
             is_ready=health.is_ready,
             pools=policy.pools(ledger.allocations),
             containers=(),
-            warnings=(*health.problems, *self._in_force.warnings, *self._present_warnings()),
+            warnings=(*health.problems, *self._node.coordinator.config_warnings, *self._present_warnings()),
             refused=self._refused(),
             configuration=self._daemon.configuration(),
-            topology=self._in_force.config.topology_manager,
+            topology=self._node.coordinator.config.topology_manager,
             costs=self._daemon.costs(),
             cdi=self._daemon.cdi(),
             inventory_file=self._daemon.inventory(),
@@ -176,7 +156,7 @@ class NodeView:
         held = {row.key: containers.container_view(row, moment) for row in rows}
         decisions: list[model.Explanation] = []
         for key in wanted:
-            record, row = self._journal.records.get(key), self._ledger.get(key)
+            record, row = self._node.context.journal.records.get(key), self._ledger.get(key)
             if record is None and row is not None and key in held:
                 record = DecisionRecord(row.grant.request, Outcome.RESTORED, None)
             if record is not None:
@@ -189,7 +169,7 @@ class NodeView:
 
     def _names(self) -> Mapping[ContainerKey, ContainerName]:
         """Return every container that can be explained, by the names that people use."""
-        return self._journal.records.names() | {row.key: row.name for row in self._ledger.active()}
+        return self._node.context.journal.records.names() | {row.key: row.name for row in self._ledger.active()}
 
     def topology(self) -> Machine:
         """Return the machine as discovered."""
@@ -197,12 +177,12 @@ class NodeView:
 
     def config(self) -> Config:
         """Return the active configuration."""
-        return self._in_force.config
+        return self._node.coordinator.config
 
     def _refused(self) -> tuple[model.RefusedView, ...]:
         """Return refused containers of the last hour that hold nothing; ``explain`` shows older ones."""
         since_seconds = self._node.context.clock.now_seconds() - LATELY_SECONDS
-        records = self._journal.records.refused_since(since_seconds, REFUSED_SHOWN)
+        records = self._node.context.journal.records.refused_since(since_seconds, REFUSED_SHOWN)
         return explain.refused_views(
             r for r in records if (row := self._ledger.get(r.key)) is None or row.state not in ACTIVE
         )

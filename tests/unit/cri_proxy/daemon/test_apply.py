@@ -19,7 +19,7 @@ from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.node import NO_DIRECTORY
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from cri_proxy.simulate.machine import with_offline
 from policies.base import Allocations
 from policies.policy import Policy
@@ -41,10 +41,8 @@ class Scene:
 
     async def open(self) -> None:
         await self.site.open()
-        node, journal = self.site.node, self.site.journal
-        in_force = ConfigInForce(CONFIG)
-        self.view = NodeView(node, journal, in_force, name="n")
-        self.applier = Applier(node, self.site.interceptor, in_force, self.reader_of)
+        self.view = NodeView(self.site.node, name="n")
+        self.applier = Applier(self.site.node, self.site.interceptor, self.reader_of)
 
     def reader_of(self, built: Built) -> Reader:
         memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
@@ -129,7 +127,7 @@ async def test_what_does_not_fit_changes_nothing(scene: Scene) -> None:
     await run(scene, "a", guaranteed("c", 6000))
     config = parse_config('reservedResources: {cpu: "cpuset:0-3"}')
     assert "no room" in await scene.applier.change(build(config, MACHINE, NO_DIRECTORY), must_fit=True)
-    assert (scene.view.config(), scene.site.node.coordinator.config) == (CONFIG, Config())
+    assert scene.view.config() == Config()
 
 
 @pytest.mark.parametrize(("reserved", "lost", "instead"), [("0-1", "1", "0"), ("7", "7", "0")])
@@ -255,9 +253,9 @@ class Files(Scene):
             self.config, directory, PLAIN_THREADS, clock=node.context.clock, journal=self.site.journal
         )
         host = Host(settings_for(self.config), Silent(), MACHINE)
-        in_force = ConfigInForce(self.config)
         built = build(self.config, MACHINE, NO_DIRECTORY)
-        self.host = HostApplier(node, self.site.interceptor, in_force, self.reader_of, host, self.devices, built)
+        node.coordinator.config = self.config
+        self.host = HostApplier(node, self.site.interceptor, self.reader_of, host, self.devices, built)
         (directory / "costs.d").mkdir(mode=0o755)
         (directory / "devices.yaml").write_text("gpu: [{minor: 0}]")
         await self.devices.begin(directory / "state")

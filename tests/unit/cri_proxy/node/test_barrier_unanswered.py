@@ -14,7 +14,7 @@ from cri_proxy.node.barrier import AGAIN_SECONDS, CLEAR_SECONDS, LOOK_SECONDS, O
 from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.rebalance import BUSY_SECONDS
 from cri_proxy.node.status.gauges import node_samples
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from sysfs.cpuset import CpuSet
 from tests.fakes.lone_loop import LoneLoop
 from tests.fakes.site import Site
@@ -358,7 +358,7 @@ def shown(site: Site) -> tuple[dict[str, float], list[str], list[str]]:
     """The unanswered calls by method; the notes of containers and the warnings that name one."""
     samples = (sample for sample in node_samples(site.node) if sample.metric is catalog.UNANSWERED)
     counts = {sample.labels[0]: float(str(sample.value)) for sample in samples}
-    status = NodeView(site.node, site.journal, ConfigInForce(Config()), name="n").status()
+    status = NodeView(site.node, name="n").status()
     notes = [note for container in status.containers for note in container.notes if "answered" in note]
     return counts, notes, [warning for warning in status.warnings if "answered" in warning]
 
@@ -370,7 +370,7 @@ async def test_status_metrics_and_explain_name_the_call_that_hangs(site: Site) -
     await asyncio.sleep(CLEAR_SECONDS)
     text = "the runtime has not answered its StartContainer for 6 s"
     assert shown(site) == ({START: 1, UPDATE: 0}, [text], [])
-    view = NodeView(site.node, site.journal, ConfigInForce(Config()), name="n")
+    view = NodeView(site.node, name="n")
     (explained,) = view.explain("default/s", None).decisions
     assert explained.container is not None
     assert text in explained.container.notes

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.metrics import catalog
 from cri_proxy.node.drift.cgroups import Cgroups
 from cri_proxy.node.drift.drift import PAUSE_SECONDS, REPAIRS, Drift, DriftProbes
 from cri_proxy.node.drift.runc_scope import REMIND_SECONDS
 from cri_proxy.node.status.gauges import node_samples
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from cri_proxy.runtime.runc import as_systemd_reads
 from cri_proxy.tasks import Tasks
 from policies.base import Pinning
@@ -213,7 +212,7 @@ async def test_an_owner_that_is_left_to_another_manager_is_a_violation(scene: Sc
     for _ in range(REPAIRS + 1):
         scene.write("1-3")
         await scene.check()
-    status = NodeView(scene.node, scene.site.journal, ConfigInForce(Config()), name="").status()
+    status = NodeView(scene.node, name="").status()
     assert status.violations == (
         "default/neighbour/c does not have its CPUs 1-7 alone: still used by default/victim/c",
         f"default/victim/c owns CPUs {scene.own} and is on 1-3, where another manager keeps it",

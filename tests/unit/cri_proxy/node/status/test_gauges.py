@@ -2,7 +2,6 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from cri_proxy.config.model import Config
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.in_force.file_state import FilesReport, FileState, JudgedFile
 from cri_proxy.metrics import catalog
@@ -14,7 +13,7 @@ from cri_proxy.node.effects import BACKOFF_SECONDS
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
 from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, InventoryFileView
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health, HealthPart, ReloadView
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from policies.builder import build_policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -157,7 +156,7 @@ async def test_what_is_counted_of_containers_is_what_the_status_shows_of_them(si
     await site.run("s", SHARES)
     site.runtime.faults.fail_next("UpdateContainerResources", 2, "stuck", times=100)
     await site.run("a", guaranteed("c", 6000))
-    status = NodeView(site.node, site.journal, ConfigInForce(Config()), name="").status()
+    status = NodeView(site.node, name="").status()
     reached = [c for c in status.containers if c.reachable_by and c.state == "running"]
     assert shown(site, catalog.VIOLATED) == {(): len(status.violations)} == {(): 1}
     assert shown(site, catalog.REACHABLE) == {(): len(reached)} == {(): 1}

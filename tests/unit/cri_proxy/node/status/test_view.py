@@ -8,7 +8,7 @@ from cri_proxy.errors import CallFailed, StoreError
 from cri_proxy.metrics.catalog import PARTS, READY, TABLE
 from cri_proxy.metrics.exposition import Sample
 from cri_proxy.node.status.model import HealthPart
-from cri_proxy.node.status.view import LATELY_SECONDS, ConfigInForce, DaemonStatus, NodeView
+from cri_proxy.node.status.view import LATELY_SECONDS, DaemonStatus, NodeView
 from cri_proxy.state.rows import Saved
 from cri_proxy.steps import BUNCH, at_once
 from policies.devices import DeviceInventory, InventoryDevice
@@ -46,7 +46,8 @@ class Around(DaemonStatus):
 
 
 def view(site: Site, around: DaemonStatus | None = None) -> NodeView:
-    return NodeView(site.node, site.journal, ConfigInForce(Config(), ("look here",)), name="worker-1", daemon=around)
+    site.node.coordinator.config_warnings = ("look here",)
+    return NodeView(site.node, name="worker-1", daemon=around)
 
 
 async def test_the_status_shows_every_container_with_what_it_holds(site: Site) -> None:
@@ -317,12 +318,6 @@ async def test_a_container_that_waits_for_its_place_is_a_warning_until_it_has_on
     policy.broken.clear()
     await site.kubelet.start(container_id)
     assert view(site).status().warnings == ("look here",)
-
-
-def test_a_reload_replaces_the_warnings_and_names_the_new_ones() -> None:
-    in_force, reloaded = ConfigInForce(Config(), ("old", "stays")), Config(policy="none")
-    assert in_force.use(reloaded, ("stays", "new")) == ("new",)
-    assert (in_force.config, in_force.warnings) == (reloaded, ("stays", "new"))
 
 
 def test_a_node_alone_is_well_and_has_nothing_to_add() -> None:

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.node.status.view import ConfigInForce, NodeView
+from cri_proxy.node.status.view import NodeView
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import direct, owned
 
@@ -103,7 +102,7 @@ async def test_a_status_that_cannot_be_read_keeps_no_other_from_its_place(site: 
 
 
 def warnings(site: Site) -> list[str]:
-    view = NodeView(site.node, site.journal, ConfigInForce(Config()), name="n")
+    view = NodeView(site.node, name="n")
     return list(view.status().warnings)
 
 
