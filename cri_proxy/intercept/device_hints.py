@@ -5,7 +5,7 @@ What names a device is told by ``cri.device_names``; only what something names i
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -47,14 +47,8 @@ POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class MissingHints:
-    """The placeholder of hints that could not be read in time; ``problem`` is a sentence."""
-
-    problem: str
-
-
-Found = DeviceLocality | MissingHints
+Found = DeviceLocality | str
+"""A hint, or a sentence about hints that could not be read in time."""
 
 
 class DeviceHints:
@@ -99,7 +93,7 @@ class DeviceHints:
         gpus, numbers = await asyncio.gather(look.gpus(names), look.numbers(names))
         names = nvidia.believed(names, gpus.toolkit, is_privileged=_is_privileged(config))
         found = await look.localities(names, gpus, numbers)
-        missing = (*look.missing, *map(MissingHints, own.problems))
+        missing = (*look.missing, *own.problems)
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
 
 
@@ -110,7 +104,7 @@ class _Look:
         self._root = root
         self._files = files
         self._deadline = deadline
-        self.missing: list[MissingHints] = []
+        self.missing: list[str] = []
 
     async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
         """Return the names of the devices behind these CDI names, each with the CDI name that stands for it."""
@@ -170,7 +164,7 @@ class _Look:
             within_seconds = self._deadline - asyncio.get_running_loop().time() - rest_seconds
             return await self._files.run(subject, function, *args, within_seconds=within_seconds)
         except FilesFailed as error:
-            self.missing.append(MissingHints(admit(f"no hint of {some(sources, 1)}: {error}")))
+            self.missing.append(admit(f"no hint of {some(sources, 1)}: {error}"))
             return without
 
 

@@ -20,7 +20,7 @@ from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
-from cri_proxy.intercept.device_hints import Found, MissingHints
+from cri_proxy.intercept.device_hints import Found
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import Pod, Request
 
@@ -109,7 +109,7 @@ class Reader:
             pod = read_request.pod_of(sandbox, sandbox_id=message.pod_sandbox_id)
             told = await self.pod_resources.told(pod, message.config.metadata.name)
         found = await self.hints_of(message.config, told)
-        hints = [each for each in found if not isinstance(each, MissingHints)]
+        hints = [each for each in found if not isinstance(each, str)]
         read = read_request.read_create(
             message,
             sandbox,
@@ -118,7 +118,7 @@ class Reader:
             node_memory_bytes=self.memory_bytes,
             topology=self.config.topology_manager,
         )
-        missing = tuple(each.problem for each in found if isinstance(each, MissingHints))
+        missing = tuple(each for each in found if isinstance(each, str))
         return await self._with_claim(replace(read, missing=missing), message.config, sandbox)
 
     async def _with_claim(
