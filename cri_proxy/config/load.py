@@ -83,12 +83,8 @@ def _former_keys(settings: Iterable[_Setting]) -> tuple[str, ...]:
     return tuple(
         f"{setting.key}: this option is called {setting.known.key} now; the former key is still read"
         for setting in settings
-        if _is_former(setting.known, setting.key)
+        if setting.key.casefold() in map(str.casefold, setting.known.option.was)
     )
-
-
-def _is_former(known: Known, key: str) -> bool:
-    return key.casefold() in map(str.casefold, known.option.was)
 
 
 def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Iterator[_Setting]:

@@ -146,6 +146,7 @@ def _file_variables(root: Path, path: str) -> Iterator[Variable]:
 
 def _expanded(command: Word, variables: dict[str, Variable]) -> Iterator[Word]:
     """Yield the words of a command; ``$NAME`` as a word of its own becomes as many words as its value has."""
+    values = {variable.name: variable.value for variable in variables.values()}
     for word in _split(command.text):
         whole = _VARIABLE.fullmatch(word)
         if whole and whole[1]:
@@ -153,11 +154,7 @@ def _expanded(command: Word, variables: dict[str, Variable]) -> Iterator[Word]:
             if variable:
                 yield from (Word(part, variable.where) for part in _split(variable.value))
             continue
-        yield Word(_VARIABLE.sub(lambda m: _value(variables, m[1] or m[2]), word), command.where)
-
-
-def _value(variables: dict[str, Variable], name: str) -> str:
-    return variables[name].value if name in variables else ""
+        yield Word(_VARIABLE.sub(lambda m: values.get(m[1] or m[2], ""), word), command.where)
 
 
 def _split(text: str) -> list[str]:

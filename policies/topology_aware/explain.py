@@ -146,24 +146,18 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
 
 def rejected(context: PlacementContext, ranking: Ranking) -> Rejected:
     """Return the refusal if no pool gives what is requested: what was wanted, what was free, where."""
-    pools, supply, demand = context.tree.pools, context.supply, context.demand
+    pools, supply, demand, room = context.tree.pools, context.supply, context.demand, ranking.room
     free_isolated = supply.free_isolated(0).bit_count()
     if demand.isolation is Isolation.REQUIRE and free_isolated < demand.whole:
         reason = reasons.isolated_missing(demand, free_isolated, exist=bool(context.tree.root.isolated))
-    elif (unmet := _unmet(context, ranking.room)) is not None:
-        reason = unmet
+    elif unmet := strict_hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room):
+        reason = unmet  # only a strict preference leaves no place
     elif demand.is_zero:
         reason = reasons.NOTHING_SHARED
     else:
-        room = ranking.room
         best = max(range(1, len(pools)), key=lambda i: (room.free_mcpu[i], -i), default=0)
         reason = reasons.cpu_full(demand, room.free_mcpu[0], room.give[0], pools[best].name, room.free_mcpu[best])
     return Rejected(reason, ranked_pools(context, ranking, None))
-
-
-def _unmet(context: PlacementContext, room: Room) -> Reason | None:
-    """Return the refusal if only a strict preference leaves no place, else None."""
-    return strict_hints_unmet(context, room) or _node_unmet(context, room) or _cores_unmet(context, room)
 
 
 def _node_unmet(context: PlacementContext, room: Room) -> Reason | None:

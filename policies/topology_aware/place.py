@@ -124,10 +124,8 @@ def _with_room_made(context: PlacementContext, place: Place) -> Decision:
 
 
 def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
-    return overflowed(context, place) or _place_reserved(context)
-
-
-def _place_reserved(context: PlacementContext) -> Decision:
+    if (elsewhere := overflowed(context, place)) is not None:
+        return elsewhere
     if not context.supply.reserved_set():
         return Rejected(reasons.NOTHING_SHARED)
     root = context.tree.root

@@ -97,7 +97,8 @@ class ServedResource:
         for name in ids:
             device = self.offered.devices.get(name)
             if device is None:
-                raise AllocationRefused(f"{self._shown(name)}: {self.name} has no such device; {self._known()}")
+                known = some(list(self.offered.devices), _SHOWN_IDS) or "none"
+                raise AllocationRefused(f"{repr(admit(name))[1:-1]}: {self.name} has no such device; it has {known}")
             if not device.is_healthy:
                 raise AllocationRefused(f"{name}: {self.name} has it as unhealthy; ask for another one")
             found.append(device)
@@ -109,24 +110,14 @@ class ServedResource:
     def _is_nvidia(self, part: DeviceGrant, uuid: str) -> bool:
         return part.kind == GPU and not part.vf and (self.is_nvidia or uuid.startswith(_NVIDIA_ID))
 
-    def _shown(self, name: str) -> str:
-        return repr(admit(name))[1:-1]
-
-    def _known(self) -> str:
-        return f"it has {some(list(self.offered.devices), _SHOWN_IDS) or 'none'}"
-
 
 def served_resource(resource: PluginResource, inventory: DeviceInventory, known: PluginKnowledge) -> ServedResource:
     """Return a resource as an inventory and what is known of its devices make it."""
     offered = offered_devices(inventory, resource.kind, resource.offer)
     rule = partition_rule(inventory, inventory.node_labels, None)
     chooser = chooser_of(offered, resource.name, KnownCloseness(known.links or inventory.links, known.costs, rule))
-    return ServedResource(resource.name, offered, chooser, _are_nvidia(resource, inventory))
-
-
-def _are_nvidia(resource: PluginResource, inventory: DeviceInventory) -> bool:
-    """Whether all GPUs are NVIDIA's, by the resource's name or the node's label."""
-    return resource.name.startswith(f"{_NVIDIA}/") or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
+    are_nvidia = resource.name.startswith(f"{_NVIDIA}/") or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
+    return ServedResource(resource.name, offered, chooser, are_nvidia)
 
 
 def _device(device: OfferedDevice) -> pb.Device:

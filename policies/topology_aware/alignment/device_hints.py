@@ -130,13 +130,10 @@ def _of_amounts(
             preferred_sets=((chosen,) if chosen else ()) if prefers_chosen else None,
         )
         hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]
-        words = free_text(nodes, _per_node([places[name] for name in free], [node.id for node in nodes]))
+        masks = [places[name] for name in free]  # one on several nodes counts on each
+        on_each = [sum(mask is None or bool(mask >> node.id & 1) for mask in masks) for node in nodes]
+        words = free_text(nodes, on_each)
         yield ResourceHints(amount.kind, hints, plural(amount.count, "device"), words, "devices.counts")
-
-
-def _per_node(free: Sequence[int | None], nodes: Sequence[int]) -> list[int]:
-    """Return how many devices are free on each node; one on several counts on each."""
-    return [sum(mask is None or bool(mask >> node & 1) for mask in free) for node in nodes]
 
 
 def _of_allocations(held: HeldDevices, asked: Asked) -> Iterator[ResourceHints]:

@@ -68,12 +68,9 @@ def _in_the_way(context: PlacementContext, claim: CpuClaim, cpus: CpuSet) -> Rea
     if others:
         return reasons.owned(claim, cpus, others)
     contested = CpuSet(cpus.mask & context.supply.withheld)
-    return reasons.contested_by_stuck(claim, contested) if contested and _is_to_leave(context) else None
-
-
-def _is_to_leave(context: PlacementContext) -> bool:
-    """Return whether it is placed again because others cannot be moved from its CPUs."""
-    return context.own is not None and bool(context.own.owned) and context.request.previous is None
+    # It is placed again because others cannot be moved from its CPUs.
+    is_to_leave = context.own is not None and context.own.owned and context.request.previous is None
+    return reasons.contested_by_stuck(claim, contested) if contested and is_to_leave else None
 
 
 def _moved_away(context: PlacementContext, pool: Pool, grant: Grant) -> tuple[Grant, ...] | None:

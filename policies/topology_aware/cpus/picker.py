@@ -119,7 +119,7 @@ def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: in
     if domain.level is Level.CORE:
         return _lowest(free, count)
     spread = _spread(candidates, tallies, domain)
-    alone = [leaf for leaf in spread.leaves if _gives(tallies, leaf.path, count)]
+    alone = [leaf for leaf in spread.leaves if all(give[i] >= count for i in leaf.path)]
     # What lies near comes first, also where a domain elsewhere could give all.
     if candidates.near & domain.cpus and not any(leaf.is_near for leaf in alone):
         alone = []
@@ -139,11 +139,6 @@ def _pick(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: in
         taken |= _pick(candidates, tallies, best, give[best.index])
         count -= give[best.index]
     return taken
-
-
-def _gives(tallies: Tallies, path: tuple[int, ...], count: int) -> bool:
-    """Return whether each of these domains can give that many."""
-    return all(tallies.give[i] >= count for i in path)
 
 
 def _fit_key(candidates: CandidateCpus, tallies: Tallies, domain: Domain, count: int) -> tuple[int, ...]:
