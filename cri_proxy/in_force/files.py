@@ -13,7 +13,7 @@ from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDire
 from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import Lookups
 from cri_proxy.in_force.text_files import FoundFiles, KeptTexts
-from cri_proxy.in_force.watch import Follower, Take, Watch
+from cri_proxy.in_force.watch import BlockingPlace, Follower, Take, Watch
 
 READ_SECONDS: Final = 2.0
 """For a directory of a few files, and for what was saved of it."""
@@ -25,7 +25,7 @@ POLL_SECONDS: Final = 60.0
 T = TypeVar("T")
 
 
-class FilesSource(Protocol[T]):
+class FilesSource(BlockingPlace[FoundFiles], Protocol[T]):
     """Where the files are and how they are read together; equal sources read alike. Its methods block on the disk."""
 
     is_one: ClassVar[bool]
@@ -34,12 +34,6 @@ class FilesSource(Protocol[T]):
     @property
     def path(self) -> Path:
         """The directory, or the file."""
-
-    def read(self) -> FoundFiles:
-        """Return the files that are there now."""
-
-    def lookups(self) -> Lookups:
-        """Return what to watch, as ``watch.Watched``."""
 
     def judge(self, found: FoundFiles, kept: Mapping[str, str]) -> Judged[T]:
         """Return what the files say together, with the last good content of bad ones, whose texts are ``kept``."""
