@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from sysfs.cpuset import MAX_ID, CpuSet, CpuSetError
+from sysfs.cpuset import MAX_ID, CpuSet
 from sysfs.quantity import QuantityError, parse_mcpu
 
 _SET = "cpuset:"
@@ -65,10 +65,7 @@ def _set(text: str) -> CpuList | AllBut | None:
 
 
 def _cpus(text: str) -> CpuSet:
-    try:
-        cpus = CpuSet.parse(text)
-    except CpuSetError as error:
-        raise ValueError(str(error)) from None
+    cpus = CpuSet.parse(text)
     if not cpus:
         raise ValueError("the CPU list is empty")
     return cpus
