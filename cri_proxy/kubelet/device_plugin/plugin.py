@@ -13,7 +13,6 @@ from cri_proxy.file_workers import FileWorkers
 from cri_proxy.in_force.watch import OnThreads, Watch
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.kubelet.device_plugin.register import (
-    NotRegistered,
     PluginDirectory,
     PluginSockets,
     SocketId,
@@ -160,13 +159,11 @@ class DevicePlugin:
         is_open = name in self._services and self._services[name].is_published
         if not is_open or self._registered.get(name) == kubelet:
             return ""
-        try:
-            await register(self._settings.directory, resource)
-        except NotRegistered as error:
-            return str(error)
-        self._registered[name] = kubelet
-        self._log.info(events.REGISTERED, resource=resource.name, endpoint=name)
-        return ""
+        problem = await register(self._settings.directory, resource)
+        if not problem:
+            self._registered[name] = kubelet
+            self._log.info(events.REGISTERED, resource=resource.name, endpoint=name)
+        return problem
 
     def _lose(self, resource: PluginResource) -> None:
         """Register again after a while: to a kubelet that does not watch a resource, all its devices are unhealthy."""

@@ -11,7 +11,6 @@ from typing import Final
 
 from grpc import aio
 
-from cri_proxy.errors import CriProxyError
 from cri_proxy.foreign_text import admit
 from cri_proxy.in_force.symlinks import Lookups, directories_to_watch
 from cri_proxy.kubelet.device_plugin.resource import OPTIONS
@@ -33,17 +32,6 @@ _CHANNEL_OPTIONS: Final = (
 
 SocketId = tuple[int, int, int]
 """Device, inode and time of change: another file has another of them, be its inode the one that was freed last."""
-
-
-@dataclass(eq=False)
-class NotRegistered(CriProxyError):
-    """The kubelet did not take a resource; ``problem`` holds its words, cut and cleaned."""
-
-    resource: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.resource}: the kubelet does not register it: {self.problem}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +70,11 @@ def socket_id(path: Path) -> SocketId | None:
     return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
-async def register(directory: Path, resource: PluginResource) -> None:
-    """Tell the kubelet of a resource, whose socket is open. Raises NotRegistered."""
+async def register(directory: Path, resource: PluginResource) -> str:
+    """Tell the kubelet of a resource, whose socket is open; return why it does not take it, '' where it does.
+
+    The kubelet's words are cut and cleaned.
+    """
     request = pb.RegisterRequest(
         version=VERSION, endpoint=resource.endpoint, resource_name=resource.name, options=OPTIONS
     )
@@ -95,7 +86,8 @@ async def register(directory: Path, resource: PluginResource) -> None:
             await call(request, timeout=REGISTER_SECONDS)
         except aio.AioRpcError as error:
             problem = f"{error.code().name.lower()}: {error.details() or 'no reason given'}"
-            raise NotRegistered(resource.name, admit(problem)) from error
+            return f"{resource.name}: the kubelet does not register it: {admit(problem)}"
+    return ""
 
 
 def retry_seconds(failures: int) -> float:
