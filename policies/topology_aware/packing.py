@@ -3,9 +3,6 @@
 ``spread`` is the comparison without a score (docs/placement.md, Choosing the pool).
 """
 
-from dataclasses import dataclass
-from typing import Final
-
 from policies.hardware.pools import Pool
 from policies.preferences import PoolStrategy
 from policies.topology_aware.cpus.offer import Offer
@@ -14,16 +11,8 @@ from policies.topology_aware.supply.memory_account import promised_bytes
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply
 
-
-@dataclass(frozen=True, slots=True)
-class ChoiceScore:
-    """``Key.choice`` of a pool, and ``left`` where it is not the CPU time left (``spread`` and ``balanced``: None)."""
-
-    choice: int = 0
-    left: int | None = None
-
-
-_SPREAD: Final = ChoiceScore()
+ChoiceScore = tuple[int, int | None]
+"""``Key.choice`` of a pool, and ``left`` where it is not the CPU time left (``spread`` and ``balanced``: None)."""
 
 
 def strategy_of(context: PlacementContext) -> PoolStrategy:
@@ -37,9 +26,9 @@ def choice_score(context: PlacementContext, pool: Pool, offer: Offer) -> ChoiceS
         case PoolStrategy.PACK:
             return _packed(context, pool, offer)
         case PoolStrategy.BALANCED:
-            return ChoiceScore(_balanced(context, pool, offer))
+            return _balanced(context, pool, offer), None
         case _:
-            return _SPREAD
+            return 0, None
 
 
 def _packed(context: PlacementContext, pool: Pool, offer: Offer) -> ChoiceScore:
@@ -50,10 +39,10 @@ def _packed(context: PlacementContext, pool: Pool, offer: Offer) -> ChoiceScore:
     supply, demand = context.supply, context.demand
     above = -_free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0
     if demand.is_zero:
-        return ChoiceScore(-int(_is_untouched(supply, pool)), above)
+        return -int(_is_untouched(supply, pool)), above
     if offer.isolated:
-        return ChoiceScore(-supply.free_isolated(pool.index).bit_count(), above)
-    return ChoiceScore(-_free_mcpu(supply, pool.index), above)
+        return -supply.free_isolated(pool.index).bit_count(), above
+    return -_free_mcpu(supply, pool.index), above
 
 
 def _balanced(context: PlacementContext, pool: Pool, offer: Offer) -> int:

@@ -102,7 +102,8 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     keys = []
     for pool in context.tree.pools:
         i = pool.index
-        offer, memory, scored = offers[i], fixed.memory[i], choice_score(context, pool, offers[i])
+        offer, memory = offers[i], fixed.memory[i]
+        choice, other_left = choice_score(context, pool, offer)
         left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
         if offer.isolated:
             left = supply.free_isolated(i).bit_count() - offer.isolated
@@ -126,10 +127,10 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 cpu_domains=0,
                 undisturbed=memory.as_is,
                 cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
-                choice=scored.choice,
+                choice=choice,
                 squeezed=-supply.squeezed(i, offer.sliced),
                 quiet=-_load_after(load, i, demand, offer),
-                left=left if scored.left is None else scored.left,
+                left=left if other_left is None else other_left,
                 first=-i,
             )
         )
