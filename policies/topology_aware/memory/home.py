@@ -177,16 +177,14 @@ def cold_start(nodes: MemoryNodes, home: Home, request: Request) -> ColdStart:
     if not request.preferences.cold_start_seconds or not home.zone:
         return ColdStart()
     kinds = wanted_kinds(request)
-    if MemoryKind.PMEM not in kinds or MemoryKind.DRAM not in kinds:
-        return ColdStart(missing="memory-type does not name both DRAM and PMEM")
-    if request.huge_pages:
-        return ColdStart(missing="its huge pages have to be there from the beginning")
     needs = (
-        (nodes.pmem, "its pool has no PMEM"),
-        (nodes.dram, "its pool has no DRAM to withhold"),
-        (nodes.pmem & nodes.normal, "the PMEM is movable memory, in which the kernel cannot keep its part"),
+        (MemoryKind.PMEM in kinds and MemoryKind.DRAM in kinds, "memory-type does not name both DRAM and PMEM"),
+        (not request.huge_pages, "its huge pages have to be there from the beginning"),
+        (home.zone & nodes.pmem, "its pool has no PMEM"),
+        (home.zone & nodes.dram, "its pool has no DRAM to withhold"),
+        (home.zone & nodes.pmem & nodes.normal, "the PMEM is movable memory, in which the kernel cannot keep its part"),
     )
-    missing = next((text for needed, text in needs if not home.zone & needed), "")
+    missing = next((text for is_met, text in needs if not is_met), "")
     return ColdStart(missing=missing) if missing else ColdStart(home.zone & ~nodes.dram)
 
 
