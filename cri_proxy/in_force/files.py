@@ -39,11 +39,6 @@ class FilesSource(BlockingPlace[FoundFiles], Protocol[T]):
         """Return what the files say together, with the last good content of bad ones, whose texts are ``kept``."""
 
 
-def say_nothing(content: object) -> str:
-    """Return that nothing is remarkable about any content."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class FilesKind(Generic[T]):
     """A kind of files; ``word`` is for one of them.
@@ -61,7 +56,7 @@ class FilesKind(Generic[T]):
     rejected: str
     reloaded: str
     not_kept: str
-    remarks: Callable[[T], str] = say_nothing
+    remarks: Callable[[T], str] = lambda _: ""
     remarked: str = ""
 
 
