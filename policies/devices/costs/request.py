@@ -49,7 +49,7 @@ def _problems(table: CostTable, wanted: SetRequest) -> Iterator[str]:
 
 
 def _known_types(kind: str, present: Iterable[str]) -> str:
-    same = sorted(known for known in present if known.rpartition("/")[2] == kind.rpartition("/")[2])
+    same = [known for known in present if known.rpartition("/")[2] == kind.rpartition("/")[2]]
     return question(same[0]) if same else did_you_mean(kind, present, _listed(present))
 
 

@@ -60,6 +60,8 @@ def test_a_member_is_silent_only_beside_a_free_instance_that_reports_costs() -> 
         for busy in ({"g/0"}, {"g/0", "g/1"}, {"g/2"})
     ]
     assert silent == [("g/2",), (), ()]
+    alike = CostListing((CostLine(("g/0", "g/1"), 5, ("n/0",)),), ("g/2",))
+    assert selected(alike, SetRequest({"g": 1, "n": 1}, frozenset({"g/0"}))).silent == ("g/2",)
 
 
 def test_a_set_that_costs_nothing_is_the_cheapest_however_it_is_found() -> None:

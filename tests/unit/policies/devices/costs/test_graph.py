@@ -13,6 +13,8 @@ def test_the_most_constrained_layer_is_the_first() -> None:
     assert [layer.kind for layer in graph_of(LISTING, SetRequest({"cpu": 2, "gpu": 2})).layers] == ["gpu", "cpu"]
     assert [layer.kind for layer in graph_of(LISTING, SetRequest({"cpu": 3, "gpu": 1})).layers] == ["cpu", "gpu"]
 
+    assert [layer.kind for layer in graph_of(LISTING, SetRequest({"cpu": 3, "gpu": 0})).layers] == ["cpu"]
+
 
 def test_a_pair_costs_both_directions() -> None:
     graph = graph_of(LISTING, SetRequest({"cpu": 1, "gpu": 1}))

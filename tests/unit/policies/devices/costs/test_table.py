@@ -60,6 +60,9 @@ def test_two_lines_that_disagree_are_refused_with_both_lines() -> None:
     with pytest.raises(CostError, match="line 8: foo/1: has cost 10 on line 3 to bar/0 and cost 12 here"):
         compile_costs(CostListing(lines))
     assert compile_costs(CostListing((lines[0], lines[0]))).costs == ({}, {0: 10})
+    others = (CostLine(FOOS[1:], 1, ("bar/9",), 1), CostLine(("foo/2",), 2, BARS, 2))
+    with pytest.raises(CostError, match="foo/1: has cost 10 on line 3 to bar/0"):
+        compile_costs(CostListing((*others, *lines)))
 
 
 def test_pairs_of_all_lines_are_bounded() -> None:

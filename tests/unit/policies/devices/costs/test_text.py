@@ -88,6 +88,7 @@ def test_a_cost_is_a_number(token: str, value: Fraction) -> None:
         ("00", "without leading zeros"),
         ("0.1234567", "decimals"),
         ("1.", "decimals"),
+        ("1.2.3", "expected a cost, a number from 0"),
     ],
 )
 def test_a_cost_that_cannot_be_used_is_named_with_its_line(token: str, problem: str) -> None:
