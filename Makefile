@@ -18,7 +18,7 @@ help: ## list these commands
 run: ## try the proxy on this machine: real containers on chosen CPUs (RUNTIME=unix://... uses a running runtime)
 	@packaging/setup/venv.sh run
 	@[ -n "$(RUNTIME)" ] || packaging/setup/system.sh run
-	@$(PYTHON) -m cri_proxy.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
+	@$(PYTHON) -m tests.tryout $(if $(RUNTIME),--runtime '$(RUNTIME)')
 
 test: ## every test: the checks, a sample of mutants, the kill test, the soak, then real containerd, then emulated machines
 	@packaging/setup/venv.sh dev

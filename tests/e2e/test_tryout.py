@@ -32,7 +32,7 @@ def scratch() -> Iterator[Path]:
 def start(scratch: Path) -> "subprocess.Popen[str]":
     """The try-out without a terminal, in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cri_proxy.tryout"],
+        [sys.executable, "-m", "tests.tryout"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

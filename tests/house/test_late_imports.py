@@ -17,7 +17,6 @@ from tests.house.tree import PACKAGES, ROOT, parsed, python_files, shown
 # Other processes, which live for a moment, or have nobody's calls in their hands.
 NOT_THE_DAEMON = (
     "cri_proxy/cli/",
-    "cri_proxy/tryout/",
     "cri_proxy/simulate/",
     "sysfs/sources.py",
 )

@@ -11,7 +11,7 @@ from cri_proxy.cli.output import complain, say
 from cri_proxy.errors import CriProxyError
 from cri_proxy.testbed.containerd import REMEDY, missing_programs
 from cri_proxy.testbed.image import BUSYBOX
-from cri_proxy.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
+from tests.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
 
 INTERRUPTED = 130
 EXAMPLES = """\
@@ -24,7 +24,7 @@ examples:
 def parser(environment: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
     """Return the command line; RUNTIME in the environment is the default of ``--runtime``."""
     parser = argparse.ArgumentParser(
-        prog="python -m cri_proxy.tryout",
+        prog="python -m tests.tryout",
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

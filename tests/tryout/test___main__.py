@@ -1,7 +1,7 @@
 import pytest
 
-from cri_proxy.tryout.__main__ import choose_runtime, is_allowed, main, parser
-from cri_proxy.tryout.session import EMBEDDED, PRIVATE
+from tests.tryout.__main__ import choose_runtime, is_allowed, main, parser
+from tests.tryout.session import EMBEDDED, PRIVATE
 
 BORROWED = "unix:///run/containerd/containerd.sock"
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from cri_proxy.tryout.external_runtime import systemd_in
+from tests.tryout.external_runtime import systemd_in
 
 
 @pytest.mark.parametrize(("options", "systemd"), [({"SystemdCgroup": True}, True), ({}, False), (None, False)])

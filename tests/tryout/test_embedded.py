@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
+from tests.tryout.embedded import EmbeddedDaemon, described_machine
 
 
 def test_the_described_machine_has_two_packages_four_nodes_and_isolated_cpus() -> None:

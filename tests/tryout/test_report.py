@@ -4,10 +4,10 @@ from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import ContainerView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, Outcome
-from cri_proxy.tryout.report import Observation, asked, chosen, describe_all, describe_observation, why
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.tryout.report import Observation, asked, chosen, describe_all, describe_observation, why
 
 ENGINE = guaranteed("engine", 1000)
 POD = PodSpec("database", (ENGINE,), uid="U")

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cri_proxy.cri_client.pods import ContainerSpec
-from cri_proxy.tryout.workloads import LABEL, PREFER_SHARED, DemoPod, demo_pods, omitted_pods, reserved_cpus
 from policies.base import QosClass
+from tests.tryout.workloads import LABEL, PREFER_SHARED, DemoPod, demo_pods, omitted_pods, reserved_cpus
 
 CPUS = st.integers(1, 64)
 

@@ -25,12 +25,12 @@ from cri_proxy.testbed.child import run
 from cri_proxy.testbed.containerd import PrivateContainerd
 from cri_proxy.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
 from cri_proxy.testbed.wait import until
-from cri_proxy.tryout.embedded import EmbeddedDaemon, described_machine
-from cri_proxy.tryout.external_runtime import ExternalRuntime
-from cri_proxy.tryout.report import RESOURCES_FILE, Observation, describe_all
-from cri_proxy.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
 from sysfs.cpuset import CpuSet
 from sysfs.text import plural
+from tests.tryout.embedded import EmbeddedDaemon, described_machine
+from tests.tryout.external_runtime import ExternalRuntime
+from tests.tryout.report import RESOURCES_FILE, Observation, describe_all
+from tests.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
 
 PRIVATE, EMBEDDED = "private", "embedded"
 SETTLE_SECONDS = 20.0

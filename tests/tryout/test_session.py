@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.tryout.session import EMBEDDED, Plan, hold_session, log_tail
+from tests.tryout.session import EMBEDDED, Plan, hold_session, log_tail
 
 
 @pytest.fixture

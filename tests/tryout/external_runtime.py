@@ -17,8 +17,8 @@ from cri_proxy.testbed import cgroups
 from cri_proxy.testbed.child import run
 from cri_proxy.testbed.image import write_image
 from cri_proxy.testbed.wait import finish
-from cri_proxy.tryout.workloads import LABEL
 from cri_proxy.unix_socket import socket_path
+from tests.tryout.workloads import LABEL
 
 IMPORT_SECONDS = 60.0
 

@@ -7,11 +7,11 @@ from cri_proxy.cli.render.columns import paint
 from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.node.status.model import Explanation
-from cri_proxy.tryout.workloads import LABEL
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from sysfs.quantity import bytes_text
 from sysfs.text import numbered
+from tests.tryout.workloads import LABEL
 
 RESOURCES_FILE = "/.cri-proxy/resources.json"
 
