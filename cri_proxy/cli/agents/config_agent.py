@@ -3,12 +3,8 @@
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cri_proxy.errors import CommandFailed
-
-if TYPE_CHECKING:
-    from cri_proxy.config.files.agent import Agent
 
 HELP = "copy a mounted ConfigMap to a directory of the host, whenever it changes"
 EXAMPLE = """\
@@ -45,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from cri_proxy.config.addresses import optional_name
     from cri_proxy.config.files.agent import Agent, Origin
     from cri_proxy.logs import configure_logging
+    from cri_proxy.tasks import stop_event
 
     try:
         group = "" if args.group_file else optional_name(args.group or os.environ.get(GROUP_VARIABLE, ""))
@@ -55,11 +52,9 @@ def run(args: argparse.Namespace) -> int:
     agent = Agent(origin, args.target.absolute(), log=log, clock=SystemClock())
     if args.once:
         return 0 if agent.copy() else 1
-    asyncio.run(_serve(agent))
+
+    async def serve() -> None:
+        await agent.serve(stop_event().wait())
+
+    asyncio.run(serve())
     return 0
-
-
-async def _serve(agent: "Agent") -> None:
-    from cri_proxy.tasks import stop_event
-
-    await agent.serve(stop_event().wait())

@@ -8,11 +8,12 @@ override it. docs/cri/config.md of containerd.
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cri_proxy.cri.status_fields import fields_at
 from cri_proxy.doctor.facts.model import ProcessFacts
 from cri_proxy.kubelet.files import read_file
 
@@ -45,7 +46,7 @@ def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> Containerd
     for file, tables in _documents(root, path):
         name = next((n for t in tables if isinstance(n := t.get("default_runtime_name"), str)), "runc")
         for table in tables:
-            options = _table(table, "runtimes", name, "options")
+            options = fields_at(table, "runtimes", name, "options")
             is_systemd, runc = options.get("SystemdCgroup"), options.get("BinaryName")
             found = ContainerdConfig(
                 file if isinstance(is_systemd, bool) else found.path or file,
@@ -65,17 +66,17 @@ def _config_of(process: ProcessFacts) -> str:
     return _CONFIG
 
 
-def _documents(root: Path, path: str) -> Iterator[tuple[str, list[dict[str, object]]]]:
+def _documents(root: Path, path: str) -> Iterator[tuple[str, list[Mapping[str, object]]]]:
     """Yield the containerd tables of a file and of those that it imports, which override it."""
     document = _toml(root, path)
-    yield path, [_table(document, "plugins", plugin, "containerd") for plugin in _PLUGINS]
+    yield path, [fields_at(document, "plugins", plugin, "containerd") for plugin in _PLUGINS]
     imports = document.get("imports")
     for pattern in imports if isinstance(imports, list) else ():
         if isinstance(pattern, str) and pattern.startswith("/"):
             for place in sorted(root.glob(pattern.lstrip("/"))):
                 name = f"/{place.relative_to(root)}"
                 found = _toml(root, name)
-                yield name, [_table(found, "plugins", plugin, "containerd") for plugin in _PLUGINS]
+                yield name, [fields_at(found, "plugins", plugin, "containerd") for plugin in _PLUGINS]
 
 
 def _toml(root: Path, path: str) -> dict[str, object]:
@@ -84,12 +85,6 @@ def _toml(root: Path, path: str) -> dict[str, object]:
         return tomllib.loads(file.text or "") if file else {}
     except (ValueError, RecursionError):  # what containerd makes of it, its log says
         return {}
-
-
-def _table(value: object, *keys: str) -> dict[str, object]:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 def runc_version(root: Path, program: str) -> str:
