@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from cri_proxy.config.model import known_options
 from cri_proxy.cri_client.pods import ContainerRole
+from cri_proxy.simulate.pods import pod_of, pods_named
 from cri_proxy.simulate.scenario import model
 from cri_proxy.yaml_fields import DocumentError
 
 # Containers by (namespace, pod), as the steps so far create them.
 _Names = dict[tuple[str, str], tuple[str, ...]]
-_DEFAULT_NAMESPACE = "default"
 
 
 def check_steps(scenario: model.Scenario) -> None:
@@ -24,7 +24,7 @@ def check_steps(scenario: model.Scenario) -> None:
         if problem:
             raise DocumentError(scenario.source, step.line, f"step {index}: {problem}")
         if isinstance(step.action, model.Create):
-            key = _pod_of(step.action, names)
+            key = pod_of(step.action, names)
             names[key] = (*names.get(key, ()), *(c.name for c in step.action.containers))
 
 
@@ -46,33 +46,20 @@ def _problem(action: model.Action, names: _Names) -> str:
 def _premature(create: model.Create, names: _Names) -> str:
     """Return the problem with an ephemeral container of a pod that does not run yet, else ''."""
     early = [c.name for c in create.containers if c.role is ContainerRole.EPHEMERAL]
-    if early and _pod_of(create, names) not in names:
+    if early and pod_of(create, names) not in names:
         return f"{early[0]} is an ephemeral container: create pod {create.pod} without it before"
     return ""
 
 
-def _pod_of(create: model.Create, names: _Names) -> tuple[str, str]:
-    """Return the pod that a create step makes or adds to; without a namespace the only one of that name."""
-    if create.namespace is not None:
-        return create.namespace, create.pod
-    found = _pods_named(create.pod, names)
-    return found[0] if len(found) == 1 else (_DEFAULT_NAMESPACE, create.pod)
-
-
-def _pods_named(reference: str, names: _Names) -> list[tuple[str, str]]:
-    namespace, _, name = reference.rpartition("/")
-    return [key for key in names if key[1] == name and namespace in ("", key[0])]
-
-
 def _unknown_pod(reference: str, names: _Names) -> str:
-    if _pods_named(reference, names):
+    if pods_named(reference, names):
         return ""
     there = ", ".join(dict.fromkeys(name for _, name in names))
     return f"there is no pod {reference}; the steps before create {there or 'none'}"
 
 
 def _unknown_container(pod: str, name: str, names: _Names) -> str:
-    there = [container for key in _pods_named(pod, names) for container in names[key]]
+    there = [container for key in pods_named(pod, names) for container in names[key]]
     if name in there:
         return ""
     return f"pod {pod} has no container {name}; the steps before create {', '.join(dict.fromkeys(there)) or 'none'}"

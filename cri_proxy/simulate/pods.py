@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cri_proxy.cri_client.kubelet import RunningPod
@@ -11,6 +11,9 @@ from cri_proxy.simulate.errors import StepError
 from cri_proxy.simulate.scenario.amounts import DeclaredPod, container_spec
 from cri_proxy.simulate.scenario.model import Create, NewContainer, Scenario
 from policies.base import ContainerKey, QosClass
+
+PodName = tuple[str, str]
+"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,20 @@ class FoundContainer:
     attempt: Attempt
 
 
+def pod_of(create: Create, known: Iterable[PodName]) -> PodName:
+    """Return the pod that a create step makes or adds to; without a namespace the only one of that name."""
+    if create.namespace is not None:
+        return create.namespace, create.pod
+    found = pods_named(create.pod, known)
+    return found[0] if len(found) == 1 else ("default", create.pod)
+
+
+def pods_named(reference: str, known: Iterable[PodName]) -> list[PodName]:
+    """Return the pods that ``name`` or ``namespace/name`` may mean."""
+    namespace, _, name = reference.rpartition("/")
+    return [key for key in known if key[1] == name and namespace in ("", key[0])]
+
+
 class Pods:
     """All pods of the node. A name used in two namespaces is written with its namespace, in results too."""
 
@@ -109,11 +126,11 @@ class Pods:
 
     def named(self, reference: str) -> KnownPod:
         """Return the pod ``name`` or ``namespace/name``. Raises StepError."""
-        namespace, _, name = reference.rpartition("/")
-        found = [p for p in self if p.spec.name == name and namespace in ("", p.spec.namespace)]
+        found = pods_named(reference, self._pods)
         if len(found) == 1:
-            return found[0]
+            return self._pods[found[0]]
         if found:
+            name = found[0][1]
             raise StepError(f"pods named {name} are in several namespaces; write namespace/{name}")
         there = ", ".join(self._pod_name(p.spec) for p in self)
         raise StepError(f"there is no pod {reference}; there are {there or 'none'}")
@@ -130,10 +147,7 @@ class Pods:
 
     def existing(self, create: Create) -> KnownPod | None:
         """Return the pod that a create step adds to; None when it makes a new one."""
-        if create.namespace is not None:
-            return self._pods.get((create.namespace, create.pod))
-        found = [p for p in self if p.spec.name == create.pod]
-        return found[0] if len(found) == 1 else self._pods.get(("default", create.pod))
+        return self._pods.get(pod_of(create, self._pods))
 
     def planned(self, create: Create) -> DeclaredPod:
         """Return the pod as this step defines it: a new one, or the known one with more containers."""

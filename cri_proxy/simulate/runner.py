@@ -15,7 +15,7 @@ from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome, moved_between
 from cri_proxy.simulate.pods import Attempt, Pods
 from cri_proxy.simulate.scenario import model
-from cri_proxy.simulate.scenario.inventory import listed_words
+from cri_proxy.simulate.scenario.costs import listed_words
 from cri_proxy.simulate.snapshot import codes_of, container_states, reasons_for
 from cri_proxy.yaml_fields import DocumentError
 from policies.base import PoolView

@@ -1,4 +1,4 @@
-"""Read the costs of a scenario, a listing or a cost file's path, and merge them as the daemon merges cost files."""
+"""Read the costs and the inventory of a scenario, written in it or as a file's path; merge costs as the daemon does."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.merge import merge, read_listing
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
+from cri_proxy.inventory.file import DIALECT, read_inventory
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.yaml_fields import DocumentError, YamlField
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
 from policies.devices.costs import NO_DEVICES, Inventory
 
 
@@ -15,7 +17,7 @@ def read_cost_text(value: YamlField, what: str) -> CostText:
     """Read a listing, or the file that a path names; it counts from the scenario's directory. Raises DocumentError."""
     if not value.is_scalar:
         return CostText(value.source, json.dumps(value.plain()), value.line)
-    path = str(Path(value.source).parent / value.text(what))
+    path = _beside(value, what)
     return CostText(path, YamlField.read_text(path, MAX_FILE_BYTES))
 
 
@@ -34,3 +36,23 @@ def inventory_of(costs: CostText | None, options: CostOptions) -> Inventory:
     if file.problem:
         raise DocumentError(costs.source, costs.line or file.line, f"costs: {file.problem}")
     return merged.content
+
+
+def read_listed(value: YamlField, what: str) -> DeviceInventory:
+    """Read an inventory, or the file that a path names from the directory of the scenario. Raises DocumentError."""
+    if not value.is_scalar:
+        return read_inventory(value)
+    path = _beside(value, what)
+    root = YamlField.only(YamlField.read_text(path, DIALECT.max_bytes), path, DIALECT, "an inventory file")
+    return read_inventory(root) if root is not None else EMPTY_INVENTORY
+
+
+def listed_words(inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:
+    """Return the devices of an inventory by type, as ``device_words`` names whole ones."""
+    words = {kind: tuple(f"{kind}/{device.minor}" for device in inventory.of(kind)) for kind in DEVICE_TYPES}
+    return {kind: found for kind, found in words.items() if found}
+
+
+def _beside(value: YamlField, what: str) -> str:
+    """Return a path that counts from the scenario's directory."""
+    return str(Path(value.source).parent / value.text(what))

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from cri_proxy.bounded_yaml import Dialect
-from cri_proxy.simulate.scenario.costs import read_cost_text
-from cri_proxy.simulate.scenario.inventory import read_listed
+from cri_proxy.simulate.scenario.costs import read_cost_text, read_listed
 from cri_proxy.simulate.scenario.model import Scenario
 from cri_proxy.simulate.scenario.steps import STEP, read_options
 from cri_proxy.yaml_fields import DocumentError, YamlField

@@ -16,9 +16,8 @@ from cri_proxy.simulate.scenario.amounts import (
     make_amounts,
     pod_amounts,
 )
-from cri_proxy.simulate.scenario.costs import read_cost_text
+from cri_proxy.simulate.scenario.costs import read_cost_text, read_listed
 from cri_proxy.simulate.scenario.devices import DEVICES, MOUNTS
-from cri_proxy.simulate.scenario.inventory import read_listed
 from cri_proxy.yaml_fields import YamlField
 from policies.base import Labels, QosClass
 from sysfs.cpuset import CpuSet

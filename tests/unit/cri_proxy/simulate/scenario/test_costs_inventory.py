@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.simulate.scenario.inventory import listed_words, read_listed
+from cri_proxy.simulate.scenario.costs import listed_words, read_listed
 from cri_proxy.simulate.scenario.parse import documents
 from cri_proxy.yaml_fields import DocumentError
 from policies.devices import DeviceInventory
