@@ -25,9 +25,9 @@ from benchmarks.daemon import MACHINE, RUNTIME
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.daemon import DaemonProcess
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
+from tests.testbed.daemon import DaemonProcess
 
 RELAYS: Final = ("splice", "grpc")
 ROUNDS: Final = 6

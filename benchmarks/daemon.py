@@ -30,9 +30,9 @@ from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guara
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.file_workers import IDLE_SECONDS
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.daemon import run_arguments
 from sysfs.descriptions.machine import describe
 from tests.fakes.sysfs_tree import write_tree
+from tests.testbed.daemon import run_arguments
 
 MACHINE: dict[str, object] = {"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"}
 ROUNDS = 7
@@ -46,7 +46,7 @@ RUNTIME = """
 import asyncio, sys
 from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.testbed.image import IMAGE
+from cri_proxy.cri_client.pods import IMAGE
 from sysfs.descriptions.machine import describe
 async def serve():
     server = RuntimeServer(EmbeddedRuntime(describe({machine!r}), image_names=(IMAGE,)), sys.argv[1])

@@ -46,7 +46,7 @@ from benchmarks.relay_stage import (
     serve_runtime,
 )
 from cri_proxy.relay.event_loop import RelayLoop
-from cri_proxy.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
+from tests.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
 
 _IDLE_SECONDS: Final = 2.0
 _AIM: Final = "(aim)"

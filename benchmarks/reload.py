@@ -23,8 +23,8 @@ from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.logs import configure_logging
-from cri_proxy.testbed.wait import until
 from sysfs.descriptions.machine import describe
+from tests.testbed.wait import until
 
 CONTAINERS = 240
 RELOADS = 6

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from cri_proxy.testbed.wait import until
+from tests.testbed.wait import until
 
 T = TypeVar("T")
 PROGRAMS: Final = ("systemctl", "unshare", "nsenter", "mount", "dpkg")

@@ -15,12 +15,12 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.child import run
-from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.fakes.waiting import holds
+from tests.testbed.child import run
+from tests.testbed.containerd import PrivateContainerd
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 SETTLE_SECONDS = 30.0
 # The rule is a second; containerd answers us a little before it answers the proxy's next attempt, and a busy machine

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.testbed.daemon import program
 from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.testbed.daemon import program
 
 COMMAND_SECONDS = 60.0
 ONE_CPU = guaranteed("c0", 1000)

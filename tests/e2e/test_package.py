@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.testbed.wait import until
 from tests.e2e.booted import Booted, booted, missing
 from tests.fakes.waiting import holds
+from tests.testbed.wait import until
 
 # The first test waits for a package that is built, a machine that boots and an installation.
 pytestmark = pytest.mark.timeout(1100)
@@ -209,8 +209,8 @@ async def test_with_the_socket_unit_a_client_waits_out_a_restart(machine: Booted
 
 def test_what_tries_a_checkout_is_not_in_the_package(package: Path) -> None:
     listed = subprocess.run(["dpkg-deb", "--contents", package], check=True, capture_output=True, text=True).stdout
-    rooms = ("cri_client", "testbed")
-    assert [room for room in rooms if f"/cri_proxy/{room}/" in listed] == ["cri_client"]
+    rooms = ("cri_proxy/cri_client", "tests", "tryout", "testbed")
+    assert [room for room in rooms if f"/{room}/" in listed] == ["cri_proxy/cri_client"]
 
 
 def test_the_package_tells_nothing_of_the_machine_that_built_it(package: Path) -> None:

@@ -15,11 +15,11 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.node.status.model import ConfigurationView, ReloadView
-from cri_proxy.testbed.child import run
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
 from tests.fakes.kubelet_volume import KubeletVolume
+from tests.testbed.child import run
+from tests.testbed.wait import until
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 

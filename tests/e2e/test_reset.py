@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
-from cri_proxy.testbed.daemon import program
-from cri_proxy.testbed.wait import until
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
+from tests.testbed.daemon import program
+from tests.testbed.wait import until
 
 RESET_SECONDS = 60.0
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)

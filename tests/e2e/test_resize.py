@@ -8,10 +8,10 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, cgroup_parent, cpu_quota, guaranteed
 from cri_proxy.cri_client.resize import PodCgroupWrite, pod_figures
-from cri_proxy.testbed.cgroups import hierarchies, remove_everywhere
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal
+from tests.testbed.cgroups import hierarchies, remove_everywhere
+from tests.testbed.wait import until
 
 MEMORY_BYTES = 32 << 20
 

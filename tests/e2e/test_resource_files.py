@@ -6,9 +6,9 @@ import signal
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
+from tests.testbed.wait import until
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 TELL = ("cri-proxy.io/resource-files", "true")

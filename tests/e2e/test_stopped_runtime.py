@@ -18,10 +18,10 @@ from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still
 from tests.fakes.waiting import holds
+from tests.testbed.wait import until
 
 # Who waits several times for the slow check waits longer than other tests.
 pytestmark = pytest.mark.timeout(600)

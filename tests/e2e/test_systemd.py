@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import DaemonProcess
+from tests.testbed.containerd import PrivateContainerd
+from tests.testbed.daemon import DaemonProcess
 
 UNIT = Path(__file__).parent.parent.parent / "packaging" / "cri-proxy.service"
 

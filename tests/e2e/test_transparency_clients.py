@@ -10,7 +10,6 @@ from google.protobuf.any_pb2 import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
-from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.e2e.stage import SETTLE_SECONDS, Stage
 from tests.e2e.test_transparency import ANSWERED, REFUSED, RUNTIME
@@ -18,6 +17,7 @@ from tests.fakes.waiting import holds
 from tests.relay.clients import Answer, CallUnderWay, GrpcioClient
 from tests.relay.curl_client import CurlClient
 from tests.relay.h2_client import Codes, H2Client, Shape
+from tests.testbed.wait import until
 
 CLIENTS = pytest.mark.parametrize("client", ["grpcio", "h2"])
 VERSION = RUNTIME + "Version"

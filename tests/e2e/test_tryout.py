@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cri_proxy.testbed import cgroups
-from cri_proxy.testbed.wait import until
+from tests.testbed import cgroups
+from tests.testbed.wait import until
 
 # It makes pods on a containerd that it starts, and removes everything: some ten seconds on an idle machine.
 RUN_SECONDS = 240.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cri_proxy.testbed.wait import until
+from tests.testbed.wait import until
 
 
 async def holds(claim: str, condition: Callable[[], bool], *, seconds: float = 20) -> None:

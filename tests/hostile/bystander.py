@@ -9,7 +9,7 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.wait import finish, until
+from tests.testbed.wait import finish, until
 
 # Not what a call takes (see Bounds for that), but when it counts as never answered: on a busy machine.
 ANSWER_SECONDS = 30.0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.testbed.containerd import PrivateContainerd
 from tests.e2e.conftest import missing
 from tests.hostile.node import AttackedNode, Place
 from tests.hostile.stories import CONTAINERD, SCRIPTED
+from tests.testbed.containerd import PrivateContainerd
 
 
 @pytest.fixture(params=["splice", "grpc"])

@@ -16,9 +16,6 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import write_tree
@@ -26,6 +23,9 @@ from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.bystander import ANSWER_SECONDS, Bystander
 from tests.hostile.hostile_runtime import HostileRuntime
 from tests.hostile.watched_daemon import REPORT, REPORT_FILE, Report
+from tests.testbed.containerd import PrivateContainerd
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = small_machine(cores=4)

@@ -6,12 +6,12 @@ import signal
 from functools import partial
 from pathlib import Path
 
-from cri_proxy.testbed.wait import until
 from tests.fakes.secret_files import MARK, SECRETS
 from tests.hostile.bounds import MIB
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.node import CONFIGURATION, AttackedNode
 from tests.hostile.stories import ON_CONTAINERD_TOO
+from tests.testbed.wait import until
 
 
 @ON_CONTAINERD_TOO

@@ -6,8 +6,8 @@ import signal
 from pathlib import Path
 
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
-from cri_proxy.testbed.wait import until
 from tests.hostile.node import CONFIGURATION, AttackedNode, Place
+from tests.testbed.wait import until
 
 SEEN_SECONDS = 60.0  # for an end or a new interpreter on a busy machine; a fault would never end
 

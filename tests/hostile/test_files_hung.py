@@ -11,10 +11,10 @@ from cri_proxy.daemon.app import STOP_SECONDS
 from cri_proxy.daemon.engine import HOST_WORKERS
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.intercept.device_hints import POD_WORKERS
-from cri_proxy.testbed.wait import until
 from tests.fakes.hung_files import freezable_disk, hung_mount
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.node import CONFIGURATION, AttackedNode, Place
+from tests.testbed.wait import until
 
 RETRIES = 6
 # Beyond the bound of a stop: who hangs does so for ever, and on a busy machine an end is seen late.

@@ -3,11 +3,11 @@
 import asyncio
 import time
 
-from cri_proxy.testbed.wait import until
 from tests.fakes.reference import reference_seconds
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.node import cost_of
 from tests.hostile.watched_daemon import BEAT_SECONDS, Heart, Pulse, Report
+from tests.testbed.wait import until
 
 
 async def test_a_callback_that_blocks_the_loop_is_seen_in_cpu_time_and_by_the_clock() -> None:

@@ -9,12 +9,12 @@ from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.resource_files.notify import COMMAND_SECONDS
-from cri_proxy.testbed.wait import until
 from policies.base import CpuKind
 from tests.hostile.bounds import Bounds
 from tests.hostile.hostile_runtime import of
 from tests.hostile.node import CONFIGURATION, MACHINE, AttackedNode, Place
 from tests.hostile.stories import ON_CONTAINERD_TOO
+from tests.testbed.wait import until
 
 FLOW_LISTS = "[" + "a, " * 5_000 + "a]"  # of 16 KB, which a pod's annotations may have together
 A_FEW_KIND = "{" + ", ".join(f"c{number}: [a, b]" for number in range(60)) + "}"  # and these are read

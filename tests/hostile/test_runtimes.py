@@ -11,10 +11,10 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.testbed.wait import until
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
 from tests.hostile.node import AttackedNode
+from tests.testbed.wait import until
 
 PATIENCE_SECONDS = 1.0
 LIAR = PodSpec("liar", (guaranteed("c", 1000),))

@@ -16,11 +16,11 @@ from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.runtime.embedded.state import Container
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 KINDS = (
     *("CreateContainer", "StartContainer", "UpdateContainerResources"),

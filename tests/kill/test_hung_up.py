@@ -18,10 +18,10 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from tests.fakes.scripted_runtime import Gate
 from tests.kill.scene import Deadly, Scene, clashes
+from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)
 

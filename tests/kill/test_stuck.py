@@ -15,12 +15,12 @@ from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.daemon.app import STOP_GRACE_SECONDS
 from cri_proxy.http2 import frames
 from cri_proxy.intercept.gate import RUNTIME
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from cri_proxy.unix_socket import socket_path
 from tests.fakes.http2 import request
 from tests.fakes.sysfs_tree import write_tree
 from tests.kill.scene import MACHINE, Scene
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 WATCHDOG_SECONDS = 4.0
 SLACK_SECONDS = 20.0

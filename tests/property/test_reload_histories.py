@@ -21,10 +21,10 @@ from cri_proxy.config.settings import settings_for
 from cri_proxy.daemon.reload import Reloader
 from cri_proxy.in_force.inotify import Inotify
 from cri_proxy.in_force.watch import OnThreads, Watch
-from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.reloads import Heard
+from tests.testbed.wait import until
 
 BAD = ("driftCheckSecond: 7", "driftCheckSeconds: often", "a: [", "- list", "\x00", "listen: nowhere")
 KINDS = ("in place", "editor", "volume", "half a swap", "bad", "empty", "delete", "loop", "directory", "binary", "back")

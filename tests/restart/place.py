@@ -23,11 +23,11 @@ from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock, LockHeld
-from cri_proxy.testbed.child import Child
-from cri_proxy.testbed.daemon import DaemonProcess, program, run_arguments
-from cri_proxy.testbed.wait import until
 from sysfs.descriptions.machine import describe
 from tests.fakes.scripted_runtime import ScriptedRuntime
+from tests.testbed.child import Child
+from tests.testbed.daemon import DaemonProcess, program, run_arguments
+from tests.testbed.wait import until
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})
 NODE = KubeletNode(256 << 30, log_directory="")

@@ -11,9 +11,9 @@ import pytest
 from cri_proxy.cli.check_config import check
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.node.status.model import ConfigurationView
-from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Place
+from tests.testbed.wait import until
 
 GOOD = "adopt: leave\n"
 BAD = "adopt: leave\nreservedResource: {cpu: 1}\n"

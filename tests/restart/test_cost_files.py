@@ -12,8 +12,8 @@ from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.in_force.watch import DEBOUNCE_SECONDS
 from cri_proxy.node.status.model import CostFilesView
-from cri_proxy.testbed.wait import until
 from tests.restart.place import SECONDS, Place
+from tests.testbed.wait import until
 
 GPUS = "a.com/gpu/gpu0-3: {10: [cpu/cpu0-31]}\n"
 NICS = "b.com/nic/nic0: {5: [cpu/cpu0-31]}\n"

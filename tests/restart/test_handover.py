@@ -12,11 +12,11 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
 from tests.restart.evented_pleg import socket_unit
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)
 

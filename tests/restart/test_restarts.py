@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.state import migrate
-from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Attempt, Place, Traffic, one_place, spec
+from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)
 

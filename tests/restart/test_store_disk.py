@@ -19,10 +19,10 @@ import pytest
 from cri_proxy.codec import decode
 from cri_proxy.http.client import ask
 from cri_proxy.node.status.model import Health
-from cri_proxy.testbed.wait import until
 from tests.fakes.waiting import holds
 from tests.restart.place import CAUGHT_UP_SECONDS, SECONDS, Place, one_place, spec
 from tests.restart.test_restarts import nothing_changed, rows
+from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -22,11 +22,11 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, resources
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.wait import until
 from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
 from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
+from tests.testbed.wait import until
 
 SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""

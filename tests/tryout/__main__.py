@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from cri_proxy.cli.output import complain, say
 from cri_proxy.errors import CriProxyError
-from cri_proxy.testbed.containerd import REMEDY, missing_programs
-from cri_proxy.testbed.image import BUSYBOX
+from tests.testbed.containerd import REMEDY, missing_programs
+from tests.testbed.image import BUSYBOX
 from tests.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session
 
 INTERRUPTED = 130

@@ -9,10 +9,10 @@ from typing import Self
 from cri_proxy.cli import run as run_command
 from cri_proxy.daemon.app import EMBEDDED, Daemon
 from cri_proxy.logs import configure_logging
-from cri_proxy.testbed.daemon import LOG, READY_SECONDS, AdminSocket, run_arguments
-from cri_proxy.testbed.wait import finish, until
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine
+from tests.testbed.daemon import LOG, READY_SECONDS, AdminSocket, run_arguments
+from tests.testbed.wait import finish, until
 
 # Two packages of two NUMA nodes, 16 CPUs; the kernel isolates two of them
 DESCRIPTION: dict[str, object] = {

@@ -13,11 +13,11 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed import cgroups
-from cri_proxy.testbed.child import run
-from cri_proxy.testbed.image import write_image
-from cri_proxy.testbed.wait import finish
 from cri_proxy.unix_socket import socket_path
+from tests.testbed import cgroups
+from tests.testbed.child import run
+from tests.testbed.image import write_image
+from tests.testbed.wait import finish
 from tests.tryout.workloads import LABEL
 
 IMPORT_SECONDS = 60.0

@@ -21,12 +21,12 @@ from cri_proxy.errors import CallFailed, CriProxyError
 from cri_proxy.node.status.model import Explanation
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
-from cri_proxy.testbed.child import run
-from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet
 from sysfs.text import plural
+from tests.testbed.child import run
+from tests.testbed.containerd import PrivateContainerd
+from tests.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
+from tests.testbed.wait import until
 from tests.tryout.embedded import EmbeddedDaemon, described_machine
 from tests.tryout.external_runtime import ExternalRuntime
 from tests.tryout.report import RESOURCES_FILE, Observation, describe_all

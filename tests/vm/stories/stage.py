@@ -19,11 +19,11 @@ from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.cgroups import hierarchies
-from cri_proxy.testbed.containerd import PrivateContainerd
-from cri_proxy.testbed.daemon import DaemonProcess
-from cri_proxy.testbed.wait import until
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.testbed.cgroups import hierarchies
+from tests.testbed.containerd import PrivateContainerd
+from tests.testbed.daemon import DaemonProcess
+from tests.testbed.wait import until
 
 OUT = Path("/out")
 # The host bounds the whole run; here everything takes ten times as long as there, on a busy host longer still

@@ -28,7 +28,6 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.simulate.machine import with_offline
 from cri_proxy.state.process_lock import DeciderLock, LockHeld
-from cri_proxy.testbed.wait import until
 from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
@@ -38,6 +37,7 @@ from tests.fakes.settings import BROKEN, EMBEDDED, settings_in, settings_with
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
+from tests.testbed.wait import until
 
 MACHINE = small_machine()
 SPEC = PodSpec("web", (guaranteed("c", 2000),))

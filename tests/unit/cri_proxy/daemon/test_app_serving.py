@@ -26,13 +26,13 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
-from cri_proxy.testbed.wait import until
 from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
 from tests.fakes.site import Silent
+from tests.testbed.wait import until
 
 MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some
 SPEC = PodSpec("web", (guaranteed("c", 2000),))

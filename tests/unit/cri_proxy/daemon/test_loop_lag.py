@@ -11,7 +11,7 @@ from cri_proxy.daemon.loop_lag import (
 )
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.exposition import Distribution
-from cri_proxy.testbed.wait import until
+from tests.testbed.wait import until
 
 
 class HeldLoop:

@@ -23,7 +23,6 @@ from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed.wait import until
 from policies.policy import Policy
 from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
@@ -32,6 +31,7 @@ from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
 from tests.fakes.site import Silent
 from tests.fakes.waiting import holds
+from tests.testbed.wait import until
 
 CONFIG = """
 availableResources: {cpu: "cpuset:0-7"}

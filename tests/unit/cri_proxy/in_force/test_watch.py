@@ -10,10 +10,10 @@ import pytest
 from cri_proxy.config.files.location import Source
 from cri_proxy.in_force.symlinks import Lookups
 from cri_proxy.in_force.watch import DEBOUNCE_ROUNDS, DEBOUNCE_SECONDS, POLL_SECONDS, OnThreads, Watch
-from cri_proxy.testbed.wait import until
 from tests.fakes.clock import ManualClock
 from tests.fakes.threads import AtOnce
 from tests.fakes.waiting import holds
+from tests.testbed.wait import until
 
 
 class Scene:

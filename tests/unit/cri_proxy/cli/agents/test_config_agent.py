@@ -10,8 +10,8 @@ import yaml
 
 from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.config.load import load_config
-from cri_proxy.testbed.daemon import program
 from tests.fakes.kubelet_volume import KubeletVolume
+from tests.testbed.daemon import program
 
 MANIFEST = Path(__file__).parents[5] / "packaging" / "kubernetes" / "config-agent.yaml"
 SECONDS = 20

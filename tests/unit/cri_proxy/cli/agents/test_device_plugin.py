@@ -14,11 +14,11 @@ from cri_proxy.cli.agents.device_plugin import settings_of
 from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
-from cri_proxy.testbed.daemon import program
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
+from tests.testbed.daemon import program
 
 SECONDS = 20
 

@@ -19,9 +19,9 @@ from cri_proxy.extender.answers import FILTER_PATH, PRIORITIZE_PATH
 from cri_proxy.extender.demand import GPU_RESOURCE
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer
 from cri_proxy.logs import configure_logging
-from cri_proxy.testbed.daemon import program
 from tests.fakes.http import free_address
 from tests.fakes.scheduler import exchanged, named_arguments, pod
+from tests.testbed.daemon import program
 
 KUBERNETES = Path(__file__).parents[5] / "packaging" / "kubernetes"
 SECONDS = 20

@@ -9,8 +9,8 @@ import pytest
 
 from cri_proxy.cli.main import run_command
 from cri_proxy.feature_file import FEATURE_DIRECTORY
-from cri_proxy.testbed.daemon import program
 from policies.devices.links import joined_labels
+from tests.testbed.daemon import program
 
 CONFIGS = Path(__file__).parents[5] / "configs" / "links"
 KEP, SERVER, STORY = (str(CONFIGS / name) for name in ("kep-690.txt", "server.txt", "story.yaml"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.testbed.wait import finish, until
+from tests.testbed.wait import finish, until
 
 TAIL_CHARACTERS = 2000
 GRACE_SECONDS = 20.0  # four times what the daemon takes at most: the machine may be busy

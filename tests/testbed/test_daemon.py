@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cri_proxy.testbed.daemon import program, run_arguments
+from tests.testbed.daemon import program, run_arguments
 
 
 def test_everything_that_the_daemon_writes_is_below_the_directory() -> None:

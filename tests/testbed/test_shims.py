@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from cri_proxy.testbed.shims import end, mounts_below, remove_if_empty, shims_of, sockets
+from tests.testbed.shims import end, mounts_below, remove_if_empty, shims_of, sockets
 
 MOUNTINFO = r"""22 1 8:1 / / rw - ext4 /dev/sda1 rw
 31 22 0:5 / /tmp/ours/run/shm rw - tmpfs shm rw

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.testbed.containerd import PrivateContainerd, configuration
+from tests.testbed.containerd import PrivateContainerd, configuration
 
 CRI = "io.containerd.grpc.v1.cri"
 

@@ -10,8 +10,8 @@ from cri_proxy.codec import decode
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.model import ExplainView, Health, StatusView
-from cri_proxy.testbed.child import Child, Service
-from cri_proxy.testbed.wait import finish, until
+from tests.testbed.child import Child, Service
+from tests.testbed.wait import finish, until
 
 READY_SECONDS = 60.0
 LOG = "cri-proxy.log"

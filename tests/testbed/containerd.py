@@ -17,10 +17,10 @@ from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from cri_proxy.testbed import cgroups, shims
-from cri_proxy.testbed.child import Child, Service, run
-from cri_proxy.testbed.image import write_image
-from cri_proxy.testbed.wait import until
+from tests.testbed import cgroups, shims
+from tests.testbed.child import Child, Service, run
+from tests.testbed.image import write_image
+from tests.testbed.wait import until
 
 READY_SECONDS = 60.0
 SOCKET = "containerd.sock"

@@ -9,7 +9,7 @@ import pytest
 
 from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.pods import IMAGE
-from cri_proxy.testbed.image import docker_archive, is_dynamic, write_image
+from tests.testbed.image import docker_archive, is_dynamic, write_image
 
 
 def member(archive: bytes, name: str) -> bytes:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from cri_proxy.http.routes import build_routes
 from cri_proxy.http.server import AdminServer
-from cri_proxy.testbed.daemon import AdminSocket
 from tests.fakes.views import FixedDaemon, explanation, status_view
+from tests.testbed.daemon import AdminSocket
 
 
 async def test_answers_are_the_values_that_the_daemon_gave(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.testbed.wait import finish, until
+from tests.testbed.wait import finish, until
 
 
 async def next_of(answers: Iterator[int | None]) -> int | None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.testbed.child import Child, run
 from tests.fakes.waiting import holds
+from tests.testbed.child import Child, run
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 

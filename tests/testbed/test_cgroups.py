@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cri_proxy.testbed.cgroups import hierarchies, remove_tree
+from tests.testbed.cgroups import hierarchies, remove_tree
 
 HYBRID = """\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0
