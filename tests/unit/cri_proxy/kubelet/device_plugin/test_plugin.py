@@ -10,7 +10,7 @@ import pytest
 from grpc import aio
 
 from cri_proxy.errors import ConfigError
-from cri_proxy.kubelet.device_plugin.register import RETRY_SECONDS
+from cri_proxy.kubelet.device_plugin.plugin import RETRY_SECONDS
 from cri_proxy.kubelet.device_plugin.settings import PluginSettings
 from cri_proxy.kubelet.device_plugin.sources import PluginSources
 from policies.devices import allocated_variables, read_annotated

@@ -2,7 +2,7 @@ import socket
 from itertools import pairwise
 from pathlib import Path
 
-from cri_proxy.kubelet.device_plugin.register import (
+from cri_proxy.kubelet.device_plugin.plugin import (
     PluginDirectory,
     PluginSockets,
     StreamLosses,
