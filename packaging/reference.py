@@ -26,7 +26,7 @@ from cri_proxy.metrics.catalog import TABLE as METRICS
 from cri_proxy.simulate.scenario import devices as attached
 from cri_proxy.simulate.scenario import parse, steps
 from policies.devices import ALLOCATE_HINT, CONDITION, HINT, JOINT, JOINT_ALLOCATE, PARTITION_SPEC, SELECTOR, SPEC
-from sysfs.descriptions import machine, pci
+from sysfs.descriptions import machine
 from sysfs.descriptions.memory import MEMORY_NODE
 from sysfs.documents.table import KeyRow
 
@@ -58,7 +58,7 @@ DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
     "merge.providers[].<>[]": offers.HINT.rows,
     "machine": machine.DESCRIPTION.rows,
     "machine.memory_nodes[]": MEMORY_NODE.rows,
-    "machine.pci[]": pci.DEVICE.rows,
+    "machine.pci[]": machine.DEVICE.rows,
     "scenario": parse.SCENARIO.rows,
     "scenario.steps[].create": steps.CREATE.rows,
     "scenario.steps[].create.containers[]": steps.CONTAINER.rows,

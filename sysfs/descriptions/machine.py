@@ -3,24 +3,25 @@
 The keys are those of the command line's ``--machine`` and of scenarios: ``docs`` lists them, ``KEYS`` below names them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
 from sysfs.descriptions.memory import MEMORY_NODE, FarMemory, far_distances, huge_pages, page_counts, quantity
-from sysfs.descriptions.pci import DEVICE, ListedDevice, described_devices
 from sysfs.documents.forms import cpu_list, each, form, integer, one_of, scalar
 from sysfs.documents.table import Table, keyed
 from sysfs.documents.value import DocumentValue
 from sysfs.errors import MachineSourceError
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Cache, CoreKind, Machine
+from sysfs.model import Cache, CoreKind, Device, Machine
+from sysfs.pci import parse_address
 
 MAX_CPUS = 8192  # NR_CPUS of distribution kernels
 MAX_NODES = 1024  # CONFIG_NODES_SHIFT=10
 MAX_DISTANCE = 255
+MAX_CODE = 0xFFFFFF
 DEFAULT_MEMORY_BYTES = 4 << 30
 SAME_NODE, SAME_DIE, SAME_PACKAGE, REMOTE = 10, 11, 12, 21
 
@@ -45,6 +46,39 @@ _PAGES = form(page_counts)
 _ROWS = each(each(integer(SAME_NODE, MAX_DISTANCE)))
 
 
+def _code(value: DocumentValue, what: str) -> int:
+    """Return a class, vendor or device code, given as a number or as hexadecimal text like that of sysfs."""
+    code = value.plain()
+    if isinstance(code, str):
+        try:
+            code = int(code, 16)
+        except ValueError:
+            code = -1
+    if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MAX_CODE:
+        raise value.refuse(f"{what}: expected a hexadecimal code like 0x030200, got {value.shown()}")
+    return code
+
+
+_ADDRESS, _CODE = scalar(parse_address), form(_code)
+_NO_ADDRESS = "address is missing; give one like 0000:3b:00.0"
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedDevice:
+    """A device as described; None and '' are not given."""
+
+    address: str = keyed(_ADDRESS, "the domain may be left out", missing=_NO_ADDRESS)
+    class_code: int = keyed(_CODE, "PCI code, hexadecimal", 0, name="class")
+    node: int | None = keyed(integer(-1, 1023), "left out: its parent's; -1: unknown", None)
+    parent: str = keyed(_ADDRESS, "another listed device, or a bridge", "")
+    vendor: int = keyed(_CODE, "PCI code", 0)
+    device: int = keyed(_CODE, "PCI code", 0)
+    physical_function: str = keyed(_ADDRESS, "of a virtual function", "")
+
+
+DEVICE = Table(_ListedDevice)
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
     """What a description says."""
@@ -67,7 +101,7 @@ class _Described:
     l3: Sequence[CpuSet] | None = keyed(each(_CPUS), "the CPUs of each L3; left out: one for each die", None)
     isolated: CpuSet = keyed(_CPUS, "CPUs that the kernel isolates", CpuSet())
     offline: CpuSet = keyed(_CPUS, "CPUs that are offline", CpuSet())
-    pci: Sequence[ListedDevice] = keyed(each(DEVICE), "PCI devices", ())
+    pci: Sequence[_ListedDevice] = keyed(each(DEVICE), "PCI devices", ())
 
     def places(self) -> list[_Place]:
         """Return the location of every CPU, by CPU number. Raises ValueError."""
@@ -117,7 +151,7 @@ def describe(description: Mapping[str, object]) -> Machine:
             raise ValueError("offline: leave at least one CPU online")
         nodes = _nodes(given, places, online)
         cpus, caches = _cpus(given, places, online), _caches(given, places, online)
-        devices = described_devices(given.pci, nodes, online)
+        devices = _devices(given.pci, nodes, online)
     except ValueError as error:
         raise _refusal(str(error)) from None
     return assemble(MachineFacts(cpus, nodes, caches, devices, given.offline, given.isolated))
@@ -194,3 +228,45 @@ def _caches(given: _Described, places: Sequence[_Place], online: CpuSet) -> list
         raise ValueError("l3: give lists that have no CPU in common")
     last_level = [Cache(3, cpus & online) for cpus in shared if cpus & online]
     return [*(Cache(2, cpus) for cpus in cores.values()), *last_level]
+
+
+def _devices(listed: Iterable[_ListedDevice], nodes: Sequence[NodeFacts], online: CpuSet) -> list[Device]:
+    """Return the devices of the key ``pci``. A parent may be another listed device or an unlisted bridge.
+
+    A device without ``node`` inherits its parent's, as in the kernel. Raises ValueError.
+    """
+    items: dict[str, _ListedDevice] = {}
+    for item in listed:
+        if items.setdefault(item.address, item) is not item:
+            raise ValueError(f"pci: {item.address}: give every device a unique address")
+    return [_device(items[address], items, nodes, online) for address in sorted(items)]
+
+
+def _device(
+    item: _ListedDevice, items: Mapping[str, _ListedDevice], nodes: Sequence[NodeFacts], online: CpuSet
+) -> Device:
+    bridges = _bridges(item.address, items)
+    holders = [items[address] for address in (item.address, *reversed(bridges)) if address in items]
+    node = next((holder.node for holder in holders if holder.node is not None), -1)
+    if node >= len(nodes):
+        raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
+    return Device(
+        address=item.address,
+        class_code=item.class_code,
+        vendor=item.vendor,
+        device=item.device,
+        node=node,
+        local_cpus=online if node < 0 else nodes[node].cpus,
+        bridges=bridges,
+        physical_function=item.physical_function,
+    )
+
+
+def _bridges(address: str, items: Mapping[str, _ListedDevice]) -> tuple[str, ...]:
+    """Return the path from the host bridge, named after the topmost bus, to the parent."""
+    path = [address]
+    while path[-1] in items and (parent := items[path[-1]].parent):
+        if parent in path:
+            raise ValueError(f"pci: {path[-1]}: a device cannot be its own ancestor")
+        path.append(parent)
+    return (f"pci{path[-1].rpartition(':')[0]}", *reversed(path[1:]))
