@@ -32,11 +32,15 @@ _TOPOLOGY = "topology-"  # in the keys about merging hints
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request, the annotations that were not understood, and why device hints are missing, a sentence each."""
+    """A request, the annotations that were not understood, and why device hints are missing, a sentence each.
+
+    ``refusal`` is why it cannot be placed whatever there is room for; '' = it can.
+    """
 
     request: Request
     problems: tuple[AnnotationProblem, ...] = ()
     missing: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 def labels_of(labels: Mapping[str, str]) -> Labels:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
-from cri_proxy.cri.cdi.variables import Variables
+from cri_proxy.cri.cdi.variables import ClaimNotRead, Variables, kind_of
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.device_names import nvidia_gpus as nvidia
 from cri_proxy.cri.device_names.names import (
@@ -43,6 +43,8 @@ _REST_SECONDS: Final = 0.25
 """The rest of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
 CDI_FILES: Final = "CDI specifications"
 NVIDIA_FILES: Final = "the NVIDIA driver"
+CLAIM_KIND: Final = "dra.k8s.io/cpu"
+"""The kind of kubernetes-sigs/dra-driver-cpu; others are known once a device of theirs has brought a claim."""
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -59,6 +61,7 @@ class DeviceHints:
         self._root = root
         self._files = files
         self._cdi = cdi_files(root)
+        self._claim_kinds = {CLAIM_KIND}
 
     async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
@@ -73,9 +76,22 @@ class DeviceHints:
         return await self._files.run(CDI_FILES, self._cdi.resolve, tuple(names), within_seconds=LOOK_SECONDS)
 
     async def claim_variables(self, names: Sequence[str]) -> Variables:
-        """Return the variables of these CDI devices that name CPUs chosen for the container. Raises FilesFailed."""
+        """Return the variables of these CDI devices that name CPUs chosen for the container.
+
+        Raises ClaimNotRead where files fail and a device is of a kind that brings such variables, else FilesFailed.
+        """
         asked = tuple(names), VARIABLE_PREFIX
-        return await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
+        try:
+            found = await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
+        except FilesFailed as error:
+            if carriers := [name for name in names if kind_of(name) in self._claim_kinds]:
+                problem = f"CPUs were chosen for it by {some(carriers, 3)}, and it is not known which: {error}"
+                raise ClaimNotRead(admit(problem)) from error
+            raise
+        kinds = set(map(kind_of, names))
+        if found and len(kinds) == 1:  # of several it is not known which
+            self._claim_kinds |= kinds
+        return found
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.

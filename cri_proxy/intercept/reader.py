@@ -11,7 +11,7 @@ from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri.cdi.resolve import ResolvedDevices
-from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
+from cri_proxy.cri.cdi.variables import ClaimNotRead, VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
@@ -130,6 +130,8 @@ class Reader:
         names = cdi_names(config)
         try:
             variables = await self.variables_of(names) if names else ()
+        except ClaimNotRead as error:
+            return replace(read, refusal=str(error))
         except FilesFailed as error:
             problem = admit(f"it is not known whether CPUs were chosen for it: {error}")
             return replace(read, missing=(*read.missing, problem))

@@ -182,7 +182,7 @@ class Node:
     ) -> Reservation | Refusal:
         """Reserve a place and make it durable. ``problems`` are annotations that were not understood."""
         if problems and self.coordinator.config.strict_annotations:
-            return self._refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
+            return self.refuse(request, Refusal("annotation", admit("; ".join(problems), SENTENCE_BYTES)))
         if self.refusals.known and (known := self.refusals.get(request)) is not None:
             self.coordinator.report(request, known, problems=problems)
             return refusal_of(known)
@@ -214,7 +214,7 @@ class Node:
         if not saved and self.coordinator.config.on_store_error == "reject":
             problem = f"the placement cannot be saved: {self.context.persistence.problem}"
             self.coordinator.roll_back(decided, problem, code="store")
-            return self._refuse(request, Refusal("store", problem))
+            return self.refuse(request, Refusal("store", problem))
         return decided
 
     async def refuse_pod(self, request: Request) -> Refusal | None:
@@ -230,7 +230,7 @@ class Node:
         self.context.journal.pod_refused(request, rejected)
         return refusal_of(rejected)
 
-    def _refuse(self, request: Request, refusal: Refusal) -> Refusal:
+    def refuse(self, request: Request, refusal: Refusal) -> Refusal:
         """Report a refusal that is not the policy's."""
         self.coordinator.report(request, Rejected(Reason(refusal.kind, refusal.text)))
         return refusal

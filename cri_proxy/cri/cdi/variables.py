@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from cri_proxy.cri.cdi.specs import CdiSpec, Fields, Specs, declaring
+from cri_proxy.errors import CriProxyError
 
 # Of one container: a driver writes one for each ResourceClaim.
 MAX_VARIABLES: Final = 64
@@ -15,7 +16,16 @@ _NAME_CHARACTERS: Final = 256
 
 Variables = tuple[tuple[str, str], ...]
 VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
-"""Returns the variables that these CDI devices add. Raises FilesFailed."""
+"""Returns the variables that these CDI devices add. Raises FilesFailed, and ClaimNotRead."""
+
+
+class ClaimNotRead(CriProxyError):
+    """CPUs were chosen for a container by a CDI device, and which is not known: it gets no others."""
+
+
+def kind_of(name: str) -> str:
+    """Return the kind in the name of a CDI device: ``vendor.com/class`` of ``vendor.com/class=device``."""
+    return name.partition("=")[0]
 
 
 async def no_variables(_: Sequence[str]) -> Variables:

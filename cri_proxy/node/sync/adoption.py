@@ -9,6 +9,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.cache import AnnotationReader
 from cri_proxy.cri.annotations.read import GRANT_KEY
 from cri_proxy.cri.annotations.rules import AnnotationRules
+from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.devices.plugin_devices import with_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import Existing, read_status
@@ -233,7 +234,7 @@ class Adoption:
         if not is_unclaimed:
             try:
                 request = await self._claims.claimed(request, found, sandbox, annotations.rules)
-            except FilesFailed as error:
+            except (FilesFailed, ClaimNotRead) as error:
                 reason = f"it is not known whether CPUs were chosen for it: {error}"
                 self._give_up(container, admit(reason), was_answered=False)
                 return None

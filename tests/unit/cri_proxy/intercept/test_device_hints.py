@@ -7,6 +7,7 @@ from typing import TypeVar, TypeVarTuple
 
 import pytest
 
+from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
@@ -24,11 +25,11 @@ class Hanging:
     """Files of which these subjects hang."""
 
     def __init__(self, *subjects: str) -> None:
-        self._subjects = subjects
+        self.subjects = subjects
 
     async def run(self, subject: str, function: Callable[[*Ts], T], *args: *Ts, within_seconds: float) -> T:
         assert within_seconds <= device_hints.LOOK_SECONDS
-        if subject in self._subjects:
+        if subject in self.subjects:
             raise FilesFailed(subject, "no answer")
         return await PLAIN_THREADS.run(subject, function, *args, within_seconds=within_seconds)
 
@@ -196,5 +197,19 @@ async def test_the_cpus_chosen_for_a_container_come_from_its_cdi_devices(tmp_pat
     (tmp_path / "etc/cdi/cpu.json").write_text(json.dumps({"kind": "dra.k8s.io/cpu", "devices": [device]}))
     names = ("dra.k8s.io/cpu=a", "example.com/nic=d")
     assert await DeviceHints(tmp_path, Hanging()).claim_variables(names) == (("DRA_CPUSET_a", "0-3"),)
-    with pytest.raises(FilesFailed):
+    with pytest.raises(ClaimNotRead, match=r"^CPUs were chosen for it by dra.k8s.io/cpu=a, and it is not known which:"):
         await DeviceHints(tmp_path, Hanging("CDI specifications")).claim_variables(names)
+    with pytest.raises(FilesFailed):
+        await DeviceHints(tmp_path, Hanging("CDI specifications")).claim_variables(names[1:])
+
+
+async def test_a_kind_whose_devices_have_brought_a_claim_is_known_to_bring_others(tmp_path: Path) -> None:
+    (tmp_path / "etc/cdi").mkdir(parents=True)
+    device = {"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=0-3"]}}
+    (tmp_path / "etc/cdi/cpu.json").write_text(json.dumps({"kind": "fork.example/cpus", "devices": [device]}))
+    files = Hanging()
+    hints = DeviceHints(tmp_path, files)
+    assert await hints.claim_variables(("fork.example/cpus=a",)) == (("DRA_CPUSET_a", "0-3"),)
+    files.subjects = ("CDI specifications",)
+    with pytest.raises(ClaimNotRead):
+        await hints.claim_variables(("example.com/nic=d", "fork.example/cpus=b"))

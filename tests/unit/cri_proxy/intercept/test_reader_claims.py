@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -11,7 +12,7 @@ from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.file_workers import PLAIN_THREADS
+from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
 from cri_proxy.intercept.device_hints import DeviceHints
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.memory_store import MemoryStore
@@ -21,6 +22,7 @@ from policies.topology_aware.options import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.node.stage import owned
 
 OWNS, SHARES = guaranteed("c", 2000), ContainerSpec("c", 500)
 KIND = "dra.k8s.io/cpu"
@@ -66,6 +68,26 @@ def on(site: Site, pod: RunningPod, name: str = "c") -> str:
 def policy_without(cpus: str) -> Policy:
     machine = describe({"packages": 2, "cores": 4, "offline": cpus})
     return build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0")))
+
+
+class Silent:
+    """Files that do not answer in time."""
+
+    async def run(self, subject: str, *_: object, **__: object) -> NoReturn:
+        raise FilesFailed(subject, "no answer within 1 s")
+
+
+async def test_while_its_claim_cannot_be_read_a_container_is_refused_and_others_start(tmp_path: Path) -> None:
+    async with opened(DriverSite(tmp_path)) as site:
+        site.prepare("a", "2-3")
+        site.hints = DeviceHints(tmp_path, Silent())
+        site.use()
+        with pytest.raises(CallFailed, match=r"CPUs were chosen for it by dra.k8s.io/cpu=a, and it is not known which"):
+            await site.claim("late", "a")
+        assert len(owned(site, (await site.run("other", OWNS)).container_id("c"))) == 2
+        site.hints = DeviceHints(tmp_path, PLAIN_THREADS)
+        site.use()
+        assert on(site, await site.claim("again", "a")) == "2-3"
 
 
 async def test_a_container_runs_on_what_its_driver_chose_and_others_leave_it(tmp_path: Path) -> None:
