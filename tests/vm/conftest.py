@@ -74,7 +74,11 @@ def boot(topology: str, stories: str, site: Path, *, cgroups: str, seconds: floa
     out = site.parent / stories
     job = Job(
         command=("python3", "-m", f"tests.vm.stories.{stories}"),
-        files=((site, "/site"), (HERE / "stories", "/rig/stories/tests/vm/stories")),
+        files=(
+            (site, "/site"),
+            (HERE / "stories", "/rig/stories/tests/vm/stories"),
+            (HERE.parent / "testbed", "/rig/stories/tests/testbed"),  # with it they start a containerd and the daemon
+        ),
         environment=(("PYTHONPATH", "/site:/rig/stories"), ("RIG_CGROUPS", cgroups)),
     )
     shape = Topology.from_json((HERE / "topologies" / f"{topology}.json").read_text())

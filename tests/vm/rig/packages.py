@@ -81,5 +81,3 @@ def _install_project(repository: Path, site: Path) -> None:
         )
         if done.returncode:
             raise PackagesError(f"pip cannot install the project:\n{done.stderr[-3000:]}")
-    # Not installed for users; the stories start a containerd and the daemon with it.
-    shutil.copytree(repository / "cri_proxy" / "testbed", site / "cri_proxy" / "testbed")
