@@ -16,8 +16,6 @@ from google.protobuf.message import Message
 from cri_proxy.cri.methods import IMAGE, RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import Allowed, read_allowed
 from cri_proxy.cri_client.resize import ContainerUpdate, PodCgroupWrite, PodFigures, resize_steps, sandbox_resources
 from cri_proxy.errors import CallFailed
 from cri_proxy.http2.status import Code
@@ -215,18 +213,6 @@ class Kubelet:
         """Return the container's first process as the host numbers it (verbose status of containerd and CRI-O)."""
         info = (await self.status(container_id)).info.get("info", "{}")
         return int(json.loads(info).get("pid", 0))
-
-    async def execute(self, container_id: str, *command: str) -> str:
-        """Return the output of a command in the container. Raises TryoutError when it fails."""
-        request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=30)
-        reply = await self.call("ExecSync", request, pb.ExecSyncResponse)
-        if reply.exit_code:
-            raise TryoutError(" ".join(command), f"exit status {reply.exit_code}: {reply.stderr.decode()}")
-        return reply.stdout.decode()
-
-    async def allowed(self, container_id: str, *, process: str = "self") -> Allowed:
-        """Return the CPUs and nodes of a process inside: the command itself (in the container's cgroups), or '1'."""
-        return read_allowed(await self.execute(container_id, "/bin/cat", f"/proc/{process}/status"))
 
 
 def _make_log_directories(top: Path, spec: pods.PodSpec) -> None:

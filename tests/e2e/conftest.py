@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri_client.kernel import own_allowed
 from tests.e2e.stage import Stage, TwoCpus
 from tests.testbed.containerd import REMEDY, PrivateContainerd, missing_programs
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.image import BUSYBOX
+from tests.testbed.kernel import own_allowed
 
 # Above the sum of what a test may wait for: on a busy machine real containers take many times their usual second.
 TEST_SECONDS = 400.0

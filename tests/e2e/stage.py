@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
@@ -20,6 +19,8 @@ from tests.fakes.waiting import holds
 from tests.testbed.child import run
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.errors import TryoutError
+from tests.testbed.inside import allowed_inside
 from tests.testbed.wait import until
 
 SETTLE_SECONDS = 30.0
@@ -66,7 +67,7 @@ class Stage:
 
     async def cpus(self, pod: RunningPod, container: str = "c0") -> CpuSet:
         """The CPUs that the kernel lets the container's own first process use."""
-        return (await self.direct.allowed(pod.container_id(container), process="1")).cpus
+        return (await allowed_inside(self.direct, pod.container_id(container), process="1")).cpus
 
     async def cpusets(self, *pods: RunningPod) -> dict[str, CpuSet]:
         return {f"{pod.spec.name}/{name}": await self.cpus(pod, name) for pod in pods for name, _ in pod.containers}

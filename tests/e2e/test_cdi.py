@@ -13,6 +13,7 @@ import pytest
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.testbed.inside import output_of
 
 KIND = f"e2e-cdi-{os.getpid()}.cri-proxy.io"
 PLAIN, HOOKED = f"{KIND}/plain", f"{KIND}/hooked"
@@ -68,7 +69,7 @@ async def asking(stage: Stage, name: str, kind: str) -> RunningPod:
 
 
 async def says(stage: Stage, pod: RunningPod, command: str) -> str:
-    return (await stage.direct.execute(pod.container_id("c0"), "/bin/sh", "-c", command)).strip()
+    return (await output_of(stage.direct, pod.container_id("c0"), "/bin/sh", "-c", command)).strip()
 
 
 async def test_the_container_has_what_the_specification_names(stage: Stage) -> None:

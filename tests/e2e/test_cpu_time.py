@@ -8,6 +8,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus
+from tests.testbed.inside import output_of
 
 CONFIG = "topologyAware: {LiftQuota: true, FractionShares: true}\nthreadCounts: {from: owned}\n"
 
@@ -47,10 +48,10 @@ async def test_a_container_with_cpus_of_its_own_has_no_quota(stage: Stage) -> No
 async def test_a_container_with_cpus_of_its_own_finds_its_thread_counts(stage: Stage) -> None:
     alone = await stage.run("threads", guaranteed("c0", 1000))
     script = "echo ${GOMAXPROCS-} ${OMP_NUM_THREADS-}"
-    assert await stage.direct.execute(alone.container_id("c0"), "/bin/sh", "-euc", script) == "1 1\n"
+    assert await output_of(stage.direct, alone.container_id("c0"), "/bin/sh", "-euc", script) == "1 1\n"
     shared = await stage.run("shared-threads", ContainerSpec("c0", cpu_request_mcpu=100))
     script = "echo ${GOMAXPROCS-none}"
-    assert await stage.direct.execute(shared.container_id("c0"), "/bin/sh", "-euc", script) == "none\n"
+    assert await output_of(stage.direct, shared.container_id("c0"), "/bin/sh", "-euc", script) == "none\n"
 
 
 async def test_a_mixed_container_keeps_its_quota_and_weighs_what_it_shares(stage: Stage) -> None:

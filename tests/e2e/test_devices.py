@@ -14,6 +14,7 @@ import pytest
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.testbed.inside import output_of
 
 KIND = f"e2e-{os.getpid()}.cri-proxy.io/gpu"
 GPUS = tuple(f"{KIND}/gpu{i}" for i in range(4))
@@ -62,14 +63,14 @@ async def asking(stage: Stage, name: str, count: int) -> RunningPod:
 
 
 async def variable(stage: Stage, container_id: str) -> list[str]:
-    text = await stage.direct.execute(container_id, "/bin/sh", "-c", "echo $CRI_PROXY_DEVICES")
+    text = await output_of(stage.direct, container_id, "/bin/sh", "-c", "echo $CRI_PROXY_DEVICES")
     return text.strip().split(",")
 
 
 async def device_nodes(stage: Stage, container_id: str) -> list[str]:
     """Those of the devices that the container can read as what they are."""
     tests = "; ".join(f"[ -c {node_of(g)} ] && head -c 1 {node_of(g)} >/dev/null && echo {g}" for g in GPUS)
-    return (await stage.direct.execute(container_id, "/bin/sh", "-c", f"{tests}; true")).split()
+    return (await output_of(stage.direct, container_id, "/bin/sh", "-c", f"{tests}; true")).split()
 
 
 async def has(stage: Stage, container_id: str, devices: tuple[str, ...]) -> bool:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus, standing_still
 from tests.testbed.cgroups import hierarchies
+from tests.testbed.kernel import read_allowed
 from tests.testbed.wait import until
 
 ONE_CPU = guaranteed("c0", 1000)

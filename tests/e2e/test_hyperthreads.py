@@ -6,13 +6,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cri_proxy.cri_client.kernel import own_allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.e2e.stage import Stage, TwoCpus, refusal
 from tests.fakes.machines import renumber
 from tests.fakes.sysfs_tree import write_tree
+from tests.testbed.kernel import own_allowed
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 

@@ -14,6 +14,7 @@ import pytest
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.testbed.inside import output_of
 
 KIND = "nvidia.com/gpu"
 UUIDS = tuple(f"GPU-e2e-{os.getpid()}-{n}" for n in range(2))
@@ -63,7 +64,7 @@ async def asking(stage: Stage, name: str) -> RunningPod:
 async def has(stage: Stage, container_id: str, minor: int) -> bool:
     """Whether the container is told exactly this GPU and the VF beside it, and sees the GPU's node alone."""
     said = "echo $CRI_PROXY_ALLOCATED_GPU $CRI_PROXY_ALLOCATED_RDMA $NVIDIA_VISIBLE_DEVICES; ls /dev | grep gpu"
-    words = (await stage.direct.execute(container_id, "/bin/sh", "-c", said)).split()
+    words = (await output_of(stage.direct, container_id, "/bin/sh", "-c", said)).split()
     status = await stage.direct.status(container_id)
     told = json.loads(status.status.annotations["scheduling.koordinator.sh/device-allocated"])
     minors = {kind: [entry["minor"] for entry in entries] for kind, entries in told.items()}

@@ -4,6 +4,7 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
+from tests.testbed.inside import allowed_inside
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
 
@@ -62,6 +63,6 @@ async def test_a_container_that_asks_for_nothing_shares(stage: Stage, two: TwoCp
 
 async def test_containers_get_memory_nodes_that_exist(stage: Stage) -> None:
     pod = await stage.run("memory", guaranteed("c0", 1000))
-    allowed = await stage.direct.allowed(pod.container_id("c0"))
+    allowed = await allowed_inside(stage.direct, pod.container_id("c0"))
     recorded = await stage.resources(pod.container_id("c0"))
     assert str(allowed.mems) == recorded["cpu"]["mems"]

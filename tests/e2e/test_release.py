@@ -10,6 +10,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal
+from tests.testbed.inside import allowed_inside
 from tests.testbed.wait import until
 
 ONE_CPU = guaranteed("c0", 1000)
@@ -87,7 +88,7 @@ async def test_a_container_that_ends_and_is_made_again_gets_its_cpu_back(stage: 
     await stage.kubelet.start(made)
 
     async def allowed() -> bool:
-        return (await stage.direct.allowed(made, process="1")).cpus == CpuSet.of([two.high])
+        return (await allowed_inside(stage.direct, made, process="1")).cpus == CpuSet.of([two.high])
 
     assert await until("the second attempt has the CPU", allowed, seconds=SETTLE_SECONDS)
 
@@ -126,7 +127,7 @@ async def test_an_attempt_that_was_never_started_holds_no_cpu_once_the_next_one_
     assert (await stage.direct.status(first)).status.state == pb.CONTAINER_CREATED
     assert await stage.cpus(await stage.run("next", ONE_CPU)) == CpuSet.of([two.high])
     await stage.kubelet.start(first)
-    assert (await stage.direct.allowed(first, process="1")).cpus == CpuSet.of([two.low])
+    assert (await allowed_inside(stage.direct, first, process="1")).cpus == CpuSet.of([two.low])
 
 
 async def test_an_attempt_whose_start_failed_with_the_proxy_holds_no_cpu_once_the_next_one_has_ended(

@@ -11,6 +11,7 @@ from cri_proxy.cri_client.resize import PodCgroupWrite, pod_figures
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus, refusal
 from tests.testbed.cgroups import hierarchies, remove_everywhere
+from tests.testbed.inside import output_of
 from tests.testbed.wait import until
 
 MEMORY_BYTES = 32 << 20
@@ -90,7 +91,7 @@ async def test_the_container_comes_to_read_of_the_cpu_that_came(stage: Stage, tw
     script = ". /.cri-proxy/resources.sh && echo $EXCLUSIVE_CPUS"
 
     async def reads_both() -> bool:
-        return await stage.direct.execute(pod.container_id("c0"), "/bin/sh", "-euc", script) == f"{two.both}\n"
+        return await output_of(stage.direct, pod.container_id("c0"), "/bin/sh", "-euc", script) == f"{two.both}\n"
 
     assert await until("it reads of both CPUs", reads_both, seconds=SETTLE_SECONDS)
 

@@ -8,6 +8,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import SETTLE_SECONDS, Stage, TwoCpus
+from tests.testbed.inside import output_of
 from tests.testbed.wait import until
 
 SHARED = ContainerSpec("c0", cpu_request_mcpu=100)
@@ -23,7 +24,7 @@ async def told_pod(stage: Stage, *annotations: tuple[str, str]) -> RunningPod:
 
 async def reads(stage: Stage, pod: RunningPod, variable: str) -> CpuSet:
     script = f". /.cri-proxy/resources.sh && echo ${{{variable}?}}"
-    return CpuSet.parse(await stage.direct.execute(pod.container_id("c0"), "/bin/sh", "-euc", script))
+    return CpuSet.parse(await output_of(stage.direct, pod.container_id("c0"), "/bin/sh", "-euc", script))
 
 
 async def comes_to_read(stage: Stage, pod: RunningPod, cpus: CpuSet) -> bool:
@@ -62,7 +63,7 @@ async def test_a_running_container_sees_the_shared_set_shrink_and_grow(stage: St
 
 async def test_programs_find_the_same_as_json(stage: Stage, two: TwoCpus) -> None:
     told = await told_pod(stage)
-    text = await stage.direct.execute(told.container_id("c0"), "/bin/cat", "/.cri-proxy/resources.json")
+    text = await output_of(stage.direct, told.container_id("c0"), "/bin/cat", "/.cri-proxy/resources.json")
     plain = json.loads(text)
     assert (plain["kind"], plain["shared_cpus"], plain["generation"] > 0) == ("shared", str(two.both), True)
 
@@ -70,13 +71,13 @@ async def test_programs_find_the_same_as_json(stage: Stage, two: TwoCpus) -> Non
 async def test_a_container_cannot_write_what_it_is_told(stage: Stage) -> None:
     told = await told_pod(stage)
     script = "echo x > /.cri-proxy/resources.sh || echo refused"
-    assert "refused" in await stage.direct.execute(told.container_id("c0"), "/bin/sh", "-c", script)
+    assert "refused" in await output_of(stage.direct, told.container_id("c0"), "/bin/sh", "-c", script)
 
 
 async def test_who_shares_and_does_not_ask_has_no_such_directory(stage: Stage) -> None:
     shared = await stage.run("shared", SHARED)
     script = "test -e /.cri-proxy && echo there || echo absent"
-    assert (await stage.direct.execute(shared.container_id("c0"), "/bin/sh", "-c", script)).strip() == "absent"
+    assert (await output_of(stage.direct, shared.container_id("c0"), "/bin/sh", "-c", script)).strip() == "absent"
 
 
 async def test_a_running_container_goes_on_being_told_after_the_proxy_was_killed(stage: Stage, two: TwoCpus) -> None:
@@ -104,7 +105,7 @@ async def test_a_containers_own_command_hears_of_each_change(stage: Stage, two: 
 
     async def notes() -> list[str]:
         script = f"touch {NOTES}; cat {NOTES}"
-        return (await stage.direct.execute(container, "/bin/sh", "-c", script)).split()
+        return (await output_of(stage.direct, container, "/bin/sh", "-c", script)).split()
 
     assert await notes() == []
     alone = await stage.run("alone", guaranteed("c0", 1000))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri_client.kernel import Allowed, read_allowed
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import Stage, TwoCpus
 from tests.fakes.waiting import holds
+from tests.testbed.kernel import Allowed, read_allowed
 
 UNAVAILABLE = 14  # gRPC status
 ENDED_SECONDS = 60.0

@@ -14,13 +14,13 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still
 from tests.fakes.waiting import holds
+from tests.testbed.kernel import read_allowed
 from tests.testbed.wait import until
 
 # Who waits several times for the slow check waits longer than other tests.

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed
 from tests.e2e.stage import Stage
+from tests.testbed.errors import TryoutError
 
 KEPT = PodSpec("kept", (ContainerSpec("c0"),), namespace="e2e")
 REFUSAL = "cannot delete running task"

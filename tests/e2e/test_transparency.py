@@ -7,6 +7,7 @@ import pytest
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from tests.e2e.stage import Stage, TwoCpus, refusal
+from tests.testbed.inside import output_of
 
 UNIMPLEMENTED = 12  # gRPC status
 MIB = 1 << 20
@@ -83,7 +84,7 @@ async def test_what_else_the_kubelet_updates_passes(stage: Stage, two: TwoCpus) 
 
 async def test_what_is_executed_inside_answers_through_the_proxy(stage: Stage) -> None:
     pod = await stage.run("exec", ContainerSpec("c0"))
-    assert await stage.kubelet.execute(pod.container_id("c0"), "/bin/echo", "here") == "here\n"
+    assert await output_of(stage.kubelet, pod.container_id("c0"), "/bin/echo", "here") == "here\n"
 
 
 async def test_the_proxys_own_annotation_is_all_that_a_container_gains(stage: Stage) -> None:

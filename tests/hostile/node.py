@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri_client.kernel import own_allowed
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
@@ -25,6 +24,7 @@ from tests.hostile.hostile_runtime import HostileRuntime
 from tests.hostile.watched_daemon import REPORT, REPORT_FILE, Report
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.kernel import own_allowed
 from tests.testbed.wait import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent

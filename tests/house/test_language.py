@@ -13,7 +13,6 @@ ALLOWED_PHRASES: dict[tuple[str, str], str] = {}
 # Small modules that stay apart from their only importer, with the reason.
 ALLOWED_TINY: dict[str, str] = {
     "cri_proxy/daemon/helper_watch.py": "it waits for the end of a process; app.py likewise",
-    "cri_proxy/cri_client/kernel.py": "the testbed and tests ask it for their own processes too",
     "cri_proxy/runtime/embedded/images.py": "the image service, beside a module for each part of the runtime service",
 }
 

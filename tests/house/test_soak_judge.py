@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.node.status.model import ContainerView, StatusView
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.soak.judge import LEAST_SAMPLES, MEBIBYTE, SERIES, Sample, Series, judge
 from tests.soak.rest import problems
 from tests.soak.soak import MIX, bad_lines, script
+from tests.testbed.kernel import Allowed
 
 LIVES = 100  # in a phase
 

@@ -15,7 +15,6 @@ import grpc
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
@@ -27,6 +26,7 @@ from sysfs.descriptions.machine import describe
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.testbed.child import Child
 from tests.testbed.daemon import DaemonProcess, program, run_arguments
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import until
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cri_proxy.cli.check_config import check
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.node.status.model import ConfigurationView
 from tests.fakes.waiting import holds
 from tests.restart.place import SECONDS, Place
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import until
 
 GOOD = "adopt: leave\n"

@@ -1,7 +1,6 @@
 """What happens in a soak, act by act: the kubelet's work on pods, and everything that goes wrong around it.
 
-An act leaves nothing behind but the pods of the slots. What fails for a reason that the act does not know is a
-problem, unless the runtime was restarted meanwhile.
+An act leaves nothing behind but the pods of the slots. An unknown failure is a problem, unless the runtime restarted.
 """
 
 import asyncio
@@ -26,6 +25,7 @@ from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
 from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
+from tests.testbed.inside import output_of
 from tests.testbed.wait import until
 
 SECONDS: Final = 90.0
@@ -94,7 +94,7 @@ class Acts:
         with self._excused("the pod's calls"):
             await kubelet.status(container_id)
             if random.random() < 0.5:
-                await kubelet.execute(container_id, "/bin/cat", "/proc/self/status")
+                await output_of(kubelet, container_id, "/bin/cat", "/proc/self/status")
             if random.random() < 0.2 and container.memory_limit_bytes:
                 larger = replace(container, memory_limit_bytes=2 * container.memory_limit_bytes)
                 for size in (larger, container):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kernel import Allowed, own_allowed, read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
@@ -26,6 +25,7 @@ from tests.soak.kernel import KernelRuntime
 from tests.testbed.cgroups import hierarchies
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.kernel import Allowed, own_allowed, read_allowed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})

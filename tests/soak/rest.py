@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.node.resource_files.updates import DIRECTORY
 from cri_proxy.node.status.model import ContainerView, StatusView
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW
 from sysfs.cpuset import CpuSet
 from tests.soak.clients import metrics
 from tests.soak.grounds import Ground
+from tests.testbed.kernel import Allowed
 
 
 def problems(status: StatusView, enforced: Mapping[str, Allowed], wanted: set[str]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
@@ -24,6 +23,7 @@ from tests.soak.daemon import COLLECT
 from tests.soak.grounds import Ground, Wanted, ground
 from tests.soak.judge import HEADING, LEAST_SAMPLES, Finding, Sample, judge
 from tests.soak.rest import claims, problems, read
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import until
 
 CONNECTIONS: Final = 12

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from cri_proxy.cri_client.errors import TryoutError
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import finish, until
 
 TAIL_CHARACTERS = 2000

@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, has_capability
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from tests.testbed import cgroups, shims
 from tests.testbed.child import Child, Service, run
+from tests.testbed.errors import TryoutError
 from tests.testbed.image import write_image
+from tests.testbed.kernel import CAP_SYS_RESOURCE, has_capability
 from tests.testbed.wait import until
 
 READY_SECONDS = 60.0

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cri_proxy.codec import decode
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.node.status.model import ExplainView, Health, StatusView
 from tests.testbed.child import Child, Service
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import finish, until
 
 READY_SECONDS = 60.0

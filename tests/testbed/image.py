@@ -11,8 +11,8 @@ import platform
 import tarfile
 from pathlib import Path
 
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.pods import IMAGE
+from tests.testbed.errors import TryoutError
 
 BUSYBOX = Path("/bin/busybox")
 # pause must not end: containerd starts the sandbox with the image's own entry point

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from cri_proxy.cri_client.errors import TryoutError
+from tests.testbed.errors import TryoutError
 
 SHIM = "containerd-shim"
 SHIM_SOCKETS = Path("/run/containerd/s")  # containerd has no option for it

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri_client.errors import TryoutError
 from tests.fakes.waiting import holds
 from tests.testbed.child import Child, run
+from tests.testbed.errors import TryoutError
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.pods import IMAGE
+from tests.testbed.errors import TryoutError
 from tests.testbed.image import docker_archive, is_dynamic, write_image
 
 

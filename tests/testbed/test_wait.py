@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cri_proxy.cri_client.errors import TryoutError
+from tests.testbed.errors import TryoutError
 from tests.testbed.wait import finish, until
 
 

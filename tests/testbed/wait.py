@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
-from cri_proxy.cri_client.errors import TryoutError
+from tests.testbed.errors import TryoutError
 
 T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.01

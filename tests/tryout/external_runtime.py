@@ -8,7 +8,6 @@ import psutil
 
 from cri_proxy.cri import methods
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
@@ -16,6 +15,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.unix_socket import socket_path
 from tests.testbed import cgroups
 from tests.testbed.child import run
+from tests.testbed.errors import TryoutError
 from tests.testbed.image import write_image
 from tests.testbed.wait import finish
 from tests.tryout.workloads import LABEL

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cri_proxy.cli.render.columns import paint
-from cri_proxy.cri_client.kernel import Allowed
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.node.status.model import Explanation
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import CpuSet
 from sysfs.quantity import bytes_text
 from sysfs.text import numbered
+from tests.testbed.kernel import Allowed
 from tests.tryout.workloads import LABEL
 
 RESOURCES_FILE = "/.cri-proxy/resources.json"

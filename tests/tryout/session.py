@@ -13,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import own_allowed
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import KubeletNode
 from cri_proxy.errors import CallFailed, CriProxyError
@@ -26,6 +24,9 @@ from sysfs.text import plural
 from tests.testbed.child import run
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
+from tests.testbed.errors import TryoutError
+from tests.testbed.inside import allowed_inside, output_of
+from tests.testbed.kernel import own_allowed
 from tests.testbed.wait import until
 from tests.tryout.embedded import EmbeddedDaemon, described_machine
 from tests.tryout.external_runtime import ExternalRuntime
@@ -146,7 +147,7 @@ async def _observe(kubelet: Kubelet, target: Target, demo_pod: DemoPod, pod: Run
             container,
             demo_pod.shows,
             decision := decisions.get(container.name),
-            await kubelet.allowed(ids[container.name]) if container.name in ids else None,
+            await allowed_inside(kubelet, ids[container.name]) if container.name in ids else None,
             await _own_cpus_inside(kubelet, target, decision, ids.get(container.name, "")),
         )
         for container in demo_pod.pod.containers
@@ -160,7 +161,7 @@ async def _own_cpus_inside(
     held = decision.container if decision else None
     if held is None or not container_id or not held.exclusive | held.isolated or target.confirmed_by != "kernel":
         return None
-    inside = json.loads(await kubelet.execute(container_id, "/bin/cat", RESOURCES_FILE))
+    inside = json.loads(await output_of(kubelet, container_id, "/bin/cat", RESOURCES_FILE))
     return CpuSet.parse(inside["exclusive_cpus"]) | CpuSet.parse(inside["isolated_cpus"])
 
 

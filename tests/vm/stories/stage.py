@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import read_allowed
 from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.http.client import DaemonUnreachable
@@ -23,6 +21,8 @@ from sysfs.cpuset import CpuSet, NodeSet
 from tests.testbed.cgroups import hierarchies
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.errors import TryoutError
+from tests.testbed.kernel import read_allowed
 from tests.testbed.wait import until
 
 OUT = Path("/out")

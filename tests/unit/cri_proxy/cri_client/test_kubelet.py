@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.errors import TryoutError
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
@@ -14,6 +13,8 @@ from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
+from tests.testbed.errors import TryoutError
+from tests.testbed.inside import allowed_inside, output_of
 
 WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("app", "web"),))
 
@@ -93,7 +94,7 @@ async def test_a_container_that_cannot_be_stopped_keeps_no_sandbox(runtime: Told
 async def test_an_update_is_seen_from_inside(kubelet: Kubelet) -> None:
     container_id = (await kubelet.run_pod(WEB)).container_id("c0")
     await kubelet.update(container_id, pb.LinuxContainerResources(cpuset_cpus="1"))
-    assert (await kubelet.allowed(container_id)).cpus == CpuSet.of([1])
+    assert (await allowed_inside(kubelet, container_id)).cpus == CpuSet.of([1])
 
 
 async def test_a_container_has_a_process(kubelet: Kubelet) -> None:
@@ -120,7 +121,7 @@ async def test_a_container_can_be_stopped_removed_and_made_again(kubelet: Kubele
 async def test_a_command_that_fails_inside_is_an_error_with_its_words(kubelet: Kubelet) -> None:
     pod = await kubelet.run_pod(WEB)
     with pytest.raises(TryoutError, match="exit status"):
-        await kubelet.execute(pod.container_id("c0"), "/bin/nothing")
+        await output_of(kubelet, pod.container_id("c0"), "/bin/nothing")
 
 
 async def test_a_refusal_of_the_runtime_reaches_the_caller(kubelet: Kubelet) -> None:

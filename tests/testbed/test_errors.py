@@ -1,4 +1,4 @@
-from cri_proxy.cri_client.errors import TryoutError
+from tests.testbed.errors import TryoutError
 
 
 def test_the_remedy_stands_on_a_line_of_its_own() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from cri_proxy.cri_client.errors import TryoutError
-from cri_proxy.cri_client.kernel import CAP_SYS_RESOURCE, Allowed, has_capability, read_allowed
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.testbed.errors import TryoutError
+from tests.testbed.kernel import CAP_SYS_RESOURCE, Allowed, has_capability, read_allowed
 
 STATUS = "Name:\tcat\nCpus_allowed:\tff\nCpus_allowed_list:\t0-2,8\nMems_allowed_list:\t0,2\n"
 

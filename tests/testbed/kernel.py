@@ -6,8 +6,8 @@ Sources: proc_pid_status(5) (Cpus_allowed_list, Mems_allowed_list, CapEff), capa
 from dataclasses import dataclass
 from pathlib import Path
 
-from cri_proxy.cri_client.errors import TryoutError
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from tests.testbed.errors import TryoutError
 
 CAP_SYS_RESOURCE = 24  # capability number, linux/capability.h
 STATUS = Path("/proc/self/status")
