@@ -379,10 +379,7 @@ def _plan_lines(report: ConfigReport) -> list[str]:
         return [f"the running daemon would NOT apply it now: {report.problem}"]
     if not report.moves:
         return ["the running daemon would apply it, and update no container"]
-    return [
-        "the running daemon would apply it, and update:",
-        *(f"  {pinning_change_text(m)}" for m in report.moves),
-    ]
+    return ["the running daemon would apply it, and update:", *(f"  {pinning_change_text(m)}" for m in report.moves)]
 
 
 def _change(change: OptionChange) -> str:

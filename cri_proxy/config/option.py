@@ -15,10 +15,7 @@ Raw = str | tuple[str, ...]
 """A scalar's text, or those of a list."""
 
 _NUMBERS: Mapping[type[int | float], re.Pattern[str]] = MappingProxyType(
-    {
-        int: re.compile(r"[+-]?[0-9]{1,18}", re.ASCII),
-        float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII),
-    }
+    {int: re.compile(r"[+-]?[0-9]{1,18}", re.ASCII), float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)}
 )
 
 
@@ -161,7 +158,4 @@ def numbers_text(kind: type[int | float], option: Option) -> str:
 
 
 # What reads an option of a plain type, and what the type is called.
-_PLAIN: dict[object, tuple[Callable[[str], object], str]] = {
-    bool: (truth, "`true` or `false`"),
-    str: (str, "a string"),
-}
+_PLAIN: dict[object, tuple[Callable[[str], object], str]] = {bool: (truth, "`true` or `false`"), str: (str, "a string")}

@@ -39,10 +39,7 @@ _QUESTION: Final = ("request", "busy", "must", "options")
 
 
 def merge(
-    found: FoundFiles,
-    kept: Mapping[str, str],
-    normalize: Normalize = Normalize.NONE,
-    missing: Missing = Missing.ZERO,
+    found: FoundFiles, kept: Mapping[str, str], normalize: Normalize = Normalize.NONE, missing: Missing = Missing.ZERO
 ) -> Judged[Inventory]:
     """Return what these files say; ``kept`` are the texts that were in force before, by name.
 

@@ -87,10 +87,7 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         # Read-only; relabelled, so that SELinux lets the container read what is in the directory now and, as new
         # files take the type of their directory, what is renamed into it later.
         request.config.mounts.add(
-            container_path=RESOURCE_FILES,
-            host_path=created.files_directory,
-            readonly=True,
-            selinux_relabel=True,
+            container_path=RESOURCE_FILES, host_path=created.files_directory, readonly=True, selinux_relabel=True
         )
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())

@@ -130,9 +130,7 @@ class Kubelet:
         """Call UpdatePodSandboxResources; a runtime that lacks it does without (containerd before 2.1)."""
         config = pods.sandbox_config(pod, self.node)
         request = pb.UpdatePodSandboxResourcesRequest(
-            pod_sandbox_id=sandbox_id,
-            overhead=config.linux.overhead,
-            resources=sandbox_resources(figures, pod),
+            pod_sandbox_id=sandbox_id, overhead=config.linux.overhead, resources=sandbox_resources(figures, pod)
         )
         try:
             await self.call("UpdatePodSandboxResources", request, pb.UpdatePodSandboxResourcesResponse)

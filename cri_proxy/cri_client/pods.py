@@ -280,11 +280,7 @@ def sandbox_config(pod: PodSpec, node: KubeletNode) -> pb.PodSandboxConfig:
         log_directory=node.log_directory and f"{node.log_directory}/{pod.namespace}_{pod.name}_{pod.pod_uid}",
         dns_config=_dns_config(pod),
         labels={**dict(pod.labels), **_pod_labels(pod)},
-        annotations={
-            **dict(pod.annotations),
-            "kubernetes.io/config.seen": SEEN,
-            "kubernetes.io/config.source": "api",
-        },
+        annotations={**dict(pod.annotations), "kubernetes.io/config.seen": SEEN, "kubernetes.io/config.source": "api"},
         linux=pb.LinuxPodSandboxConfig(
             cgroup_parent=cgroup_parent(pod, node),
             security_context=pb.LinuxSandboxSecurityContext(

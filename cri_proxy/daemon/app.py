@@ -107,12 +107,7 @@ class Daemon:
             await engine.require_readable_store()  # before the other process gives way
         await self._open_relays(endpoint, take_over=not is_alone)
         await takeover.wait_for_lock(self._log)
-        opened = self._opened = await engine.open(
-            endpoint,
-            self._closing,
-            traffic=self._traffic,
-            health=self._health,
-        )
+        opened = self._opened = await engine.open(endpoint, self._closing, traffic=self._traffic, health=self._health)
         self._gate.open(opened.interceptor)
         # The kubelet may connect: calls that need a decision wait for the runtime, as they would without a proxy.
         # Waiting here would keep the node down as long as the runtime is.

@@ -133,17 +133,7 @@ class Engine:
         lag = _measured_lag(closing)
         reservation = self._reservation(node, files.of_host)
         around = LiveDaemonStatus(
-            node,
-            channel,
-            watchers,
-            devices,
-            reservation,
-            http,
-            files,
-            lag,
-            traffic,
-            health,
-            settings.config.relay,
+            node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
         )
         view = NodeView(node, name=settings.node_name, daemon=around)
         await self._open_admin(view, watchers, http, closing)

@@ -7,15 +7,7 @@ numbered by their addresses. Source: PCI Code and ID Assignment Specification; D
 from collections.abc import Iterable
 from typing import Final
 
-from policies.devices import (
-    TYPES,
-    DeviceInventory,
-    InventoryDevice,
-    PciePath,
-    VfGroup,
-    VirtualFunction,
-    natural_order,
-)
+from policies.devices import TYPES, DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction, natural_order
 from sysfs.cpuset import NodeSet
 from sysfs.model import Device, Machine
 

@@ -16,15 +16,7 @@ from cri_proxy.kubelet.pod_resources import SERVICE
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
 from policies.device_grants import DeviceGrant
-from policies.devices import (
-    DEVICE_TYPES,
-    TYPES,
-    WHOLE,
-    DeviceInventory,
-    InventoryDevice,
-    PciePath,
-    natural_order,
-)
+from policies.devices import DEVICE_TYPES, TYPES, WHOLE, DeviceInventory, InventoryDevice, PciePath, natural_order
 from sysfs.cpuset import NodeSet
 
 ANSWER_SECONDS: Final = 5.0

@@ -14,13 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
-from cri_proxy.cri.device_names.names import (
-    MAX_NAMES,
-    AllocatedDevices,
-    DeviceName,
-    ToldDevices,
-    pci_address_in_label,
-)
+from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, DeviceName, ToldDevices, pci_address_in_label
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.http2.status import Code

@@ -201,11 +201,7 @@ class Node:
             return refusal_of(decided)
         try:
             self.coordinator.report(
-                request,
-                decided.decision,
-                circumstances=decided.circumstances,
-                problems=problems,
-                seconds=seconds,
+                request, decided.decision, circumstances=decided.circumstances, problems=problems, seconds=seconds
             )
             saved = await self.coordinator.save_reservation(decided)
         except BaseException as error:

@@ -34,12 +34,7 @@ class PassthroughCalls:
     """The pass-through calls of one pair of connections."""
 
     def __init__(
-        self,
-        upstream: Upstream,
-        goaway: Goaway,
-        reader: FieldReader,
-        on_new: OnNew,
-        passed: Passed | None,
+        self, upstream: Upstream, goaway: Goaway, reader: FieldReader, on_new: OnNew, passed: Passed | None
     ) -> None:
         """Read every header block of the client with ``reader``; count calls by path in ``passed``."""
         self.last_stream = 0  # the latest stream of the client

@@ -50,13 +50,7 @@ class _Pair:
         self.closed = False
 
     def _connection(self, sock: socket.socket, receive: Callable[[bytes], None]) -> RelaySocket:
-        return RelaySocket(
-            sock,
-            receive,
-            room=self._pace,
-            lost=self._side_lost,
-            on_error=self._relay.on_error,
-        )
+        return RelaySocket(sock, receive, room=self._pace, lost=self._side_lost, on_error=self._relay.on_error)
 
     async def connect(self) -> None:
         """Connect to the runtime; without one, close the client's connection."""

@@ -24,12 +24,7 @@ from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.alignment.place import place_aligned
 from policies.topology_aware.claims.place import place_claimed
-from policies.topology_aware.cleared_domain import (
-    ClearedPools,
-    better_choice,
-    domains_of_choice,
-    fewest_domains_of,
-)
+from policies.topology_aware.cleared_domain import ClearedPools, better_choice, domains_of_choice, fewest_domains_of
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.cpus.spread import domains_of

@@ -227,9 +227,7 @@ class PodDecisions:
         if not view.members:
             return result
         return Reinstated.of(
-            view.as_held(result.allocations),
-            _of_each(view, result.replaced),
-            _of_each(view, result.unplaced),
+            view.as_held(result.allocations), _of_each(view, result.replaced), _of_each(view, result.unplaced)
         )
 
     def _added(

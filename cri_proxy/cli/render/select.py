@@ -39,11 +39,7 @@ def select_text(answer: SelectAnswer) -> str:
         for kind, names in by_type.items()
     ]
     terms = [
-        Cells(
-            (_between(*term.types), plural(term.pairs, "pair"), str(cost_number(term.cost))),
-            lead="  ",
-            rest="  ",
-        )
+        Cells((_between(*term.types), plural(term.pairs, "pair"), str(cost_number(term.cost))), lead="  ", rest="  ")
         for term in selection.terms
     ]
     lines = [f"cost {cost_number(selection.cost)}, {_proof(answer)}", *_table(members)]

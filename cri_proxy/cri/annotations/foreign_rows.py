@@ -67,10 +67,7 @@ FOREIGN_TABLE: tuple[ForeignAnnotation, ...] = (
         '{"gpu": 1}',
     ),
     ForeignAnnotation(
-        PARTITION_SPEC,
-        f"Which sets of GPUs count. {_WITH_DEVICES}",
-        ('{"allocatePolicy": "Restricted"}',),
-        "[]",
+        PARTITION_SPEC, f"Which sets of GPUs count. {_WITH_DEVICES}", ('{"allocatePolicy": "Restricted"}',), "[]"
     ),
 )
 

@@ -11,10 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.values import listed, truth
-from policies.preferences import (
-    CpuPriority,
-    Threads,
-)
+from policies.preferences import CpuPriority, Threads
 from sysfs.model import MemoryKind
 
 MAX_COLD_START_SECONDS = 3600

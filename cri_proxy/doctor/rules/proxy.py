@@ -81,8 +81,7 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
             )
         case None:
             yield FindingCode.NO_UNIT.finding(
-                "systemd has no unit cri-proxy.service: nothing starts the daemon after a boot or a crash",
-                _INSTALL,
+                "systemd has no unit cri-proxy.service: nothing starts the daemon after a boot or a crash", _INSTALL
             )
 
 

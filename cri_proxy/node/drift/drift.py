@@ -219,12 +219,7 @@ class Drift:
         """Log and count it: what recurs is given up."""
         self._repaired_lately(row.container_id).append(self._context.clock.monotonic_seconds())
         self._context.journal.noted_of(
-            row,
-            events.DRIFTED,
-            cpus=str(enforced.cpus),
-            mems=str(enforced.mems),
-            was=str(row.known.cpus),
-            by=writer,
+            row, events.DRIFTED, cpus=str(enforced.cpus), mems=str(enforced.mems), was=str(row.known.cpus), by=writer
         )
         self._context.journal.records.happened(row, "drifted", f"it was on CPUs {enforced.cpus}, put back: {writer}")
 
@@ -232,8 +227,7 @@ class Drift:
         """Schedule its update; until that is confirmed it may be on the recorded and on the found CPUs."""
         has_cpus, has_mems = self._agrees_by_field(row, enforced)
         self._ledger.mark_unconfirmed(
-            row.key,
-            Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or row.known.mems),
+            row.key, Pinning(None if has_cpus else enforced.cpus, None if has_mems else enforced.mems or row.known.mems)
         )
 
     def _leave(self, row: Row, enforced: Enforced, text: str) -> None:
