@@ -188,8 +188,11 @@ class Barrier:
                 look = min(limit, _from_now(LOOK_SECONDS))
 
     def _waits_in_vain(self, row: Row) -> bool:
-        """Return whether a call hangs that is about a container on its CPUs, or about one that this one waits for."""
-        hanging = self._effects.calls.hanging()
+        """Return whether a container on its CPUs, or one that this one waits for, has a call that hangs, or starts.
+
+        A start that has been waited for in vain so long may come alive at any time.
+        """
+        hanging = self._effects.calls.hanging().union(self._ledger.starts)
         seen = set[str]()
         waiting = [row] if hanging else []
         while waiting and hanging.isdisjoint(seen):
