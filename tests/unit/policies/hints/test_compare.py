@@ -1,5 +1,7 @@
 import random
 
+import pytest
+
 from policies.hints import POLICIES, Merged, Nodes, Verdict, compared_pairs, hint_lists, merge
 from policies.hints.compare import verdict
 
@@ -12,12 +14,14 @@ def test_lists_are_every_choice_of_masks_and_any_node() -> None:
     assert len(hint_lists(3)) == 2188
 
 
-def test_a_row_is_what_merging_the_pair_gives() -> None:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_row_is_what_merging_the_pair_gives(nodes: int) -> None:
     """The table works out the verdicts of like pairs once; here each is merged."""
-    hints = {known.text: known.hints for known in hint_lists(2)}
-    for pair in compared_pairs(2):
+    hints = {known.text: known.hints for known in hint_lists(nodes)}
+    for pair in compared_pairs(nodes):
         offers = [{"cpu": hints[text]} for text in pair.providers]
-        assert pair.verdicts == tuple(verdict(merge(offers, Nodes(0b11), policy), 2) for policy in POLICIES)
+        merged = [merge(offers, Nodes((1 << nodes) - 1), policy) for policy in POLICIES]
+        assert pair.verdicts == tuple(verdict(each, nodes) for each in merged)
 
 
 def test_so_it_is_with_three_nodes() -> None:

@@ -78,6 +78,13 @@ def test_align_by_socket_counts_no_sockets_where_there_are_more_of_them_than_nod
     assert shown(hints(CpuProvider(topology, 2, cpus("0-3"), is_socket_aligned=True))) == ["0!"]
 
 
+def test_align_by_socket_counts_sockets_where_there_are_as_many_nodes() -> None:
+    """Two sockets share node 0: nodes 1 and 2 are of one socket then, as many as the one node that it takes."""
+    topology = Topology(((0, 0b0011), (1, 0b0100), (2, 0b1000)), (0b001, 0b001, 0b110))
+    provider = CpuProvider(topology, 1, cpus("2-3"), is_socket_aligned=True)
+    assert shown(hints(provider)) == ["1!", "2!", "0-1", "0,2", "1-2!", "0-2"]
+
+
 def test_a_machine_with_few_cpu_nodes_among_many_is_listed() -> None:
     topology = Topology(((0, 0b0011), (1, 0b1100), *((node, 0) for node in range(2, 34))), (0b01, 0b10))
     assert shown(hints(CpuProvider(topology, 3, cpus("0-3")))) == ["0-1!"]
@@ -109,3 +116,7 @@ def test_a_node_without_cpus_is_a_node_of_no_socket() -> None:
 
 def test_a_socket_without_cpus_does_not_count() -> None:
     assert Topology(((0, 1), (1, 0)), (0b01, 0b10)).cpu_sockets == (0b01,)
+
+
+def test_the_nodes_of_a_socket_are_those_with_cpus() -> None:
+    assert Topology(((0, 1), (1, 0)), (0b11,)).cpu_sockets == (0b01,)

@@ -53,9 +53,17 @@ def test_nodes_that_the_machine_does_not_have_are_dropped() -> None:
     assert hints(request(1, {"a": 1 << 7}, "a")) == ()
 
 
+def test_where_no_device_is_on_a_node_of_the_machine_all_of_its_nodes_are_tried() -> None:
+    assert shown(hints(request(0, {"a": 1 << 7}, "a"), 0b11)) == ["0!", "1!", "0-1"]
+
+
 def test_a_set_without_a_reusable_device_is_not_offered() -> None:
     assert shown(hints(request(1, ONE_EACH, "b", reusable="a"))) == ["0!", "0-1"]
     assert shown(hints(request(2, ONE_EACH, "b", reusable="a"))) == ["0-1!"]
+
+
+def test_a_device_that_is_reusable_and_available_counts_once() -> None:
+    assert shown(hints(request(2, ONE_EACH, "ab", reusable="a"))) == ["0-1!"]
 
 
 def test_devices_that_are_held_give_their_own_hints() -> None:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.hints import AssignedMemory, MemoryAmounts, MemoryProvider, TooManyNodesError
+from policies.hints import AssignedMemory, MemoryAmounts, MemoryProvider, TooManyNodesError, idle_memory
+from sysfs.descriptions.machine import describe
 from tests.unit.policies.hints.build import shown
 
 
@@ -38,6 +39,14 @@ def test_all_kinds_of_memory_get_the_hints_of_all_together() -> None:
     assert hints(provider) == hints(provider, "hugepages-2Mi") == ["0-1!"]
 
 
+def test_what_a_node_does_not_name_it_has_none_of() -> None:
+    pages = {"hugepages-2Mi": 1}
+    provider = MemoryProvider({0: MemoryAmounts({}, {}), 1: MemoryAmounts(pages, pages)}, pages)
+    assert hints(provider, "hugepages-2Mi") == ["1!", "0-1"]
+    used_up = MemoryProvider({0: MemoryAmounts(pages, {})}, pages, groups=frozenset({0b1}))
+    assert used_up.offers() is None
+
+
 def test_a_node_in_a_group_does_not_serve_alone() -> None:
     provider = MemoryProvider({0: node(8), 1: node(8), 2: node(8)}, {"memory": 2}, groups=frozenset({0b011}))
     assert hints(provider) == ["2!", "0-1"]
@@ -53,6 +62,10 @@ def test_what_init_containers_had_counts_for_exactly_their_nodes() -> None:
     provider = MemoryProvider({0: node(8, 1), 1: node(8)}, {"memory": 4}, reusable={0b01: {"memory": 3}})
     assert hints(provider) == ["0!", "1!"]
     assert hints(replace(provider, reusable={0b11: {"memory": 3}}, request={"memory": 10})) == ["0-1!"]
+
+
+def test_what_init_containers_had_makes_a_node_no_larger_than_it_is() -> None:
+    assert MemoryProvider({0: node(4)}, {"memory": 6}, reusable={0b1: {"memory": 4}}).offers() is None
 
 
 def test_memory_that_is_held_gives_its_own_nodes() -> None:
@@ -86,3 +99,9 @@ def test_nodes_that_do_not_count_are_in_no_hint() -> None:
     provider = MemoryProvider(FOUR, {"memory": 6}, groups=frozenset({0b1010})).within(0b0011)
     assert hints(provider) == ["0!"]
     assert replace(provider, request={"memory": 9}).offers() is None
+
+
+def test_the_memory_of_an_idle_node_is_free_and_its_huge_pages_are_not_ordinary_memory() -> None:
+    amounts = {"memory": 960 << 20, "hugepages-2Mi": 64 << 20}
+    machine = describe({"packages": 2, "memory": "1Gi", "hugepages": {"2Mi": 32}})
+    assert idle_memory(machine) == dict.fromkeys((0, 1), MemoryAmounts(amounts, amounts))

@@ -56,11 +56,41 @@ def test_a_hint_for_nodes_beyond_the_machine_equals_only_itself() -> None:
     assert result(merge([{"a": (beyond,)}, {"b": (beyond,)}], TWO, "restricted")) == (0b01, True, True)
 
 
+@pytest.mark.parametrize("policy", ["restricted", "proposed-strict"])
+def test_of_hints_that_leave_the_same_nodes_the_result_rests_on_the_one_with_the_least_beyond(policy: str) -> None:
+    offers: list[Offers] = [{"a": (Hint(0b101, True), LOW)}]
+    assert [origin.hint for origin in merge(offers, TWO, policy).rests_on] == [LOW]
+
+
+def test_where_nothing_is_preferred_best_effort_of_2019_takes_the_fewest_nodes_not_the_lowest() -> None:
+    offers: list[Offers] = [{"a": (Hint(0b011, False), Hint(0b100, False))}]
+    assert result(merge(offers, Nodes(0b111), "best-effort-2019")) == (0b100, False, True)
+
+
+def test_where_no_overlap_has_the_wanted_size_the_next_smaller_one_is_taken() -> None:
+    """Both resources need three nodes; they overlap in two or in one."""
+    offers: list[Offers] = [{"a": (Hint(0b00111, False),)}, {"b": (Hint(0b11011, False), Hint(0b11100, False))}]
+    assert result(merge(offers, Nodes(0b11111), "best-effort")) == (0b011, False, True)
+
+
 def test_closer_nodes_go_first_only_where_today_s_kubelet_does_so() -> None:
     near = Nodes(0b111, ((10, 30, 12), (30, 10, 30), (12, 30, 10)))
     offers: list[Offers] = [{"a": (Hint(0b011, True), Hint(0b101, True))}]
     closest = MergeOptions(prefer_closest_numa_nodes=True)
     assert [merge(offers, near, p, closest).affinity for p in ("restricted", "proposed-strict")] == [0b101, 0b011]
+
+
+def test_single_nodes_are_not_ordered_by_their_distance_to_themselves() -> None:
+    far = Nodes(0b11, ((20, 30), (30, 10)))
+    merged = merge([{"cpu": (LOW, HIGH)}], far, "single-numa-node", MergeOptions(prefer_closest_numa_nodes=True))
+    assert merged.affinity == 0b01
+
+
+def test_a_machine_may_have_as_many_nodes_as_are_allowed_and_more_where_nothing_is_merged() -> None:
+    offers: list[Offers] = [{"cpu": (LOW,)}]
+    eight = MergeOptions(max_allowable_numa_nodes=8)
+    assert result(merge(offers, Nodes((1 << 8) - 1), "best-effort", eight)) == (0b01, True, True)
+    assert result(merge(offers, Nodes((1 << 9) - 1), "none", eight)) == (None, False, True)
 
 
 @pytest.mark.parametrize(

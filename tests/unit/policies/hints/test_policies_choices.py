@@ -36,6 +36,11 @@ def test_hints_become_masks_by_flag() -> None:
     assert (set(CPU.preferred), set(CPU.others), set(CPU.any_flags)) == ({0b01}, {0b01, 0b110}, {False})
 
 
+def test_a_hint_for_no_node_is_not_one_for_any() -> None:
+    none = of_cpus((Hint(0, True), Hint(0, False)))
+    assert (set(none.preferred), set(none.others), set(none.any_flags)) == ({0}, {0}, set())
+
+
 def test_nodes_beyond_the_machine_are_cut_off_and_any_is_the_whole_machine() -> None:
     assert CPU.within(0b11) == {0b01, 0b10, 0b11}
 

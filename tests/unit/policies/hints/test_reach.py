@@ -1,7 +1,7 @@
 import random
 from collections.abc import Sequence
 from functools import reduce
-from itertools import product
+from itertools import combinations, product
 from operator import and_
 
 import pytest
@@ -46,6 +46,20 @@ def test_a_table_serves_many_nodes_of_which_few_are_told_apart() -> None:
     assert reduce(and_, found.combination(low & odd, narrow)) == low & odd
 
 
+def test_long_lists_over_many_nodes_of_which_few_are_told_apart_go_through_the_table() -> None:
+    blocks = [((1 << 10) - 1) << 10 * i for i in range(4)]
+    lists = [{sum(some) for size in (1, 2, 3) for some in combinations(blocks, size)}] * 2
+    full = sum(blocks)
+    assert Reach(lists, full).masks == by_trying(lists, full)
+
+
+def test_a_mask_of_low_rank_that_does_not_end_in_the_target_is_passed_over() -> None:
+    """Node 0 of twenty is told apart: the first block of the table is the node of its position, others are not."""
+    full = (1 << 20) - 1
+    found = Reach([{0b0111}, {0b0011, 0b1001}], full)
+    assert found.combination(0b0001, lambda position, mask: (mask,)) == [0b0111, 0b1001]
+
+
 def test_many_nodes_told_apart_by_short_lists_are_tried_in_pairs() -> None:
     full = (1 << 20) - 1
     lists = [{full ^ 1 << node for node in range(20)}] * 2
@@ -57,7 +71,9 @@ def test_many_nodes_told_apart_by_short_lists_are_tried_in_pairs() -> None:
 
 def test_lists_that_would_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     full = (1 << 20) - 1
-    monkeypatch.setattr(reach, "MAX_PAIRS", 100)
+    monkeypatch.setattr(reach, "MAX_PAIRS", 400)
+    assert Reach([{full ^ 1 << node for node in range(20)}] * 2, full).masks
+    monkeypatch.setattr(reach, "MAX_PAIRS", 399)
     with pytest.raises(TooManyHintsError, match="more than 16 NUMA nodes"):
         Reach([{full ^ 1 << node for node in range(20)}] * 2, full)
 
