@@ -6,6 +6,7 @@ from policies.devices import (
     DeviceAllocator,
     DeviceInventory,
     DeviceQuestion,
+    GpuPartition,
     can_meet,
     device_hints,
     hints_on,
@@ -41,6 +42,10 @@ def test_what_is_in_use_takes_a_node_away_and_the_smallest_left_is_preferred() -
 def test_types_on_different_nodes_need_both() -> None:
     node = inventory(gpu(0, 0, "p0"), nic(0, 2, "p1"), gpu(1, 5, "p2"))
     assert sets(node, question({GPUS: 1, NICS: 1}, BOTH))["gpu"] == [("0,2", True), ("2,5", True), ("0,2,5", False)]
+
+
+def test_nodes_without_a_device_of_the_request_are_in_no_set() -> None:
+    assert sets(inventory(gpu(0, 0), nic(0, 1)), question({GPUS: 1})) == {"gpu": [("0", True)]}
 
 
 def test_all_devices_need_all_of_their_nodes() -> None:
@@ -99,3 +104,12 @@ def test_enough_devices_do_not_serve_where_a_place_is_required_or_some_are_count
     on_one_pcie = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
     assert serving(allocator, (on_one_pcie,), (), 0b1) == []
     assert serving(allocator, (question({GPUS: 3}),), (), 0b1, 0b1) == []
+
+
+def test_places_serve_of_which_a_part_does_whatever_the_first_question_would_take_of_them() -> None:
+    """The best partition has a GPU of each node; the second question is then left without one."""
+    table = [GpuPartition((0, 1, 2)), GpuPartition((3, 4, 5)), GpuPartition((0, 3, 6), score=9)]
+    node = inventory(*(gpu(minor, minor // 3) for minor in range(7)), partitions=table)
+    three = question({GPUS: 3}, labels={"gpu-partition-policy": "Honor"})
+    assert not can_meet(DeviceAllocator(node), (three, three), (), None)
+    assert serving(DeviceAllocator(node), (three, three), (), 0b001, 0b010, 0b100) == [0b011, 0b111]

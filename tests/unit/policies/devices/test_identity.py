@@ -27,6 +27,7 @@ def test_a_device_is_known_by_address_identifier_and_number() -> None:
         ("example.com/gpu/GPU-5a", "gpu5a"),
         ("a.com/nic/00000000:51:00.1", "0000:51:00.1"),
         ("a.com/nic/51:00.1", "0000:51:00.1"),
+        ("a.com/nic/0001:51:00.1", "0001:51:00.1"),
     ],
 )
 def test_a_name_of_a_cost_file_tells_an_identity(name: str, tells: str) -> None:

@@ -193,6 +193,12 @@ def test_costs_decide_between_gpus_with_as_good_links() -> None:
     assert linked.choose(ids(*range(8)), (), 2) == ids(0, 3)
 
 
+def test_there_is_no_cheapest_set_where_there_is_none() -> None:
+    costs = costs_of(CostLine((f"{RESOURCE}/gpu0",), 9, tuple(f"{RESOURCE}/gpu{i}" for i in range(1, 8))))
+    chooser = chooser_of(gpus(pairs(8)), RESOURCE, KnownCloseness(kep_690(), costs))
+    assert chooser.choose(ids(0, 1), (), 3) == ()
+
+
 def test_links_and_costs_are_those_of_whole_devices() -> None:
     offered = offered_devices(pairs(2, vfs=2), "rdma", DeviceOffer(OfferForm.VFS))
     costs = costs_of(CostLine(("x.io/rdma/rdma0",), 9, ("x.io/rdma/rdma1",)))

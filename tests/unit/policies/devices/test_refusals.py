@@ -13,6 +13,13 @@ def test_a_long_list_of_places_is_cut_and_counted() -> None:
     assert "1 GPU and no rdma device on PCIe p7; and 4 more; ask for fewer, or leave out requiredScope" in joint
 
 
+def test_one_place_more_than_are_listed_is_counted() -> None:
+    nine = inventory(*TWELVE[:9], nic(0, 0, "p99"))
+    apart = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
+    assert refused(nine, apart).endswith("1 on PCIe p7 and 1 places more")
+    assert "on PCIe p7; and 1 more; ask" in refused(nine, question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe"))
+
+
 def test_a_joint_refusal_names_what_each_pcie_could_give_and_why_others_give_nothing() -> None:
     node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p0"), nic(0, 0, "p0"), gpu(2, 0, "p1"), nic(1, 0, "p1"))
     asked = question({GPUS: 3, NICS: 100}, BOTH, scope="SamePCIe")

@@ -43,6 +43,17 @@ def test_a_grant_keeps_the_identities_of_its_device() -> None:
     assert found.granted("a.com/x/other") == listed_only("a.com/x/other")
 
 
+def test_the_identities_of_a_grant_are_in_order_so_that_equal_nodes_write_equal_records() -> None:
+    names = [f"{vendor}.com/x/{BUS}" for vendor in "gdacbfe"]
+    known_as = joined(*names).identified(DeviceGrant("gpu", 0, 50)).known_as
+    assert known_as == (BUS, *(f"{vendor}.com/x/{BUS}" for vendor in "abcdefg"), "gpu5a")
+
+
+def test_the_names_of_gpus_are_those_of_no_other_type() -> None:
+    found = joined("koordinator.sh/rdma/1", "nvidia.com/gpu/gpu0", devices=(GPU, InventoryDevice("rdma", 1)))
+    assert found.gpu_names == {0: "nvidia.com/gpu/gpu0"}
+
+
 def test_what_was_known_under_another_number_is_held_under_both_and_likely_by_its_address() -> None:
     held = DeviceGrant("gpu", 1, 50, known_as=(BUS,))
     found = joined(devices=(GPU, InventoryDevice("gpu", 1, path=PciePath(bus="0000:52:00.0"))))
@@ -54,6 +65,11 @@ def test_a_number_is_not_likely_that_of_a_device_at_another_address() -> None:
     held = DeviceGrant("gpu", 0, 50, known_as=("0000:99:00.0",))
     assert joined().likely_here(held) is None
     assert str(joined(devices=(InventoryDevice("gpu", 0),)).likely_here(held)) == "gpu 0"
+
+
+def test_what_only_cost_files_list_any_more_is_likely_held_under_its_name_there() -> None:
+    held = DeviceGrant("gpu", 3, 50, known_as=("0000:71:00.0",))
+    assert joined("a.com/x/0000:71:00.0").likely_here(held) == replace(listed_only("a.com/x/0000:71:00.0"), amount=50)
 
 
 def test_a_virtual_function_by_cost_takes_what_one_takes_of_its_device() -> None:
@@ -72,9 +88,16 @@ def test_a_virtual_function_is_found_by_its_address_whatever_the_number_of_its_d
     assert (grant.key, grant.vf) == (("rdma", 0), VF)
 
 
+def test_a_virtual_function_is_found_however_its_address_is_written() -> None:
+    for address in ("61:00.1", "00000000:61:00.1"):
+        (grant,) = joined().of_inventory([DeviceGrant("rdma", 7, 1, vf=address)])
+        assert grant.key == ("rdma", 0)
+
+
 def test_names_are_one_to_one_where_each_has_a_device_of_its_own() -> None:
     assert joined("nvidia.com/gpu/gpu0", f"a.com/x/{VF}", "a.com/x/other").is_one_to_one
     assert not joined("nvidia.com/gpu/gpu0", "nvidia.com/gpu/0").is_one_to_one
+    assert not joined("nvidia.com/gpu/gpu0", "nvidia.com/gpu/0", "a.com/x/other").is_one_to_one
     assert not joined("koordinator.sh/rdma/0", f"a.com/x/{VF}").is_one_to_one
 
 

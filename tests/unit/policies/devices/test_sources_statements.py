@@ -42,7 +42,7 @@ def test_another_identifier_is_a_finding_and_a_shorter_one_is_none() -> None:
         found == f"gpu 0: devices.yaml line 2 lists it as GPU-6b, the NVIDIA driver as {driver.uuid}; the former counts"
     )
     for uuid in ("", "GPU-5A12", driver.uuid.lower(), driver.uuid.removeprefix("GPU-"), "MIG-77", "serial-1", BUS):
-        assert apart(Statement(FILE, uuid=uuid), driver) == []
+        assert apart(Statement(FILE, uuid=uuid), driver) == apart(driver, Statement(FILE, uuid=uuid)) == []
 
 
 def test_what_is_not_stated_contradicts_none() -> None:

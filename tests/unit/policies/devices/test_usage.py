@@ -19,6 +19,11 @@ def test_entries_of_one_device_add_up_to_all_of_it_at_most() -> None:
     assert found.used == {(0, "gpu"), (0, "rdma")}
 
 
+def test_a_device_of_which_only_a_virtual_function_is_taken_is_not_idle() -> None:
+    assert DeviceUse().is_idle
+    assert not DeviceUse(vfs=frozenset({"0000:00:00.1"})).is_idle
+
+
 def test_resources_say_what_of_a_gpu_is_taken() -> None:
     memory = (("koordinator.sh/gpu-memory", 20 * GIB),)
     core = (("koordinator.sh/gpu-core", 30), ("koordinator.sh/gpu-memory-ratio", 40))
