@@ -56,7 +56,7 @@ def scope_refusal(
 def _counted(counts: Mapping[str, int]) -> str:
     shown = [f"{count} on {place}" for place, count in counts.items()]
     more = len(shown) - _SHOWN_GROUPS
-    return ", ".join(shown[:_SHOWN_GROUPS]) + (f" and {more} places more" if more > 0 else "")
+    return ", ".join(shown[:_SHOWN_GROUPS]) + (f" and {plural(more, 'place')} more" if more > 0 else "")
 
 
 def joint_refusal(

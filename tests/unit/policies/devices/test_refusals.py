@@ -16,7 +16,7 @@ def test_a_long_list_of_places_is_cut_and_counted() -> None:
 def test_one_place_more_than_are_listed_is_counted() -> None:
     nine = inventory(*TWELVE[:9], nic(0, 0, "p99"))
     apart = question({GPUS: 2}, hints={"gpu": {"requiredTopologyScope": "PCIe"}})
-    assert refused(nine, apart).endswith("1 on PCIe p7 and 1 places more")
+    assert refused(nine, apart).endswith("1 on PCIe p7 and 1 place more")
     assert "on PCIe p7; and 1 more; ask" in refused(nine, question({GPUS: 2, NICS: 1}, BOTH, scope="SamePCIe"))
 
 
