@@ -91,7 +91,7 @@ class PointedStore(MemoryStore):
                 return "removal"
 
     def _change_of(self, row: Row) -> str:
-        old = next((known for known in self.load().rows if known.key == row.key), None)
+        old = self._rows.get(row.key)
         if old is None or old.state != row.state or old.created_order != row.created_order:
             return row.state
         if old.grant != row.grant:
