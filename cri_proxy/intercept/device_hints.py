@@ -85,8 +85,8 @@ class DeviceHints:
             found = await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
         except FilesFailed as error:
             if carriers := [name for name in names if kind_of(name) in self._claim_kinds]:
-                problem = f"CPUs were chosen for it by {some(carriers, 3)}, and it is not known which: {error}"
-                raise ClaimNotRead(admit(problem)) from error
+                unknown = f"CPUs were chosen for it by {some(carriers, 3)}, and it is not known which"
+                raise ClaimNotRead(admit(f"{unknown}: {error}; try again")) from error
             raise
         kinds = set(map(kind_of, names))
         if found and len(kinds) == 1:  # of several it is not known which
