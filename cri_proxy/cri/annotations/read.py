@@ -60,7 +60,9 @@ def read_container(pod: PodAnnotations, container: str, namespace: str, rules: A
         deny=finder.value(rows.DENY_HINTS) or (),
     )
     affinities = (*(finder.value(rows.AFFINITY) or ()), *(finder.value(rows.ANTI_AFFINITY) or ()))
-    preferences = _off_reserved(preferences, finder, rules.untrusted(cpu_rows.PREFER_RESERVED.key, namespace))
+    if preferences.prefer_reserved and (why := rules.untrusted(cpu_rows.PREFER_RESERVED.key, namespace)):
+        finder.problems.append(finder.found.pop(cpu_rows.PREFER_RESERVED.key).problem(why))
+        preferences = replace(preferences, prefer_reserved=None)
     if preferences.preserve_cpu and (why := rules.untrusted(cpu_rows.PRESERVE_CPU.key, namespace)):
         found = finder.found[cpu_rows.PRESERVE_CPU.key]
         finder.problems.append(found.problem(f"{why}: the container shares all CPUs that no container owns"))
@@ -97,14 +99,6 @@ def _of_containers(
         found = forms.Finder(of_all | own, name, rules.domains, rules.refused_in(namespace)).value(row)
         if found is not None:
             yield found
-
-
-def _off_reserved(preferences: Preferences, finder: forms.Finder, why: str) -> Preferences:
-    """Return the preferences without the wish for reserved CPUs that does not count here, for this reason."""
-    if not why or not preferences.prefer_reserved:
-        return preferences
-    finder.problems.append(finder.found.pop(cpu_rows.PREFER_RESERVED.key).problem(why))
-    return replace(preferences, prefer_reserved=None)
 
 
 def _sharing_all(preferences: Preferences) -> Preferences:
