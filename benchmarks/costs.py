@@ -31,7 +31,7 @@ from policies.devices.costs import (
     compile_costs,
     select,
 )
-from policies.topology_aware.devices.cost_choice import SELECT
+from policies.topology_aware import SELECT
 
 DEFAULT = SelectOptions()
 DRAWS = 12

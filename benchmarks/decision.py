@@ -34,7 +34,7 @@ from policies.devices.costs import CPU_TYPE, NO_DEVICES, CostLine, CostListing, 
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
 from policies.preferences import Preferences
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, MemoryKind

@@ -42,7 +42,7 @@ from policies.devices import (
 )
 from policies.policy import Policy
 from policies.preferences import Preferences
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 

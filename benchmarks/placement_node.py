@@ -7,7 +7,7 @@ from benchmarks.placement_oracle import Promise, Shape
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed, Pod, QosClass, Request
 from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 

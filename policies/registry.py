@@ -9,8 +9,7 @@ from importlib import import_module
 from policies.errors import UnknownPolicyError
 from policies.options import PolicyOptions
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode, TopologyAwareOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Registered:
 
 
 POLICIES = (
-    Registered("topology-aware", "policies.topology_aware.policy:TopologyAware", TopologyAwareOptions, (*ReasonCode,)),
+    Registered("topology-aware", "policies.topology_aware:TopologyAware", TopologyAwareOptions, (*ReasonCode,)),
     Registered("none", "policies.none:NonePolicy", reason_codes=("not-managed",)),
 )
 REASON_CODES = tuple(dict.fromkeys(code for policy in POLICIES for code in map(str, policy.reason_codes)))

@@ -16,7 +16,7 @@ from cri_proxy.cri.annotations import rules as annotation_rules
 from cri_proxy.cri.annotations.rules import AnnotationRules, Restriction
 from policies.options import PolicyOptions, option
 from policies.registry import POLICIES
-from policies.topology_aware.options import SYSTEM_NAMESPACE, TopologyAwareOptions
+from policies.topology_aware import SYSTEM_NAMESPACE, TopologyAwareOptions
 
 # What a value looks like, for people, and what reads it.
 _Form = tuple[str, Callable[[str], object]]

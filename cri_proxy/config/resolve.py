@@ -15,7 +15,7 @@ from policies.hardware.reserve import choose_reserved
 from policies.hints import CLOSEST_POLICIES, MAX_LISTED_NODES
 from policies.options import PolicyOptions
 from policies.registry import registered
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 from sysfs.memory_kind import with_memory_kinds
 from sysfs.model import Machine

@@ -17,7 +17,7 @@ from cri_proxy.cri.devices.texts import DeviceTexts, write_texts
 from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 
 RESOURCE_FILES: Final = "/.cri-proxy"  # in the container
 DEVICES_VARIABLE: Final = "CRI_PROXY_DEVICES"

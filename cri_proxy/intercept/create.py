@@ -20,7 +20,7 @@ from cri_proxy.relay.calls import Aborted, Outcome, Replied, Rewrite
 from policies.base import Pinning
 from policies.devices import ANNOTATION_PREFIX
 from policies.preferences import ThreadCounts
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
 
 

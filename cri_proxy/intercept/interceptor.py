@@ -30,7 +30,7 @@ from cri_proxy.relay.boundary import contained
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import CpuKind, Rejected
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 
 # How long a call waits until the saved state is checked against the runtime; then it is refused, and retried.
 READY_BOUND_SECONDS = 10.0

@@ -34,7 +34,7 @@ from cri_proxy.state.rows import GrantStore, SandboxRow, Saved
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Reason, Rejected, Request
 from policies.policy import Policy
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 
 # At the end, for saves under way and closing the store: more than COMMIT_BOUND_SECONDS, and well below the bound of a
 # stop. Other work under way is found again at the next start.

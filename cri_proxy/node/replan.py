@@ -10,7 +10,7 @@ from cri_proxy.cri.annotations.rules import AnnotationRules
 from policies.base import Allocations, ContainerKey, Grant, Request
 from policies.device_grants import by_cost, by_place
 from policies.policy import Policy
-from policies.topology_aware.claims.budget import unpaid_claims
+from policies.topology_aware import unpaid_claims
 
 T = TypeVar("T")
 

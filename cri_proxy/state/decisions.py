@@ -13,7 +13,7 @@ from cri_proxy.state.device_words import device_words
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
 from policies.container_name import ContainerName
 from policies.policy import Default
-from policies.topology_aware.score import WHY_WORSE
+from policies.topology_aware import WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 
 # Pools that are kept of a ranking, beside the chosen one: `simulate` shows the others.

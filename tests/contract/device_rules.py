@@ -11,7 +11,7 @@ from policies.builder import build_policy
 from policies.device_grants import DeviceGrant
 from policies.device_requests import NOTHING_ASKED, DeviceAmount, DeviceAsk
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.device_policy import inventory

@@ -15,7 +15,7 @@ from cri_proxy.node.status.view import NodeView
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs, cpu_names
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened

@@ -9,7 +9,7 @@ from policies.base import Allocations, Decision, Placed, Reinstated, Request
 from policies.device_requests import NOTHING_ASKED
 from policies.policy import Policy
 from policies.registry import POLICIES, Registered
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware import TopologyAware
 from tests.contract.device_rules import DEVICES, MACHINE, OPTIONS, RULES, Rule
 
 TINY = Registered("everywhere", "tests.contract.everywhere:Everywhere", reason_codes=("everywhere",))

@@ -16,7 +16,7 @@ from policies.devices import (
 )
 from policies.devices.costs import CostListing, Inventory, compile_costs
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 

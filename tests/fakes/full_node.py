@@ -18,7 +18,7 @@ from policies.builder import build_policy
 from policies.device_grants import by_cost, by_place
 from policies.policy import Policy
 from policies.preferences import Threads
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

@@ -6,7 +6,7 @@ from cri_proxy.state.rows import Row, RowState
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Pod, QosClass, Request
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 

@@ -22,7 +22,7 @@ from policies.alignment import TopologyOptions
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.device_checks import DeviceCheck, told

@@ -11,7 +11,7 @@ from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.runtime.embedded.state import Container
 from cri_proxy.state.rows import Row
 from policies.base import ContainerKey, CpuKind
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import confirmed_cpus
 from tests.fakes.scripted_runtime import ScriptedRuntime

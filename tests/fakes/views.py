@@ -25,7 +25,7 @@ from cri_proxy.steps import Steps
 from policies.base import Affinity, ContainerKey, CpuKind, Expression, Pinning, Pod, PoolView, QosClass, Reason, Request
 from policies.policy import Default
 from policies.preferences import Preferences
-from policies.topology_aware.score import MEANINGS, WHY_WORSE
+from policies.topology_aware import MEANINGS, WHY_WORSE
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine

@@ -26,7 +26,7 @@ from cri_proxy.state.rows import Saved
 from policies.base import ContainerKey, Grant, Labels
 from policies.hardware.reserve import choose_reserved
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

@@ -14,7 +14,7 @@ from cri_proxy.state.rows import Deletable, Saveable
 from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_checks import DeviceCheck
 from tests.fakes.device_policy import inventory

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from policies.base import CpuKind, Grant, Placed, Ranked, Request
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 from tests.property.invariants import scene_of
 from tests.property.model import Scene
 from tests.property.policy_events import Step, World

@@ -33,7 +33,7 @@ from cri_proxy.kubelet.proto import podresources_v1_pb2 as kubelet
 from policies.base import Allocations, CpuKind, Grant, Placed, Request
 from policies.builder import build_policy
 from policies.hardware.reserve import choose_reserved
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

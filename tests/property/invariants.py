@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from policies.base import CpuKind, Grant, QosClass
 from policies.policy import Policy
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 from policies.topology_aware.supply.demand import has_overflowed
 from sysfs.cpuset import CpuSet
 from tests.property.model import Model, Scene, pinned

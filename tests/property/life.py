@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from policies.hardware.reserve import choose_reserved
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from tests.fakes.histories import World as NodeWorld
 from tests.fakes.machines import random_machine
 from tests.property import agreement, invariants

@@ -10,7 +10,7 @@ from itertools import product
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, QosClass, Request
 from policies.preferences import CpuDistribution, Threads
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.property.model_memory import has_memory_for

@@ -5,7 +5,7 @@ Slow and obvious on purpose, and it shares nothing with the policy: tests hold t
 
 from dataclasses import dataclass
 
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.model import Machine, Package
 
 Ids = frozenset[int]

@@ -13,7 +13,7 @@ from cri_proxy.codec import decode, encode
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Rejected, Request, Update
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged

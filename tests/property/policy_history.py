@@ -7,7 +7,7 @@ from dataclasses import replace
 from policies.base import QosClass
 from policies.hardware.reserve import choose_reserved
 from policies.preferences import BurstLevel, CpuPriority, Threads
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 from tests.fakes.machines import unplugged

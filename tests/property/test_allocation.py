@@ -20,7 +20,7 @@ from policies.device_requests import DeviceAsk
 from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
 from policies.pod_share import PodTotals
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

@@ -12,8 +12,7 @@ import pytest
 from policies.base import Allocations, CpuKind, Grant, Request
 from policies.claims import CpuClaim
 from policies.preferences import Preferences, Threads
-from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode, TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import random_machine

@@ -19,9 +19,9 @@ from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices import DeviceInventory
 from policies.devices.costs import CostListing, DeviceCatalog, Inventory, Missing, compile_costs, type_of
 from policies.policy import Policy
+from policies.topology_aware import TopologyAwareOptions
 from policies.topology_aware.devices.reasons import ChosenDevices
 from policies.topology_aware.devices.step import DeviceStep
-from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe

@@ -20,7 +20,7 @@ from policies.device_grants import DeviceGrant
 from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices import ALLOCATE_HINT, DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import inventory

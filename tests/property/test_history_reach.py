@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 from policies.base import CpuKind
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 from tests.property.life import Kind, Life, first_world
 from tests.property.policy_events import Narrow, Step, Warm
 from tests.property.policy_history import play

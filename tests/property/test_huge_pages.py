@@ -11,7 +11,7 @@ from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Place
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.preferences import HugePageNodes, Preferences
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

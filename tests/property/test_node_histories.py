@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cri_proxy.cri_client.pods import ContainerSpec
 from policies.device_grants import cost_names
 from policies.hardware.reserve import choose_reserved
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.model import Machine
 from tests.fakes.histories import World
 from tests.fakes.machines import machines, random_machine

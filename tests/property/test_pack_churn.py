@@ -4,7 +4,7 @@ import random
 
 from policies.base import Allocations
 from policies.preferences import PoolStrategy
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware import TopologyAware
 from sysfs.descriptions.machine import describe
 from tests.unit.policies.build import options, placed, request
 

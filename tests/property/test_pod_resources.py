@@ -15,7 +15,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, Po
 from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine

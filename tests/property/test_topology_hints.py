@@ -13,7 +13,7 @@ import pytest
 from policies.alignment import PodSums, TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Allocations, ContainerKey, DeviceLocality, Grant, Placed, Pod, QosClass, Request
 from policies.builder import build_policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from sysfs.model import Machine, NumaNode

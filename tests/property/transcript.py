@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from operator import attrgetter
 from typing import ParamSpec, TypeVar
 
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.histories import World
 from tests.fakes.machines import random_machine, small_machine

@@ -4,7 +4,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import ContainerView, Explanation
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from policies.base import ContainerKey, Pod, QosClass, Reason, Request
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.testbed.kernel import Allowed
 from tests.tryout.report import Observation, asked, chosen, describe_all, describe_observation, why

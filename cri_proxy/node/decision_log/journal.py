@@ -17,7 +17,7 @@ from cri_proxy.state.device_words import device_words
 from cri_proxy.state.rows import Row
 from policies.base import Decision, Grant, Pinning, Placed, Reason, Rejected, Request
 from policies.device_grants import cost_names
-from policies.topology_aware.reason_codes import ReasonCode
+from policies.topology_aware import ReasonCode
 
 # Names of displaced containers in one log line; their number stands beside them.
 NAMED_DISPLACED = 8

@@ -18,7 +18,7 @@ from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Po
 from policies.device_grants import DeviceGrant
 from policies.devices import JoinedDevices
 from policies.devices.costs import name_order, type_of
-from policies.topology_aware.supply.memory_account import promised_bytes
+from policies.topology_aware import promised_bytes
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import HugePages, Machine
 from sysfs.quantity import bytes_text

@@ -16,7 +16,7 @@ from cri_proxy.state.decisions import DecisionRecord, Granted
 from cri_proxy.steps import Steps, bunches
 from policies.base import ContainerKey, CpuKind
 from policies.container_name import ContainerName
-from policies.topology_aware.score import MEANINGS, WHY_WORSE
+from policies.topology_aware import MEANINGS, WHY_WORSE
 
 Names = Mapping[ContainerKey, ContainerName]
 

@@ -8,7 +8,7 @@ from policies.base import CpuKind, Grant, Request
 from policies.device_grants import DeviceGrant, ExclusivePolicy
 from policies.device_requests import DeviceAsk
 from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, DeviceInventory, InventoryDevice
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware import TopologyAware
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.model import Machine

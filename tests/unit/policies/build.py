@@ -18,8 +18,8 @@ from policies.base import (
 )
 from policies.hardware.pools import PoolTree, build_pools
 from policies.preferences import Preferences
-from policies.topology_aware.options import TopologyAwareOptions
-from policies.topology_aware.policy import L3_POOLS, TopologyAware
+from policies.topology_aware import TopologyAware, TopologyAwareOptions
+from policies.topology_aware.policy import L3_POOLS
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import demand_of
 from policies.topology_aware.supply.supply import Supply, empty_supply

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from policies.device_requests import DeviceAmount, DeviceAsk
 from policies.devices import DeviceInventory
 from policies.devices.costs import CostLine, CostListing, Inventory, Missing, compile_costs, names_of
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware import TopologyAware
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.model import Machine
 from tests.unit.policies.build import options

@@ -1,7 +1,7 @@
 """The policy for pods whose containers share one grant, on four NUMA nodes with CPU 0 reserved, and what it gives."""
 
 from policies.base import Allocations, Placed, Request
-from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware import TopologyAware
 from tests.unit.policies.build import four_nodes, options
 
 MACHINE = four_nodes()

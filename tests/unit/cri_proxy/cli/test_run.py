@@ -9,7 +9,7 @@ from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.config.cpus import CpuQuantity
 from cri_proxy.errors import ConfigError
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 
 
 def parsed(*argv: str) -> argparse.Namespace:

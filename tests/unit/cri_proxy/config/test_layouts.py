@@ -3,7 +3,7 @@ import pytest
 from cri_proxy.config.layouts import Normalized, config_tree, file_names, normalize
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 
 NAMES = file_names("n1", "g1")
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"

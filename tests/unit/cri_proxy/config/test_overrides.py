@@ -7,7 +7,7 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.config.overrides import add_options, given_options
 from cri_proxy.config.values import with_values
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 
 

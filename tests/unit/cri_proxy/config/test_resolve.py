@@ -11,7 +11,7 @@ from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
 from policies.options import PolicyOptions
 from policies.preferences import BurstLevel, CpuPriority, ThreadCounts, Threads
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import machines, small_machine

@@ -17,7 +17,7 @@ from cri_proxy.cri.write import (
     write_update,
 )
 from policies.base import CpuKind, Grant, Pinning
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import request
 

@@ -24,7 +24,7 @@ from cri_proxy.logs import configure_logging
 from cri_proxy.node.status.model import ConfigurationView, PlanView
 from cri_proxy.runtime.client import RuntimeClient
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.kubelet_volume import KubeletVolume

@@ -19,7 +19,7 @@ from cri_proxy.node.status.containers import Others, unpinned
 from policies.builder import build_policy
 from policies.policy import Policy
 from policies.preferences import ThreadCounts
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened

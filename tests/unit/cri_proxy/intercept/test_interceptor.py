@@ -16,7 +16,7 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.node import AFTER_FAULT_SECONDS
 from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Refuse, Replied
 from policies.base import CpuKind
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy

@@ -18,7 +18,7 @@ from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.memory_store import MemoryStore
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.site import Site, opened

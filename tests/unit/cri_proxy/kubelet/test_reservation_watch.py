@@ -8,7 +8,7 @@ from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from cri_proxy.kubelet.reservation_watch import ReservationWatch
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.descriptions.machine import describe
 from tests.fakes.clock import ManualClock
 from tests.fakes.grants import small_policy

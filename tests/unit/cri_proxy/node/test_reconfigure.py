@@ -20,7 +20,7 @@ from policies.builder import build_policy
 from policies.devices import DeviceInventory
 from policies.devices.costs import CostListing, Inventory, compile_costs
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import row, small_policy

@@ -12,7 +12,7 @@ from cri_proxy.node.reset import NodeReset, ResetContainer, ResetReport, everyth
 from policies.base import Pinning
 from policies.builder import build_policy
 from policies.device_grants import cost_names
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import policy_with_devices

@@ -10,7 +10,7 @@ from cri_proxy.simulate.node import EmbeddedCpusets, FaultLog, SimulatedNode, me
 from cri_proxy.simulate.runner import ScenarioRunner
 from cri_proxy.simulate.scenario.parse import parse_scenario
 from policies.base import Allocations
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 

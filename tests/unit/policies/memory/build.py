@@ -9,9 +9,9 @@ from hypothesis import settings
 
 from policies.base import Allocations, CpuKind, Grant, QosClass, Reason, Request
 from policies.hardware.pools import PoolTree
+from policies.topology_aware import promised_bytes
 from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
-from policies.topology_aware.supply.memory_account import promised_bytes
 from policies.topology_aware.supply.memory_nodes import MemoryNodes, memory_nodes_of
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet

@@ -18,7 +18,7 @@ from cri_proxy.runtime.runc import as_systemd_reads
 from cri_proxy.tasks import Tasks
 from policies.base import Pinning
 from policies.builder import build_policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree

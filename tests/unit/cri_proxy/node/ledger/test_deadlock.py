@@ -11,7 +11,7 @@ from cri_proxy.state.rows import Row
 from policies.base import Allocations, CpuKind, Placed, QosClass
 from policies.builder import build_policy
 from policies.policy import Policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.grants import ledger_with, request, row, small_policy

@@ -8,7 +8,7 @@ from cri_proxy.state.rows import RowState
 from policies.base import CpuKind, Grant, Pinning
 from policies.builder import build_policy
 from policies.preferences import Preferences
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from tests.fakes.grants import NODES, ledger_with, row, small_policy
 from tests.fakes.rows import confirmed_cpus

@@ -20,7 +20,7 @@ from cri_proxy.node.resource_files.updates import gets_files
 from policies.base import CpuKind, Grant, Pinning
 from policies.builder import build_policy
 from policies.preferences import Preferences
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.grants import request, small_policy

@@ -21,7 +21,8 @@ from cri_proxy.state.decisions import Granted, Outcome, RankedPool
 from cri_proxy.steps import at_once
 from policies.base import ContainerKey, CpuKind, Pinning
 from policies.container_name import ContainerName
-from policies.topology_aware.score import MEANINGS, WHY_WORSE, Key
+from policies.topology_aware import MEANINGS, WHY_WORSE
+from policies.topology_aware.score import Key
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.rows import make_record
 from tests.fakes.views import container

@@ -15,7 +15,7 @@ from cri_proxy.node.status.inventory import HolderView, InventoryDeviceView, Inv
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health, HealthPart, ReloadView
 from cri_proxy.node.status.view import NodeView
 from policies.builder import build_policy
-from policies.topology_aware.options import TopologyAwareOptions
+from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
 from tests.fakes.cgroup_tree import CgroupTree
