@@ -87,9 +87,10 @@ class Policy(ABC):
 
         Raises PolicyOptionsError where the options leave nothing to place on.
         """
-        if devices is None or (devices == self.devices and devices.statements == self.devices.statements):
-            devices = self.devices
-        if devices is self.devices and options == self._bound_options:
+        before = self.devices
+        if devices is None or (devices == before and (devices is before or devices.statements == before.statements)):
+            devices = before
+        if devices is before and options == self._bound_options:
             return self
         return self._bound_to(options, devices)
 

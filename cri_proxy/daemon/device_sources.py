@@ -144,7 +144,7 @@ class DeviceSources:
         if config.devices.scan:
             before = self._numbers.after(before).beside(before)
         inventory = inventory_in_force(config.devices, machine, NodeDevices(costs, listed, before))
-        return await self._identifiers.filled(inventory)
+        return await self._identifiers.filled(inventory) if inventory.devices else inventory
 
     def use(self, config: Config, known: JoinedDevices, found: ReadDevices | None = None) -> None:
         """Note that this is in force, and what sources newly disagree about.

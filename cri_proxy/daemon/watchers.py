@@ -141,7 +141,8 @@ class Watchers:
         return PlanView(planned.problem, tuple(each.key for each in late), moves, is_kept=self.reloader.is_kept)
 
     async def _apply(self, config: Config, said: Sequence[str]) -> str:
+        before = self._applier.node.coordinator.config.log
         problem = await self._applier.take_config(config, said)
-        if not problem:
+        if not problem and config.log != before:
             change_logging(config.log.level, config.log.format)
         return problem

@@ -59,7 +59,7 @@ class Rebalance(Part):
         ``thoroughly``: as many steps as help, as after CPUs came back.
         """
         self._is_thorough |= thoroughly
-        if not self._is_due and self._coordinator.is_ready:
+        if not self._is_due and self._coordinator.is_ready and self._ledger.active():
             self._is_due = True
             self._context.tasks.start(self._once(), name="rebalance")
 

@@ -78,7 +78,8 @@ async def _place_again(node: Node, policy: Policy, config: Config, *, must_fit: 
     changed = ledger.use_policy(policy, result.allocations)
     node.coordinator.config = config
     node.coordinator.update_fallback()
-    await node.context.persistence.save(changed)
+    if changed:
+        await node.context.persistence.save(changed)
     await _report(node, before, result, refused)
     node.effects.schedule()
     node.rebalance.soon(thoroughly=True)

@@ -12,9 +12,8 @@ from tests.fakes.machines import small_machine
 from tests.house.tree import PACKAGES, python_files, shown
 from tests.unit.cri_proxy.daemon.test_watchers import CONFIG, Scene, started, was_kept
 
-# An option that places nothing; and one for which every grant is tried again under another policy, 25 files of policies
-# and of the machine among them.
-CONFIGURATION_FILES = {"driftCheckSeconds: 7": 50, "topologyAware: {PreferSharedCPUs: true}": 75}
+# An option that places nothing; and one for which every grant is tried again under another policy.
+CONFIGURATION_FILES = {"driftCheckSeconds: 7": 45, "topologyAware: {PreferSharedCPUs: true}": 60}
 DAEMON_VISITS = 15
 ROUNDS = 10  # what is entered in each of them is the flow's; the rest are timers and caches that fill
 # Of timers that run in every round on a busy machine.
