@@ -41,7 +41,7 @@ class Registered:
 
 
 POLICIES = (
-    Registered("topology-aware", "policies.topology_aware:TopologyAware", TopologyAwareOptions, (*ReasonCode,)),
+    Registered("topology-aware", "policies.topology_aware.policy:TopologyAware", TopologyAwareOptions, (*ReasonCode,)),
     Registered("none", "policies.none:NonePolicy", reason_codes=("not-managed",)),
 )
 REASON_CODES = tuple(dict.fromkeys(code for policy in POLICIES for code in map(str, policy.reason_codes)))
