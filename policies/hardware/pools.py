@@ -13,6 +13,7 @@ from typing import Final
 from policies.errors import PolicyOptionsError
 from policies.hardware.domains import Domain, Domains, Level, build_domains, cores_inside
 from policies.hardware.priorities import PriorityMasks, priority_masks_of
+from policies.hardware.reserve import split_cores_note
 from policies.hardware.siblings import Shifts, sibling_shifts, siblings_of
 from policies.options import PolicyOptions
 from sysfs.cpuset import CpuSet
@@ -137,7 +138,8 @@ def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) ->
     sharable = available & ~reserved & ~isolated
     site = _Site(machine, l3_pools, available, sharable, isolated, reserved)
     if sharable:
-        return site, _few_ordinary(sharable, isolated)
+        split = split_cores_note(machine, options.available, CpuSet(reserved))
+        return site, (*_few_ordinary(sharable, isolated), *((split,) if split else ()))
     if not reserved:
         # A container needs some CPU to share: if every CPU is isolated, isolation cannot be kept.
         note = f"every available CPU ({CpuSet(isolated)}) is kernel-isolated, none reserved: used as ordinary CPUs"
@@ -258,12 +260,10 @@ def _name(machine: Machine, domain: Domain, parents: tuple[Pool, ...]) -> str:
 
 def _pool_children(site: _Site, domain: Domain) -> tuple[Domain, ...]:
     """Return the domains that become child pools. An only child is left out in favour of its own children."""
-    if not domain.children or (level := domain.children[0].level) > Level.L3:
-        return ()
-    children = tuple(c for c in domain.children if c.level is level)
+    children = tuple(c for c in domain.children if c.level <= Level.L3)
     if len(children) == 1:
         return _pool_children(site, children[0])
-    return children if level is not Level.L3 or _wants_l3(site, children) else ()
+    return children if any(c.level < Level.L3 for c in children) or _wants_l3(site, children) else ()
 
 
 def _wants_l3(site: _Site, caches: tuple[Domain, ...]) -> bool:

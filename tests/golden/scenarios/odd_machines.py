@@ -17,10 +17,12 @@ FOLDER = Path(__file__).parent / "odd"
 GIB = 1 << 30
 
 
-def _cpu(cpu: int, package: int, die: int, siblings: Iterable[int], *, base_ghz: int = 0) -> CpuFacts:
+def _cpu(
+    cpu: int, package: int, die: int, siblings: Iterable[int], *, base_ghz: int = 0, capacity: int = 0
+) -> CpuFacts:
     """A CPU whose core is numbered as its lowest sibling."""
     core = CpuSet.of(siblings)
-    return CpuFacts(cpu, package, die, min(core), core, base_frequency_khz=base_ghz * 1_000_000)
+    return CpuFacts(cpu, package, die, min(core), core, base_frequency_khz=base_ghz * 1_000_000, capacity=capacity)
 
 
 def _node(node: int, cpus: Iterable[int], distances: dict[int, int]) -> NodeFacts:
@@ -57,7 +59,37 @@ def fast_cores() -> Machine:
     )
 
 
+def _sockets(sizes: Iterable[int], *nodes: Iterable[int]) -> Machine:
+    """Packages of so many cores with an L3 cache each, as hypervisors make them up, in these NUMA nodes."""
+    homes = [package for package, size in enumerate(sizes) for _ in range(size)]
+    alike = [CpuSet.of(cpu for cpu, home in enumerate(homes) if home == package) for package in set(homes)]
+    far = [{other: 10 if other == node else 20 for other in range(len(nodes))} for node in range(len(nodes))]
+    return assemble(
+        MachineFacts(
+            cpus=[_cpu(cpu, package, 0, {cpu}) for cpu, package in enumerate(homes)],
+            nodes=[_node(node, cpus, far[node]) for node, cpus in enumerate(nodes)],
+            caches=[Cache(3, cpus) for cpus in alike],
+        )
+    )
+
+
+def large_and_small_cores() -> Machine:
+    """Four small cores and three large ones, told apart by their capacity alone, and one a little faster than these."""
+    capacities = [530] * 4 + [990] * 3 + [1024]
+    return assemble(
+        MachineFacts(
+            cpus=[_cpu(cpu, 0, 0, {cpu}, capacity=capacity) for cpu, capacity in enumerate(capacities)],
+            nodes=[_node(0, range(8), {0: 10})],
+        )
+    )
+
+
 MACHINES = {
+    "large-and-small-cores": large_and_small_cores,
+    "nodes-across-sockets": lambda: _sockets([4, 4, 4], range(6), range(6, 12)),
+    "sockets-of-one-cpu": lambda: _sockets([1] * 8, range(8)),
+    "sockets-of-two-cpus": lambda: _sockets([2] * 4, range(8)),
+    "sockets-in-two-nodes": lambda: _sockets([1] * 16, range(8), range(8, 16)),
     "dies-share-a-node": dies_share_a_node,
     "fast-cores": fast_cores,
     "sparse-ids": sparse_ids,

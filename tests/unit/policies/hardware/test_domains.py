@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 from hypothesis import given
 
 from policies.hardware.domains import Domain, Level, build_domains
+from sysfs.assemble import assemble
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
-from tests.fakes.machines import machines, merge_nodes, small_machine, with_caches
+from tests.fakes.machines import facts_of, machines, merge_nodes, small_machine, with_caches
 
 
 def shape(domain: Domain) -> str:
@@ -34,10 +37,34 @@ def test_only_the_package_whose_sets_do_not_nest_loses_the_level() -> None:
     assert [Level.NODE in found for found in levels] == [False, True]
 
 
-def test_a_node_that_spans_packages_is_left_out_for_both() -> None:
+def test_packages_inside_one_node_are_no_level() -> None:
     domains = build_domains(merge_nodes(small_machine(packages=2, cores=1, threads=1), 0, 1))
-    assert Level.NODE not in [d.level for d in walk(domains.root)]
-    assert len(domains.notes) == 2
+    assert shape(domains.root) == "root[node[l3[l2[core[0]]] l3[l2[core[1]]]]]"
+    assert domains.notes == ("sockets #0-1 are not pools, since each shares a NUMA node with another",)
+
+
+def test_the_packages_that_hold_their_nodes_stay_beside_those_that_do_not() -> None:
+    domains = build_domains(merge_nodes(small_machine(packages=3, cores=1, threads=1), 0, 1))
+    assert [(d.level, d.id, str(CpuSet(d.cpus))) for d in domains.root.children] == [
+        (Level.PACKAGE, 2, "2"),
+        (Level.NODE, 0, "0-1"),
+    ]
+
+
+def test_cpus_outside_of_all_nodes_are_inside_the_root() -> None:
+    machine = merge_nodes(small_machine(packages=2, cores=2, threads=1), 0, 1)
+    facts = facts_of(machine)
+    nodes = [replace(facts.nodes[0], cpus=CpuSet.parse("0-2"))]
+    assert shape(build_domains(assemble(replace(facts, nodes=nodes))).root) == (
+        "root[node[l2[core[0]] l2[core[1]] l2[core[2]]] l2[core[3]]]"
+    )
+
+
+def test_several_nodes_that_dies_do_not_hold_beat_the_dies() -> None:
+    machine = merge_nodes(small_machine(packages=1, dies=3, cores=1, threads=1), 0, 1)
+    domains = build_domains(machine)
+    assert shape(domains.root) == "root[package[node[l3[l2[core[0]]] l3[l2[core[1]]]] node[l3[l2[core[2]]]]]]"
+    assert domains.notes == ("socket #0: its dies are not pools, since NUMA node 0 does not lie inside one die",)
 
 
 def test_a_cache_that_spans_nodes_is_no_domain_and_no_news() -> None:
