@@ -23,6 +23,7 @@ class CpuFacts:
     kind: CoreKind = CoreKind.PERFORMANCE
     base_frequency_khz: int = 0
     energy_preference: str = ""
+    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ def assemble(facts: MachineFacts) -> Machine:
 
 
 def _cpu(cpu: CpuFacts, node: int, core: int) -> Cpu:
-    return Cpu(cpu.id, cpu.package, cpu.die, node, core, cpu.kind, cpu.base_frequency_khz, cpu.energy_preference)
+    speed = (cpu.kind, cpu.base_frequency_khz, cpu.energy_preference, cpu.capacity)
+    return Cpu(cpu.id, cpu.package, cpu.die, node, core, *speed)
 
 
 def _cores(cpus: Sequence[CpuFacts]) -> tuple[Core, ...]:

@@ -63,6 +63,7 @@ def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
     """
     efficient = _efficiency_cpus(reader)
     has_cpufreq = bool(reader.names(f"{CPU}/cpufreq"))
+    has_capacity = "cpu_capacity" in reader.names(f"{CPU}/cpu{next(iter(online))}")  # all CPUs have it, or none
     if not any(reader.names(f"{CPU}/cpu{cpu}/topology") for cpu in online):
         reader.note("the kernel reports no CPU topology: every CPU is taken as a core of one package")
         return [CpuFacts(cpu, 0, 0, cpu, CpuSet.of([cpu])) for cpu in online]
@@ -74,7 +75,8 @@ def read_cpus(reader: TreeReader, online: CpuSet) -> list[CpuFacts]:
         package, die, core_id = _topology(reader, cpu)
         frequency, preference = _frequency(reader, cpu) if has_cpufreq else (0, "")
         kind = CoreKind.EFFICIENCY if cpu in efficient else CoreKind.PERFORMANCE
-        found.append(CpuFacts(cpu, package, die, core_id, siblings, kind, frequency, preference))
+        capacity = reader.lenient(reader.integer, f"{CPU}/cpu{cpu}/cpu_capacity", 0) if has_capacity else 0
+        found.append(CpuFacts(cpu, package, die, core_id, siblings, kind, frequency, preference, max(capacity, 0)))
     _check_siblings(found, siblings_name)
     return found
 

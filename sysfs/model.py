@@ -43,6 +43,7 @@ class Cpu:
     kind: CoreKind = CoreKind.PERFORMANCE
     base_frequency_khz: int = 0  # 0 = unknown
     energy_preference: str = ""  # cpufreq/energy_performance_preference
+    capacity: int = 0  # cpu_capacity, of 1024 for the strongest; 0 = unknown
 
 
 @dataclass(frozen=True, slots=True)

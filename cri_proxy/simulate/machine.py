@@ -37,6 +37,7 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
                     kind=cpu.kind,
                     base_frequency_khz=cpu.base_frequency_khz,
                     energy_preference=cpu.energy_preference,
+                    capacity=cpu.capacity,
                 )
                 for cpu in machine.cpus
                 if cpu.id not in gone

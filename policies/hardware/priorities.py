@@ -1,8 +1,9 @@
-"""Classify CPUs by frequency, energy preference and core kind; order masks of them for each CPU priority. Pure.
+"""Classify CPUs by capacity, frequency, energy preference and core kind; order masks of them for each priority. Pure.
 
-Compared per package and kind of core: ``cpufreq/base_frequency`` (kernel, admin-guide/pm/intel_pstate.rst: set
-apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance_preference`` (same document, "Energy
-vs Performance Hints").
+Compared per kind of core on the whole machine: ``cpu_capacity`` (kernel, ABI/testing/sysfs-devices-system-cpu), which
+alone tells the cores of Arm's big.LITTLE apart. Per package and kind: ``cpufreq/base_frequency`` (admin-guide/pm/
+intel_pstate.rst: set apart by Speed Select's base frequency feature) and ``cpufreq/energy_performance_preference``
+(same document, "Energy vs Performance Hints").
 """
 
 from collections.abc import Mapping
@@ -34,20 +35,23 @@ class Speeds:
     high: int
     normal: int
     low: int
-    fast: int  # those with a base frequency above the lowest of their package and kind
+    fast: int  # those with more than the lowest capacity of their kind, or base frequency of their package and kind
     efficient: int  # efficiency cores
 
 
 def speeds_of(machine: Machine) -> Speeds:
-    """Sort the CPUs into high (not the lowest base frequency, or not the most power-saving preference), low and normal.
+    """Sort the CPUs into high, low and normal.
 
-    Low are the others of that comparison, and efficiency cores. CPUs are compared within a package and a kind of core,
+    High have more than the lowest capacity or base frequency, or not the most power-saving preference. Low are the
+    others of that comparison, and efficiency cores. CPUs are compared within a package and a kind of core,
     so that performance cores are normal if only their kind sets them apart. A value that sysfs lacks is ignored.
     """
     efficient = sum(1 << c.id for c in machine.cpus if c.kind is CoreKind.EFFICIENCY)
     fast = slow = performance = saving = 0
-    for package in machine.packages:
-        for kind in CoreKind:
+    for kind in CoreKind:
+        low, high = _split_capacities({c.id: c.capacity for c in machine.cpus if c.kind is kind and c.capacity})
+        slow, fast = slow | low, fast | high
+        for package in machine.packages:
             group = [c for c in machine.cpus if c.package == package.id and c.kind is kind]
             low, high = _split({c.id: -c.base_frequency_khz for c in group if c.base_frequency_khz})
             slow, fast = slow | low, fast | high
@@ -86,6 +90,15 @@ def _split(values: Mapping[int, int]) -> tuple[int, int]:
     low = sum(1 << cpu for cpu, value in values.items() if value == worst)
     high = sum(1 << cpu for cpu, value in values.items() if value != worst)
     return (low, high) if high else (0, 0)
+
+
+def _split_capacities(capacities: Mapping[int, int]) -> tuple[int, int]:
+    """As ``_split``, of (small CPUs, the others): the scheduler takes capacities within 5 % of each other for equal.
+
+    (``capacity_greater`` in kernel/sched/fair.c)
+    """
+    enough = min(capacities.values(), default=0) * 1078 // 1024
+    return _split({cpu: int(capacity <= enough) for cpu, capacity in capacities.items()})
 
 
 def _energy_preference(preference: str) -> int | None:

@@ -16,7 +16,7 @@ PCI_FILES = ("class", "vendor", "device", "numa_node", "local_cpulist", "physfn"
 PATTERNS = (
     *(f"{CPU}/{name}" for name in ("online", "present", "isolated")),
     f"{CPU}/cpu[0-9]*",
-    f"{CPU}/cpu[0-9]*/online",
+    *(f"{CPU}/cpu[0-9]*/{name}" for name in ("online", "cpu_capacity")),
     *(f"{CPU}/cpu[0-9]*/topology/{name}" for name in _TOPOLOGY),
     *(f"{CPU}/cpu[0-9]*/cache/index[0-9]*/{name}" for name in _CACHE),
     f"{CPU}/cpu[0-9]*/cpufreq",

@@ -12,7 +12,7 @@ from sysfs.show.outline import irregularities
 def json_value(machine: Machine) -> dict[str, object]:
     """Return the machine as plain data. Later versions may add keys but never remove them."""
     kinds = {cpu.core: cpu.kind.value for cpu in machine.cpus}
-    cpu_keys = ("id", "package", "die", "node", "core", "base_frequency_khz", "energy_preference")
+    cpu_keys = ("id", "package", "die", "node", "core", "base_frequency_khz", "energy_preference", "capacity")
     return {
         **_fields(machine, "online", "offline", "isolated"),
         "packages": [_fields(package, "id", "cpus") for package in machine.packages],

@@ -32,7 +32,15 @@ def facts_of(machine: Machine) -> MachineFacts:
     return MachineFacts(
         cpus=[
             CpuFacts(
-                c.id, c.package, c.die, ids[c.core], siblings[c.core], c.kind, c.base_frequency_khz, c.energy_preference
+                c.id,
+                c.package,
+                c.die,
+                ids[c.core],
+                siblings[c.core],
+                c.kind,
+                c.base_frequency_khz,
+                c.energy_preference,
+                c.capacity,
             )
             for c in machine.cpus
         ],

@@ -61,6 +61,8 @@ def _cpu(machine: Machine, cpu: Cpu) -> dict[str, str]:
     }
     if cpu.id:
         files[f"{base}/online"] = "1"
+    if cpu.capacity:
+        files[f"{base}/cpu_capacity"] = str(cpu.capacity)
     if cpu.base_frequency_khz:
         files[f"{CPU}/cpufreq/policy{cpu.id}/base_frequency"] = str(cpu.base_frequency_khz)
         files[f"{base}/cpufreq/base_frequency"] = str(cpu.base_frequency_khz)

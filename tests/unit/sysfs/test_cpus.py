@@ -102,6 +102,11 @@ def test_core_types_come_from_the_lists_of_the_performance_counters() -> None:
     assert kinds == [CoreKind.PERFORMANCE] * 4 + [CoreKind.EFFICIENCY] * 4
 
 
+def test_capacities_are_read_where_the_kernel_has_them() -> None:
+    found = read_cpus(reader({f"cpu{cpu}/cpu_capacity": str(530 if cpu < 4 else 1024) for cpu in range(8)}), ALL)
+    assert [cpu.capacity for cpu in found] == [530] * 4 + [1024] * 4
+
+
 def test_frequency_and_preference_are_read_and_garbage_is_noted() -> None:
     preference = {"cpu0/cpufreq/energy_performance_preference": "power", "cpufreq/policy0/base_frequency": "2"}
     source = reader({**preference, "cpu0/cpufreq/base_frequency": "2000000", "cpu1/cpufreq/base_frequency": "fast"})

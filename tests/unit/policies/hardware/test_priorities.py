@@ -73,6 +73,25 @@ def test_one_sign_of_speed_is_enough() -> None:
     assert one_package("2100 2400 2100 2100", "power power performance power") == ("1-2", "", "0,3")
 
 
+def of_capacities(*capacities: int, **keys: object) -> tuple[str, str, str]:
+    facts = facts_of(small_machine(packages=2, threads=1, **keys))
+    cpus = [replace(cpu, capacity=capacity) for cpu, capacity in zip(facts.cpus, capacities, strict=True)]
+    return speeds(assemble(replace(facts, cpus=cpus)))
+
+
+def test_small_cores_are_low_on_the_whole_machine_where_a_cluster_is_a_package() -> None:
+    assert of_capacities(530, 530, 1024, 900) == ("2-3", "", "0-1")
+
+
+def test_capacities_within_5_percent_are_equal_as_to_the_scheduler() -> None:
+    assert of_capacities(973, 973, 1024, 1000) == ("", "0-3", "")
+    assert of_capacities(960, 960, 1024, 1000) == ("2", "", "0-1,3")
+
+
+def test_an_efficiency_core_is_compared_with_its_kind_alone() -> None:
+    assert of_capacities(530, 530, 1024, 1024, efficiency="0-1") == ("", "2-3", "0-1")
+
+
 def test_efficiency_cores_are_low_whatever_else_is_told() -> None:
     assert one_package(efficiency="2-3") == ("", "0-1", "2-3")
     assert one_package("2600 2600 1900 2000", efficiency="2-3") == ("", "0-1", "2-3")
