@@ -61,23 +61,44 @@ class _Tree:
         everyone = frozenset(self._machine.online)
         root = ModelPool("root", (), everyone, self._available, frozenset(self._machine.memory_nodes))
         self._found.append(root)
-        packages: list[Branch] = [
-            (f"socket #{p.id}", frozenset(p.cpus), self._levels(p)) for p in self._machine.packages
-        ]
+        top = self._top()
         # The root of a machine with one package is the package, too.
-        for branch in packages if len(packages) > 1 else self._children(everyone, packages[0][2]):
+        for branch in top if len(top) > 1 else self._children(everyone, top[0][2]):
             self._add(branch, (root,))
         return tuple(pool for pool in self._found if pool.cpus)
 
-    def _levels(self, package: Package) -> tuple[Level, ...]:
-        """The levels below a package, outermost first; one whose sets overlap or stick out is left out."""
-        dies = [(f"die #{d.package}/{d.id}", d.cpus) for d in self._machine.dies if d.package == package.id]
-        nodes = [(f"NUMA node #{n.id}", n.cpus) for n in self._machine.nodes]
-        caches = [(f"/L3 #{c.index}", c.cpus) for c in self._machine.caches if c.level == 3]
+    def _top(self) -> list[Branch]:
+        """The packages, and the NUMA nodes of those that share one."""
+        nodes = [frozenset(node.cpus) for node in self._machine.nodes]
+        sharing = {
+            p.id: any(node & frozenset(p.cpus) and node - frozenset(p.cpus) for node in nodes)
+            for p in self._machine.packages
+        }
+        alone: list[Branch] = [
+            (f"socket #{p.id}", frozenset(p.cpus), self._levels_of(p))
+            for p in self._machine.packages
+            if not sharing[p.id]
+        ]
+        cpus = frozenset(cpu for p in self._machine.packages if sharing[p.id] for cpu in p.cpus)
+        levels = self._levels(cpus, ())
+        return [*alone, *((name, own, levels[1:]) for name, own in levels[0])] if cpus else alone
+
+    def _levels_of(self, package: Package) -> tuple[Level, ...]:
+        """Of dies and nodes that do not nest the nodes stay, where there are several."""
         inside = frozenset(package.cpus)
+        nodes = [frozenset(node.cpus) for node in self._machine.nodes if frozenset(node.cpus) & inside]
+        dies = [d for d in self._machine.dies if d.package == package.id]
+        do_nest = all(any(node <= frozenset(die.cpus) for die in dies) for node in nodes)
+        kept = dies if do_nest or len(nodes) == 1 else []
+        return self._levels(inside, tuple((f"die #{d.package}/{d.id}", frozenset(d.cpus)) for d in kept))
+
+    def _levels(self, inside: Ids, dies: Level) -> tuple[Level, ...]:
+        """The levels in here, outermost first; one whose sets overlap or stick out is left out."""
+        nodes = [(f"NUMA node #{n.id}", frozenset(n.cpus)) for n in self._machine.nodes]
+        caches = [(f"/L3 #{c.index}", frozenset(c.cpus)) for c in self._machine.caches if c.level == 3]
         kept: list[Level] = [(("", inside),)]
         for level in (dies, nodes, caches):
-            here = tuple((name, frozenset(cpus)) for name, cpus in level if frozenset(cpus) & inside)
+            here = tuple((name, cpus) for name, cpus in level if cpus & inside)
             are_disjoint = sum(len(cpus) for _, cpus in here) == len(frozenset().union(*(cpus for _, cpus in here)))
             are_nested = all(any(cpus <= outer for _, outer in kept[-1]) for _, cpus in here)
             if here and are_disjoint and are_nested:
