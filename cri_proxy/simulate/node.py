@@ -26,7 +26,7 @@ from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Enforced
-from cri_proxy.node.node import Environment, Node
+from cri_proxy.node.node import POLL_SECONDS, Environment, Node
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.node.reset import NodeReset
 from cri_proxy.node.status.view import NodeView
@@ -47,6 +47,7 @@ from sysfs.model import Machine
 
 # An empty root: the cgroups of this host say nothing about the CPUs of a simulated machine.
 NO_ROOT = Path("/dev/null")
+CHECKS = 240  # of two hours; what can move has moved by then
 
 
 class FaultLog:
@@ -175,14 +176,16 @@ class SimulatedNode:
             await self.node.resync.check_all("slow check")
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass: do what is due, then run every periodic check once."""
-        await self._clock.sleep(seconds)
-        if self._is_serving:
-            self.node.cold_starts.end_due()
-            await self.notice_exits()
-            self.node.effects.retry_failed()
-            await self.node.slow_check()
-            await self.node.drift.check()
+        """Let time pass, with as many slow checks as the daemon makes in it: one at least, ``CHECKS`` at most."""
+        checks = min(max(1, int(seconds / POLL_SECONDS)), CHECKS)
+        for _ in range(checks):
+            await self._clock.sleep(seconds / checks)
+            if self._is_serving:
+                self.node.cold_starts.end_due()
+                await self.notice_exits()
+                self.node.effects.retry_failed()
+                await self.node.slow_check()
+                await self.node.drift.check()
 
     async def reset(self) -> None:
         """Uninstall: stop the proxy, widen every container, and point the kubelet at the runtime."""

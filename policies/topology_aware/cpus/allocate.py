@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from policies.hardware.pools import Pool
 from policies.preferences import CpuDistribution, Threads
-from policies.topology_aware.cpus.cores import completing
+from policies.topology_aware.cpus.cores import completing, on_free_cores
 from policies.topology_aware.cpus.distribution import on_other_cores, pick_evenly
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
@@ -46,9 +46,12 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
         ordinary |= found
     if more := offer.isolated - isolated.bit_count():
         free = supply.free_isolated(pool.index) & reach & ~isolated
-        unbounded = [more] * len(context.tree.pools)
-        found = _pick_distributed(context, replace(near, free=free, limits=unbounded), pool, more, places)
-        if not found:
+        # Real-time work shares no core while others are idle: its own, and idle ones, come first.
+        idle = 0 if places else on_free_cores(context.tree, free | isolated) & free
+        unbounded = replace(near, limits=[more] * len(context.tree.pools))
+        tries = (replace(unbounded, free=cpus) for cpus in dict.fromkeys((idle, free)) if cpus.bit_count() >= more)
+        picks = (_pick_distributed(context, candidates, pool, more, places) for candidates in tries)
+        if not (found := next(filter(None, picks), 0)):
             return None
         isolated |= found
     owned = ordinary | isolated
