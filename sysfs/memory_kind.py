@@ -77,3 +77,8 @@ def with_memory_kinds(machine: Machine, kinds: Mapping[int, MemoryKind]) -> Mach
     """
     nodes = tuple(replace(node, kind=kinds.get(node.id, node.kind)) for node in machine.nodes)
     return machine if nodes == machine.nodes else replace(machine, nodes=nodes)
+
+
+def with_reserved_memory(machine: Machine, reserved_bytes: Mapping[int, int]) -> Machine:
+    """Return the machine with so much memory kept for the system of each node, by its id."""
+    return replace(machine, nodes=tuple(replace(n, reserved_bytes=reserved_bytes.get(n.id, 0)) for n in machine.nodes))

@@ -87,7 +87,7 @@ class NumaNode:
     ``distances`` holds (node id, distance) pairs, ascending by node id; the matrix of all nodes is symmetric.
     ``is_normal_memory`` is false for movable-only memory (absent from has_normal_memory).
     ``near`` holds the closest nodes with CPUs of a node without CPUs. ``huge_pages`` are the pools that have pages, by
-    ascending size; ``memory_bytes`` counts their bytes too, as MemTotal does.
+    ascending size; ``memory_bytes`` counts their bytes too, as MemTotal does. ``reserved_bytes`` are the operator's.
     """
 
     id: int
@@ -98,11 +98,13 @@ class NumaNode:
     distances: tuple[tuple[int, int], ...]
     near: NodeSet = NodeSet()
     huge_pages: tuple[HugePages, ...] = ()
+    reserved_bytes: int = 0
 
     @property
     def ordinary_bytes(self) -> int:
-        """The memory outside its pools of huge pages."""
-        return self.memory_bytes - sum(pages.total_bytes for pages in self.huge_pages)
+        """The memory outside its pools of huge pages that is not kept for the system."""
+        taken_bytes = sum(pages.total_bytes for pages in self.huge_pages) + self.reserved_bytes
+        return max(0, self.memory_bytes - taken_bytes)
 
     def distance_to(self, node: int) -> int:
         """Return the distance to another node by the firmware's SLIT (10 = local); 255 when unknown."""

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeVar
 
 from cri_proxy.config import addresses
 from cri_proxy.config.cpus import AvailableCpus, ReservedCpus, parse_available, parse_reserved
-from cri_proxy.config.memory_kinds import NodeMemory, parse_node_memory
+from cri_proxy.config.memory_kinds import NodeMemory, NodeReserve, parse_node_memory, parse_node_reserve
 from cri_proxy.config.option import Known, options_of
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions, LogOptions, ThreadCountOptions, TopologyManager
 from cri_proxy.cri.annotations import rules as annotation_rules
@@ -50,7 +50,7 @@ class CpuBudget:
 
 @dataclass(frozen=True, slots=True)
 class CpuReserve:
-    """CPUs kept for the system."""
+    """CPUs and memory kept for the system."""
 
     cpu: ReservedCpus | None = option(
         None,
@@ -61,6 +61,15 @@ class CpuReserve:
         values="a quantity (`750m`, `2`), `cpuset:LIST` or `exclude-cpuset:LIST`",
         unit="CPU",
         read=parse_reserved,
+    )
+    memory: tuple[NodeReserve, ...] = option(
+        (),
+        "memory",
+        "Memory of NUMA nodes that is promised to no container, as the kubelet's `reservedMemory`. A quantity alone is "
+        "spread over the nodes with CPUs by their sizes",
+        values="a quantity (`2Gi`), or a mapping of node (or node list) to the quantity of each: `{0-1: 1Gi}`",
+        read=parse_node_reserve,
+        takes_mapping=True,
     )
 
 

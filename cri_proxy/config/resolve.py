@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cri_proxy.config.cpus import AllBut, AvailableCpus, CgroupCpus, CpuList, CpuQuantity, ReservedCpus
-from cri_proxy.config.memory_kinds import NodeMemory, kind_by_node
+from cri_proxy.config.memory_kinds import NodeMemory, NodeReserve, kind_by_node, reserved_by_node
 from cri_proxy.config.model import Config
 from cri_proxy.config.thread_variables import MAX_VARIABLES
 from cri_proxy.errors import ConfigError
@@ -17,12 +17,14 @@ from policies.options import PolicyOptions
 from policies.registry import registered
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
-from sysfs.memory_kind import with_memory_kinds
+from sysfs.memory_kind import with_memory_kinds, with_reserved_memory
 from sysfs.model import Machine
+from sysfs.quantity import bytes_text
 
 _AVAILABLE = "availableResources.cpu"
 _RESERVED = "reservedResources.cpu"
 _KINDS = "memoryKinds"
+_RESERVED_MEMORY = "reservedResources.memory"
 _VARIABLES = "threadCounts.variables"
 _POLICY = "topologyManager.policy"
 _CLOSEST = "topologyManager.prefer-closest-numa-nodes"
@@ -72,9 +74,15 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
         *warnings,
         *_resize_notes(config.of_policy(TopologyAwareOptions)),
         *_memory_notes(config.memory_kinds, machine),
+        *_absent_nodes(_RESERVED_MEMORY, config.reserved.memory, machine),
     )
     if config.memory_kinds:
         machine = with_memory_kinds(machine, kind_by_node(config.memory_kinds))
+    if config.reserved.memory:
+        machine = with_reserved_memory(machine, reserved_by_node(config.reserved.memory, machine))
+        for node in machine.nodes:
+            if node.memory_bytes and not node.ordinary_bytes:
+                raise _fail(_RESERVED_MEMORY, f"node {node.id} has {bytes_text(node.memory_bytes)}: leave it some")
     return Resolved(machine, options, notes)
 
 
@@ -127,8 +135,12 @@ def _memory_notes(declared: Sequence[NodeMemory], machine: Machine) -> tuple[str
             both = entry.nodes & other.nodes
             if both and entry.kind is not other.kind:
                 raise _fail(_KINDS, f"node {both} is declared as {other.kind} and {entry.kind}: keep one")
+    return _absent_nodes(_KINDS, declared, machine)
+
+
+def _absent_nodes(key: str, declared: Sequence[NodeMemory | NodeReserve], machine: Machine) -> tuple[str, ...]:
     missing = NodeSet.of_masks(entry.nodes.mask for entry in declared) - NodeSet.of(node.id for node in machine.nodes)
-    return (f"{_KINDS}: node {missing} is not on this machine",) if missing else ()
+    return (f"{key}: node {missing} is not on this machine",) if missing else ()
 
 
 def available_now(config: Config, root: Path = Path("/")) -> str:
