@@ -114,7 +114,8 @@ class Rebalance(Part):
         busy = [grant for grant in found.grants if not self._is_idle(self._ledger.get(grant.container))]
         moves = found.grants[: found.grants.index(busy[0])] if busy else found.grants
         together = [grant for grant in moves if not any(grant.shares_cpus_with(other) for other in busy)]
-        self._coordinator.regrant(together, BETTER, came_home=True)
+        if self._coordinator.regrant(together, BETTER, came_home=True):
+            self.soon(thoroughly=True)  # their memory follows, in calls of its own: it may take long
         if found.last is None and not found.grants and self._ledger.version == self._round_version:
             self._settled_version = self._round_version
 
