@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from cri_proxy.cri.annotations.cache import AnnotationReader
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.devices.plugin_devices import annotated_devices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.write import set_variables, write_given
 from cri_proxy.cri.device_sources import cdi_names

@@ -7,7 +7,7 @@ changes afterwards. What it was told is compared with what the ledger says that 
 from collections import Counter
 from collections.abc import Sequence
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.write import DEVICES_VARIABLE
 from cri_proxy.node.ledger.ledger import ACTIVE, Ledger

@@ -1,9 +1,9 @@
 """``PodAnnotations``: the annotations of a pod that are read, within one bound for all, each text parsed once. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -17,6 +17,8 @@ from cri_proxy.cri.annotations.table import DEVICE_RESOURCES, TABLE
 from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
 from sysfs.known_words import question, similar
 
+GRANT_KEY: Final = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
+
 # Of our domains: each takes up to 10 µs to look at, for each container. Fifty containers with five keys of their own.
 MAX_ANNOTATIONS: Final = 256
 
@@ -25,12 +27,14 @@ MAX_CPU_SHARED: Final = 64
 
 _KNOWN: Final = frozenset(key for row in TABLE for key in row.keys)
 _PARSED: Final = _KNOWN | OF_PEERS
+_BY_CONTAINER: Final = frozenset(key for row in TABLE if row.by_container_only for key in row.keys)
+_CONTAINER: Final = re.compile(r"container\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")  # Kubernetes: a DNS label
 _NAMES_OF_KOORDINATOR: Final = {full_key.rpartition("/")[2]: full_key for full_key in OF_KOORDINATOR}
 _KOORDINATORS: Final = re.compile(r"^(?:[^/\n]*\.)?koordinator\.sh/([^/\n]{1,64})$", re.MULTILINE)
 _NO_TEXTS: Final[Mapping[str, ReadText]] = MappingProxyType({})
 _NONE_COUNTS: Final = "none of them counts"
 _MAX_UNKNOWN, _LONGEST_KEY = 16, 64  # bounds for unknown keys that are compared with the table, which is slow
-_NEAR = 0.85  # a letter or two of a key; allow.topologyhints is farther from topologyhints
+_NEAR, _LIKE = 0.85, 0.7  # a letter or two of a key of others; what was probably meant by an unknown one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class PodAnnotations:
     Those of ``OF_KOORDINATOR`` are there too: their text is, where a container of the pod asks for device resources. So
     are then keys that are nearly one of these.
 
-    ``problems`` are misspelt keys. Where the annotations are beyond a bound together, that is the one problem, and
-    there are no texts.
+    ``problems`` are keys under which no value is looked for. Where the annotations are beyond a bound together, that is
+    the one problem, and there are no texts.
     """
 
     texts: Mapping[str, ReadText] = field(default_factory=lambda: _NO_TEXTS)
@@ -114,22 +118,45 @@ def parse_pod(chosen: Mapping[str, str] | AnnotationProblem, domains: Sequence[s
                 "write long ones as JSON"
             )
             return PodAnnotations(problems=(AnnotationProblem(full_key, cut(text), problem),))
-    return PodAnnotations(MappingProxyType(texts), tuple(_misspelt(chosen, domains)))
+    return PodAnnotations(MappingProxyType(texts), tuple(_unknown(chosen, domains)))
 
 
-def _misspelt(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
-    """Yield a problem for each key in our domains that is nearly one of the table, or that is nearly Koordinator's."""
-    unknown = ((key, full_key) for full_key in annotations if (key := key_in(full_key, domains)) not in _PARSED)
-    asked = ((key, full_key) for key, full_key in unknown if 0 < len(key) <= _LONGEST_KEY)
-    koordinators = ((full_key, full_key) for full_key in annotations if _KOORDINATORS.fullmatch(full_key))
-    misspelt = (pair for pair in koordinators if pair[0] not in OF_KOORDINATOR and pair[0] not in OF_OTHERS)
-    for key, full_key in (*islice(asked, _MAX_UNKNOWN), *misspelt):
-        near = _near(key.rpartition("/")[2], *_KNOWN)
-        if near:
-            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {key}; {question(near)}")
+def _unknown(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
+    """Yield a problem for each key in our domains that has no effect, and for what is nearly a key of Koordinator's."""
+    wrong = ((key, why) for key in annotations if key_in(key, domains) and (why := _why_unknown(key, domains)))
+    for number, (full_key, why) in enumerate(wrong):
+        if number == _MAX_UNKNOWN:
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"unknown, after {number} others: see these")
+            break
+        yield AnnotationProblem(full_key, cut(annotations[full_key]), why())
+    for full_key in annotations:
+        if _KOORDINATORS.fullmatch(full_key) and full_key not in OF_KOORDINATOR and full_key not in OF_OTHERS:
+            near = _near(full_key.rpartition("/")[2], *_KNOWN)
+            yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {full_key}; {question(near)}")
 
 
-def _near(key: str, *known: str) -> str:
+def _why_unknown(full_key: str, domains: Sequence[str]) -> Callable[[], str] | None:
+    """Return what gives the reason why no container's value can be found under this key; None where one can."""
+    key = key_in(full_key, domains)
+    prefix, separator, scope = full_key.partition("/")
+    if key not in _PARSED:
+        return None if full_key == GRANT_KEY else partial(_no_such_key, key)
+    if prefix in domains:
+        return None
+    if key in _BY_CONTAINER:
+        domain = prefix.removeprefix(f"{key}.")
+        return lambda: f"write {domain}/{key}: CONTAINER: ..., a map by container name"
+    if not separator or scope == "pod" or _CONTAINER.fullmatch(scope):
+        return None
+    return lambda: f"expected /pod or /container.NAME behind the key, got /{cut(scope)}"
+
+
+def _no_such_key(key: str) -> str:
+    near = _near(key.rpartition("/")[2], *_KNOWN, least=_LIKE) if len(key) <= _LONGEST_KEY else ""
+    return f"there is no {cut(key)}; {question(near) if near else 'docs/reference/annotations.md lists the keys'}"
+
+
+def _near(key: str, *known: str, least: float = _NEAR) -> str:
     """Return which of these keys, or of Koordinator's full ones, a key is nearly; '' if none."""
-    near = similar(key, (*known, *_NAMES_OF_KOORDINATOR), _NEAR)
+    near = similar(key, (*known, *_NAMES_OF_KOORDINATOR), least)
     return _NAMES_OF_KOORDINATOR.get(near, near)

@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 # Before the key of an annotation in ``origins`` that is known and changes nothing.
 WITHOUT_EFFECT = "without effect: "
-GRANT_KEY = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
 
 _TO_THE_ROOT = 4  # levels below it: package, die, NUMA node, L3
 _MAX_NAMED = 64  # containers of a pod whose devices are added up; each is looked for in all forms of the key

@@ -8,14 +8,21 @@ RESOURCE_STATUS: Final = "scheduling.koordinator.sh/resource-status"
 # Keys that nri-plugins and cri-resource-manager act on and that change nothing here: CRI has no field for scheduling
 # classes, frequencies and interrupts, and the runtime handles classes of cache and block I/O. A pod may be written for
 # several resource managers, so they are no problems.
-OF_PEERS = frozenset({"blockioclass", "cpu-class", "irq-affinity", "rdtclass", "scheduling-class", "toptierlimit"})
+OF_PEERS = frozenset(
+    {
+        *("balloon.balloons", "blockioclass", "cpu-class", "irq-affinity", "pool.podpools", "rdtclass"),
+        *("scheduling-class", "toptierlimit"),
+    }
+)
 
 # The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
-# acts, and the cpuset that koordinator's scheduler chose, where that does not count.
+# acts, the cpuset that koordinator's scheduler chose, where that does not count, and what schedulers read of CPUs and
+# NUMA nodes that they choose among.
 OF_OTHERS = frozenset(
     {
         *("cpu-c-states.crio.io", "cpu-freq-governor.crio.io", "cpu-load-balancing.crio.io", "cpu-quota.crio.io"),
-        *("irq-load-balancing.crio.io", RESOURCE_STATUS),
+        *("irq-load-balancing.crio.io", RESOURCE_STATUS, "scheduling.koordinator.sh/numa-topology-spec"),
+        *("scheduling.koordinator.sh/resource-spec", "volcano.sh/numa-topology-policy"),
     }
 )
 CPU_SHARED = "cpu-shared.crio.io/"  # CRI-O's too; the name of a container follows

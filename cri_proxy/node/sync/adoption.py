@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from cri_proxy import events
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.cache import AnnotationReader
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.devices.plugin_devices import with_named

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import ThreadCountOptions
 from cri_proxy.config.thread_variables import VARIABLES
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed

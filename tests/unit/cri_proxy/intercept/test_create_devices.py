@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cri_proxy.config.model import Config
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.annotations.rules import Restriction
 from cri_proxy.cri.grant_text import grant_parts_from_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb

@@ -76,6 +76,33 @@ def test_keys_of_the_peers_and_others_are_no_misspellings(key: str) -> None:
     assert parse_annotations({key: "true"}, "c0").problems == ()
 
 
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (f"{OURS}/prefer-shared", "there is no prefer-shared; did you mean prefer-shared-cpus?"),
+        (f"isolated-cpus.{NRI}/pod", "there is no isolated-cpus; did you mean prefer-isolated-cpus?"),
+        (f"prefer-shared-cpus.{OURS}/contaner.c0", "expected /pod or /container.NAME behind the key, got /contaner.c0"),
+        (f"prefer-shared-cpus.{OURS}/container.", "expected /pod or /container.NAME behind the key, got /container."),
+        (
+            f"prefer-shared-cpus.{OURS}/container.C0",
+            "expected /pod or /container.NAME behind the key, got /container.C0",
+        ),
+        (f"affinity.{NRI}/pod", f"write {NRI}/affinity: CONTAINER: ..., a map by container name"),
+        (f"affinity.{NRI}/container.c0", f"write {NRI}/affinity: CONTAINER: ..., a map by container name"),
+        (f"{OURS}/{'x' * 90}", f"there is no {'x' * 79}…; docs/reference/annotations.md lists the keys"),
+    ],
+)
+def test_a_key_under_which_no_value_is_looked_for_is_a_problem(key: str, problem: str) -> None:
+    (found,) = parse_annotations({key: "true"}, "c0").problems
+    assert (found.key, found.problem) == (key, problem)
+
+
+def test_unknown_keys_are_named_up_to_a_bound() -> None:
+    problems = parse_annotations({f"{OURS}/wish-{number:02}": "x" for number in range(40)}, "c0").problems
+    assert len(problems) == 17
+    assert problems[-1].problem == "unknown, after 16 others: see these"
+
+
 @pytest.mark.parametrize("key", sorted(OF_PEERS))
 @pytest.mark.parametrize(
     ("form", "is_told"),

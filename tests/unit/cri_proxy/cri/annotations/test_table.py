@@ -42,6 +42,8 @@ KEYS_OF_THE_PEERS = [
     "toptierlimit",
     "affinity",
     "anti-affinity",
+    "balloon.balloons",
+    "pool.podpools",
 ]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from cri_proxy.config.model import Config
-from cri_proxy.cri.annotations.read import GRANT_KEY
+from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import StoreError
