@@ -34,13 +34,15 @@ _TOPOLOGY = "topology-"  # in the keys about merging hints
 class ReadRequest:
     """A request, the annotations that were not understood, and why device hints are missing, a sentence each.
 
-    ``refusal`` is why it cannot be placed whatever there is room for; '' = it can.
+    ``refusal`` is why it cannot be placed whatever there is room for; '' = it can. ``named`` are containers that the
+    pod's annotations name.
     """
 
     request: Request
     problems: tuple[AnnotationProblem, ...] = ()
     missing: tuple[str, ...] = ()
     refusal: str = ""
+    named: frozenset[str] = frozenset()
 
 
 def labels_of(labels: Mapping[str, str]) -> Labels:
@@ -101,7 +103,7 @@ def read_create(
         origins=_merged(found, request.origins, (("qos", qos_origin),)),
         pod_sums=_pod_sums(sandbox.linux.resources, parsed.preferences, topology, of_pod),
     )
-    return ReadRequest(labelled, (*problems, *_too_many_labels(sandbox.labels)))
+    return ReadRequest(labelled, (*problems, *_too_many_labels(sandbox.labels)), named=read[0].named)
 
 
 def read_pod(

@@ -48,6 +48,7 @@ class CreateCalls:
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)
+        self._node.absent_containers.note(found.request, found.named)
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:

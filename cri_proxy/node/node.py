@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,9 @@ POLL_SECONDS = 30.0  # between two slow checks
 # Has no files below it: for a node that is not this host.
 NO_DIRECTORY = Path("/dev/null")
 
+# A pod's containers follow each other within seconds, but for init containers that take their time.
+SETTLED_SECONDS: Final = 600.0
+MOST_NAMED: Final = 4
 MOST_KEPT: Final = 128
 """Containers that wait for room at a time, at most as many as pods on a node by the kubelet's default (110); a refusal
 that is forgotten is worked out again."""
@@ -107,6 +110,7 @@ class Node:
         )
         self.drift = Drift(context, self.effects, self.adoption, probes)
         self.runtime_cdi = RuntimeCdi(context, lambda: self.coordinator.config)
+        self.absent_containers = AbsentContainers(context)
         self.refusals = Refusals(ledger)
 
     async def recover(self) -> None:
@@ -153,6 +157,7 @@ class Node:
         await self.managers.look()
         await self.runtime_cdi.look()
         self.cold_starts.look()
+        self.absent_containers.look()
         await self.rebalance.improve_all()
         await self.rebalance.come_home()
 
@@ -289,6 +294,45 @@ class Refusals:
         self.known.move_to_end(request.container)
         while len(self.known) > MOST_KEPT:
             self.known.popitem(last=False)
+
+
+@dataclass(slots=True)
+class _Named:
+    """What the annotations of a pod name, what it has had, and when the last of these was created."""
+
+    names: Set[str]
+    request: Request
+    had: set[str] = field(default_factory=set)
+    at_seconds: float = 0.0
+
+
+class AbsentContainers:
+    """Reports annotations that name containers which their pod never had; CRI tells which it has one by one."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._pods: dict[str, _Named] = {}
+
+    def note(self, request: Request, named: Set[str]) -> None:
+        """Note that this container of a pod is created, whose annotations name these."""
+        if not named:
+            return
+        pod = self._pods.setdefault(request.container.pod_uid, _Named(named, request))
+        pod.names, pod.at_seconds = named, self._context.clock.monotonic_seconds()
+        pod.had.add(request.container.name)
+
+    def look(self) -> None:
+        """Report each name once, when its pod has had no new container for a while; forget pods that have gone."""
+        now_seconds = self._context.clock.monotonic_seconds()
+        for uid, pod in list(self._pods.items()):
+            rows = self._context.ledger.of_pod(uid)
+            if rows and now_seconds - pod.at_seconds < SETTLED_SECONDS:
+                continue
+            del self._pods[uid]
+            if rows and (absent := sorted(pod.names - pod.had)):
+                names = ", ".join(absent[:MOST_NAMED]) + ", ..." * (len(absent) > MOST_NAMED)
+                reason = f"annotations name {names}, and the pod has had no such container"
+                self._context.journal.noted_of(rows[0], events.ANNOTATION_IGNORED, reason=reason)
 
 
 def refusal_of(rejected: Rejected) -> Refusal:

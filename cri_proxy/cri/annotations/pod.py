@@ -1,7 +1,7 @@
 """``PodAnnotations``: the annotations of a pod that are read, within one bound for all, each text parsed once. Pure."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
@@ -14,7 +14,7 @@ from cri_proxy.cri.annotations.exact_resources import KEYS
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut, key_in
 from cri_proxy.cri.annotations.resource_managers import CPU_SHARED, OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.table import DEVICE_RESOURCES, TABLE
-from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText
+from cri_proxy.cri.annotations.values import MAX_BYTES, MAX_NODES, ReadText, by_container
 from sysfs.known_words import question, similar
 
 GRANT_KEY: Final = "cri-proxy.io/grant"  # on containers only, written by us: see cri/grant_text.py
@@ -25,9 +25,9 @@ MAX_ANNOTATIONS: Final = 256
 # With the name of a container in the key: they are only named in explain, so those of the first ones are enough.
 MAX_CPU_SHARED: Final = 64
 
-_KNOWN: Final = frozenset(key for row in TABLE for key in row.keys)
+_ROWS: Final = {key: row for row in TABLE for key in row.keys}
+_KNOWN: Final = frozenset(_ROWS)
 _PARSED: Final = _KNOWN | OF_PEERS
-_BY_CONTAINER: Final = frozenset(key for row in TABLE if row.by_container_only for key in row.keys)
 _CONTAINER: Final = re.compile(r"container\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")  # Kubernetes: a DNS label
 _NAMES_OF_KOORDINATOR: Final = {full_key.rpartition("/")[2]: full_key for full_key in OF_KOORDINATOR}
 _KOORDINATORS: Final = re.compile(r"^(?:[^/\n]*\.)?koordinator\.sh/([^/\n]{1,64})$", re.MULTILINE)
@@ -45,11 +45,12 @@ class PodAnnotations:
     are then keys that are nearly one of these.
 
     ``problems`` are keys under which no value is looked for. Where the annotations are beyond a bound together, that is
-    the one problem, and there are no texts.
+    the one problem, and there are no texts. ``named`` are the containers that keys and values name.
     """
 
     texts: Mapping[str, ReadText] = field(default_factory=lambda: _NO_TEXTS)
     problems: tuple[AnnotationProblem, ...] = ()
+    named: frozenset[str] = frozenset()
 
 
 def select(annotations: Mapping[str, str], domains: Sequence[str]) -> dict[str, str] | AnnotationProblem:
@@ -118,7 +119,19 @@ def parse_pod(chosen: Mapping[str, str] | AnnotationProblem, domains: Sequence[s
                 "write long ones as JSON"
             )
             return PodAnnotations(problems=(AnnotationProblem(full_key, cut(text), problem),))
-    return PodAnnotations(MappingProxyType(texts), tuple(_unknown(chosen, domains)))
+    named = frozenset(name for full_key, read in texts.items() for name in _named_in(full_key, read, domains))
+    return PodAnnotations(MappingProxyType(texts), tuple(_unknown(chosen, domains)), named)
+
+
+def _named_in(full_key: str, read: ReadText, domains: Sequence[str]) -> Iterable[str]:
+    """Return the names of containers in an annotation of the table."""
+    row = _ROWS.get(key_in(full_key, domains))
+    _, is_named, name = full_key.partition("/container.")
+    if row is None or is_named or read.problem:
+        return (name,) if row and is_named else ()
+    entries = by_container(read.value, row.value_fields) or {}
+    lists = (entry for entry in entries.values() if row.by_container_only and isinstance(entry, list))
+    return (*entries, *(name for entry in lists for name in entry if isinstance(name, str)))
 
 
 def _unknown(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator[AnnotationProblem]:
@@ -143,7 +156,7 @@ def _why_unknown(full_key: str, domains: Sequence[str]) -> Callable[[], str] | N
         return None if full_key == GRANT_KEY else partial(_no_such_key, key)
     if prefix in domains:
         return None
-    if key in _BY_CONTAINER:
+    if (row := _ROWS.get(key)) and row.by_container_only:
         domain = prefix.removeprefix(f"{key}.")
         return lambda: f"write {domain}/{key}: CONTAINER: ..., a map by container name"
     if not separator or scope == "pod" or _CONTAINER.fullmatch(scope):
