@@ -58,13 +58,14 @@ class Scalar:
     """A scalar's text as written, without quotes.
 
     ``text_line`` is the line on which the text begins: for a block scalar it is the one after its ``|``. ``kind`` is
-    YAML 1.1's type, the last part of the tag: ``str``, ``int``, ``null``, ...
+    YAML 1.1's type, the last part of the tag: ``str``, ``int``, ``null``, ... ``column`` counts from 1; 0 = unknown.
     """
 
     text: str
     line: int
     text_line: int
     kind: str = field(default="str", compare=False)
+    column: int = field(default=0, compare=False)
 
     @property
     def is_null(self) -> bool:
@@ -87,6 +88,7 @@ class Item:
     key: str
     line: int
     value: "Tree"
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,9 @@ class _Builder:
             case yaml.ScalarEvent():
                 self._check_node(event.tag, line)
                 text_line = line + (event.style in ("|", ">"))
-                self._put(Scalar(event.value, line, text_line, _kind(event)), event.anchor, nodes=1, height=0)
+                column = event.start_mark.column + 1 if event.start_mark else 0
+                scalar = Scalar(event.value, line, text_line, _kind(event), column)
+                self._put(scalar, event.anchor, nodes=1, height=0)
 
     def _check_node(self, tag: str | None, line: int) -> None:
         if tag is not None and not self._dialect.has_tags:
@@ -288,7 +292,7 @@ class _Builder:
             if key.kind == "merge" and self._dialect.has_aliases:
                 merged |= {item.key: item for item in _merged(key, value)}
             else:
-                own.append(Item(key.text, key.line, value))
+                own.append(Item(key.text, key.line, value, key.column))
         if self._dialect.has_unique_keys:
             _refuse_doubled(own)
         own_keys = {item.key for item in own}

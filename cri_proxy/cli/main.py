@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("costs", False),
     ("gpu", False),
     ("check-config", True),
+    ("lint", True),
     ("hints", False),
     ("devices", False),
     ("doctor", True),
@@ -35,6 +36,8 @@ COMMANDS: tuple[tuple[str, bool], ...] = (
     ("extender", False),
     ("demo", True),
 )
+# The commands with actions, and the folder with their modules.
+FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions", "devices": "device_actions"}
 # Their modules are in the folder ``agents``.
 AGENTS = ("config-agent", "device-plugin", "extender")
 OUTPUTS = ("text", "json", "yaml")
@@ -65,7 +68,9 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def load_command(name: str) -> Command:
-    """Import the module of a command."""
+    """Import the module of a command, or the texts of one with actions."""
+    if name in FOLDERS:
+        return ActionsCommand(FOLDERS[name])
     module = name.replace("-", "_")
     return cast("Command", importlib.import_module(f"cri_proxy.cli.{f'agents.{module}' if name in AGENTS else module}"))
 
@@ -103,21 +108,30 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="text", help="text for people (default), or data")
 
 
-def add_actions(parser: argparse.ArgumentParser, folder: str, names: Sequence[str]) -> None:
-    """Add the actions of a command; each has a module in this folder, which sets ``args.run``."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for name in names:
-        command = load_command(f"{folder}.{name}")
-        action = actions.add_parser(name, help=command.HELP, **help_of(command))
-        command.register(action)
-        add_output(action)
-        action.set_defaults(run=command.run)
+class ActionsCommand:
+    """A command with actions: each is a module in a folder, whose package has the texts and the actions' names."""
 
+    def __init__(self, folder: str) -> None:
+        package = importlib.import_module(f"cri_proxy.cli.{folder}")
+        self.HELP: str = package.HELP
+        self.EXAMPLE: str = package.EXAMPLE
+        self.actions: Sequence[str] = package.ACTIONS
+        self._folder = folder
 
-def run_action(args: argparse.Namespace) -> int:
-    """Run the action that ``add_actions`` has set. Raises its errors."""
-    status: int = args.run(args)
-    return status
+    def register(self, parser: argparse.ArgumentParser) -> None:
+        """Add the actions, each with its own options."""
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        for name in self.actions:
+            command = load_command(f"{self._folder}.{name}")
+            action = actions.add_parser(name, help=command.HELP, **help_of(command))
+            command.register(action)
+            add_output(action)
+            action.set_defaults(run=command.run)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run the action that was named. Raises its errors."""
+        status: int = args.run(args)
+        return status
 
 
 def overview() -> str:

@@ -24,8 +24,8 @@ LINUX = """
 """
 KUBERNETES = """
     admission agent aware burst cdi checkpoint configmap containerd crio device exact exec extender image inventory
-    label list lister listwatch manager nvidia plugin podresources pull quantity quota register resize resource runc
-    scheduler score shim spec endpoint stats strict taint topology v1 workload
+    label list lister listwatch manager manifests nvidia plugin podresources pull quantity quota register resize
+    resource runc scheduler score shim spec endpoint stats strict taint topology v1 workload
 """
 RPC_AND_HTTP = """
     boundary call channel client codec connection deadline direction fields flight flow frame goaway grpc grpcio h11
@@ -45,7 +45,7 @@ ENGINEERING = """
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter force form format function gate gauge generate glob good gpu hardware hash helper hint history identity index
     feature inline publish
-    input intercept interest interval invariant key kind known lag language last layout level lexer line link load
+    input intercept interest interval invariant key kind known lag language last layout level lexer line link lint load
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
     number object observer offer open operation option order ordered outcome outline output override packing parse
     parser part matrix partition

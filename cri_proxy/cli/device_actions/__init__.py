@@ -1,1 +1,12 @@
-"""The actions of ``cri-proxy devices``: a module for each."""
+"""``cri-proxy devices``: the devices of a node, and who gets which of them; a module for each action."""
+
+from typing import Final
+
+HELP = "devices of a node: list them, allocate GPUs, NICs and VFs that go together, offer their NUMA nodes"
+EXAMPLE = """\
+cri-proxy devices list
+cri-proxy devices allocate request.yaml
+cri-proxy devices hints request.yaml
+cri-proxy devices allocate --help"""
+
+ACTIONS: Final = ("list", "allocate", "hints")

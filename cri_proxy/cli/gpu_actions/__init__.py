@@ -1,1 +1,13 @@
-"""The actions of ``cri-proxy gpu``."""
+"""``cri-proxy gpu``: links between GPUs, which go together, a node's score, what it publishes; a module each."""
+
+from typing import Final
+
+HELP = "links between GPUs: show a matrix, choose GPUs, score the node, publish it for the scheduler"
+EXAMPLE = """\
+cri-proxy gpu topology topo.txt
+cri-proxy gpu allocate topo.txt --size 2 --available 0,1,4-7
+cri-proxy gpu score topo.txt --request 4
+cri-proxy gpu publish topo.txt
+cri-proxy gpu allocate --help"""
+
+ACTIONS: Final = ("topology", "allocate", "score", "publish")

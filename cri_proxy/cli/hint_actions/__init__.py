@@ -1,1 +1,12 @@
-"""The actions of ``cri-proxy hints``, a module each."""
+"""``cri-proxy hints``: what providers offer for a request, and what policies make of it; a module for each action."""
+
+from typing import Final
+
+HELP = "topology hints: merge them, generate them for a request, or compare the policies"
+EXAMPLE = """\
+cri-proxy hints generate request.yaml
+cri-proxy hints merge hints.yaml --policy restricted
+cri-proxy hints compare --format csv
+cri-proxy hints merge --help"""
+
+ACTIONS: Final = ("merge", "generate", "compare")

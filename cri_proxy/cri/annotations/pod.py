@@ -119,11 +119,11 @@ def parse_pod(chosen: Mapping[str, str] | AnnotationProblem, domains: Sequence[s
                 "write long ones as JSON"
             )
             return PodAnnotations(problems=(AnnotationProblem(full_key, cut(text), problem),))
-    named = frozenset(name for full_key, read in texts.items() for name in _named_in(full_key, read, domains))
+    named = frozenset(name for full_key, read in texts.items() for name in named_in(full_key, read, domains))
     return PodAnnotations(MappingProxyType(texts), tuple(_unknown(chosen, domains)), named)
 
 
-def _named_in(full_key: str, read: ReadText, domains: Sequence[str]) -> Iterable[str]:
+def named_in(full_key: str, read: ReadText, domains: Sequence[str]) -> Iterable[str]:
     """Return the names of containers in an annotation of the table."""
     row = _ROWS.get(key_in(full_key, domains))
     _, is_named, name = full_key.partition("/container.")

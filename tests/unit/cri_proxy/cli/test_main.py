@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import COMMANDS, command_parser, load_command, overview, run_command
+from cri_proxy.cli.main import COMMANDS, FOLDERS, ActionsCommand, command_parser, load_command, overview, run_command
 
 NAMES = [name for name, _ in COMMANDS]
 COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
@@ -128,3 +128,25 @@ def test_a_stream_that_is_closed_or_full_is_said_in_one_line(line: str, status: 
     words = ["bash", "-c", f"{COMMAND} {line}"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stderr) == (status, said)
+
+
+ACTIONS = [(name, action) for name, folder in FOLDERS.items() for action in ActionsCommand(folder).actions]
+
+
+@pytest.mark.parametrize(("name", "action"), ACTIONS)
+def test_every_action_has_help_with_an_example(name: str, action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([name, action, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"example:\n  cri-proxy {name} {action}" in text
+    assert "--output" in text
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_an_action_has_to_be_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([name]) == 2
+    assert "ACTION" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["gpu", "allocated"], ["gpu", "allocate"], ["gpu", "score", "f", "--size", "2"]])
+def test_wrong_usage_of_an_action_is_2(words: list[str]) -> None:
+    assert run_command(words) == 2
