@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # loaded late, by ``resolve``
 HELP = "check a configuration, and show what it would change against the running daemon"
 EXAMPLE = """\
 cri-proxy check-config /etc/cri-proxy/cri-proxy.yaml
-cri-proxy check-config /etc/cri-proxy/configmap --node-group realtime
-cri-proxy check-config config.yaml --machine worker-7.tar.xz"""
+cri-proxy check-config /etc/cri-proxy/cluster --node-group realtime
+cri-proxy check-config configs/strict.yaml --machine '{packages: 2, nodes: 2, cores: 16, memory: 64Gi}'"""
 
 UNRESTRICTED = (
     "restrictedAnnotations is not set: the author of any pod may write memory.preserve and other annotations that take "

@@ -35,9 +35,9 @@ from sysfs.known_words import short_repr
 
 HELP = "choose the cheapest set of devices and CPUs of a listing of costs"
 EXAMPLE = """\
-cri-proxy select COSTS.yaml --request example.com/gpu=2,example.com/nic=1,cpu=8
-cri-proxy select COSTS.yaml --request example.com/gpu=2 --busy example.com/gpu/gpu0 --missing mirror -o json
-cri-proxy select COSTS.yaml --request example.com/gpu=2 --picture costs.dot"""
+cri-proxy select configs/costs/gpus.yaml --request example.com/gpu=2,example.com/nic=1,cpu=8
+cri-proxy select configs/costs/gpus.yaml --request example.com/gpu=2 --busy example.com/gpu/gpu0 -o json
+cri-proxy select configs/costs/gpus.yaml --request example.com/gpu=2 --picture costs.dot"""
 
 # The search of a larger request may not end by itself; a person who waits longer says so.
 DEFAULT_BUDGET_MS = 2000

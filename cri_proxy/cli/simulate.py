@@ -7,8 +7,8 @@ from cri_proxy.errors import CommandFailed
 HELP = "place pods on any machine and see where they go, without root or runtime"
 EXAMPLE = """\
 cri-proxy simulate configs/scenarios/first-steps.yaml
-cri-proxy simulate one.yaml another.yaml -o json
-cri-proxy simulate - < one.yaml"""
+cri-proxy simulate configs/scenarios/memory.yaml configs/scenarios/neighbours.yaml -o json
+cri-proxy simulate - < configs/scenarios/memory.yaml"""
 
 
 def register(parser: argparse.ArgumentParser) -> None:

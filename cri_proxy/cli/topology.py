@@ -10,7 +10,7 @@ from sysfs.model import Machine
 HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
 EXAMPLE = """\
 cri-proxy topology
-cri-proxy topology --machine report.tar.xz -o json
+cri-proxy topology --machine tests/golden/machines/2s4n-pci.tar.xz -o json
 cri-proxy topology --machine '{packages: 2, nodes: 2, cores: 4, threads: 2, memory: 8Gi}' --svg machine.svg"""
 
 

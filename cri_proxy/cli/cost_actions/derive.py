@@ -27,8 +27,9 @@ from sysfs.cpuset import CpuSetError, NodeSet
 HELP = "print the costs between CPUs, memory nodes and devices of a machine, for cri-proxy select"
 EXAMPLE = """\
 cri-proxy costs derive
-cri-proxy costs derive --device example.com/nic/nic0=0000:3b:00.0
-cri-proxy costs derive --topo topo.txt --numa example.com/fpga/fpga0-1=0"""
+cri-proxy costs derive --machine tests/golden/machines/2s4n-pci.tar.xz --device example.com/nic/nic0=0000:13:00.0
+cri-proxy costs derive --machine tests/golden/machines/2s4n-pci.tar.xz --topo configs/links/server.txt
+cri-proxy costs derive --numa example.com/fpga/fpga0-1=0"""
 
 # The matrix of 16 GPUs with as many NICs has 10 KiB.
 MAX_MATRIX_BYTES = 1 << 20

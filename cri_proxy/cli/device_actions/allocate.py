@@ -19,8 +19,8 @@ from policies.devices import (
 
 HELP = "choose the devices that a container asks for: GPUs, NICs and VFs by their place to each other"
 EXAMPLE = """\
-cri-proxy devices allocate request.yaml
-cri-proxy devices allocate request.yaml -o json
+cri-proxy devices allocate configs/devices/joint.yaml
+cri-proxy devices allocate configs/devices/joint.yaml -o json
 echo '{inventory: {gpu: [{minor: 0}]}, requests: {nvidia.com/gpu: 1}}' | cri-proxy devices allocate -"""
 
 

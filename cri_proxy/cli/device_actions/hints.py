@@ -13,8 +13,8 @@ from sysfs.text import plural
 
 HELP = "print the NUMA nodes on which the devices of a request can be had, as hints for cri-proxy hints merge"
 EXAMPLE = """\
-cri-proxy devices hints request.yaml
-cri-proxy devices hints request.yaml -o json"""
+cri-proxy devices hints configs/devices/joint.yaml
+cri-proxy devices hints configs/devices/joint.yaml -o json"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from policies.devices import DeviceInventory
 HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"
 EXAMPLE = """\
 cri-proxy devices list
+cri-proxy devices list --machine tests/golden/machines/2s4n-pci.tar.xz -o yaml > inventory.yaml
 cri-proxy devices list inventory.yaml
-cri-proxy devices list --machine report.tar.xz -o yaml > inventory.yaml
 cri-proxy devices list --kubelet"""
 
 KUBELET_SOCKET = f"/var/lib/kubelet/{SOCKET}"

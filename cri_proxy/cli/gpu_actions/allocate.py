@@ -13,9 +13,9 @@ from sysfs.documents.forms import one_of, whole
 
 HELP = "choose GPUs by the links between them, as NVIDIA's device plugin does"
 EXAMPLE = """\
-cri-proxy gpu allocate topo.txt --size 2
-cri-proxy gpu allocate topo.txt --size 4 --available 0,2-7 --required 3
-cri-proxy gpu allocate topo.txt --size 2 --policy static-dgx1-volta -o json"""
+cri-proxy gpu allocate configs/links/server.txt --size 2
+cri-proxy gpu allocate configs/links/kep-690.txt --size 4 --available 0,2-7 --required 3
+cri-proxy gpu allocate configs/links/kep-690.txt --size 2 --policy static-dgx1-volta -o json"""
 
 
 def gpu_numbers(text: str) -> frozenset[int]:

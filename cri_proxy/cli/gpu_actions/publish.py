@@ -16,8 +16,8 @@ from policies.devices.links import ANNOTATION, LinkError, LinkMatrix, labels_of,
 
 HELP = "print the matrix as an annotation of the node, or write it as a feature file, for cri-proxy extender"
 EXAMPLE = f"""\
-cri-proxy gpu publish topo.txt
-kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish topo.txt)"
+cri-proxy gpu publish configs/links/server.txt
+kubectl annotate --overwrite node NAME "{ANNOTATION}=$(cri-proxy gpu publish configs/links/server.txt)"
 nvidia-smi topo -m | cri-proxy gpu publish - --feature-file {FEATURE_DIRECTORY}/gpu-links"""
 
 COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written by: cri-proxy gpu publish"

@@ -9,8 +9,8 @@ from sysfs.documents.forms import between
 
 HELP = "score the node from 0 to 100 for a pod that requests GPUs, by the links between those it would get"
 EXAMPLE = """\
-cri-proxy gpu score topo.txt --request 4
-cri-proxy gpu score topo.txt --request 2,2 --available 0-5 -o json"""
+cri-proxy gpu score configs/links/server.txt --request 4
+cri-proxy gpu score configs/links/kep-690.txt --request 2,2 --available 0-5 -o json"""
 
 # More containers than a pod has; a typing error is told as such.
 _MOST_CONTAINERS = 64

@@ -9,7 +9,7 @@ from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixN
 
 HELP = "show the matrix of links that nvidia-smi topo -m has printed, or that a YAML file has"
 EXAMPLE = """\
-cri-proxy gpu topology topo.txt
+cri-proxy gpu topology configs/links/server.txt
 nvidia-smi topo -m | cri-proxy gpu topology - -o json"""
 
 # A file may have options for the other actions; they change no matrix.

@@ -4,8 +4,8 @@ from typing import Final
 
 HELP = "topology hints: merge them, generate them for a request, or compare the policies"
 EXAMPLE = """\
-cri-proxy hints generate request.yaml
-cri-proxy hints merge hints.yaml --policy restricted
+cri-proxy hints generate configs/hints/request.yaml
+cri-proxy hints merge configs/hints/merge.yaml --policy restricted
 cri-proxy hints compare --format csv
 cri-proxy hints merge --help"""
 

@@ -19,8 +19,8 @@ from sysfs.text import plural
 
 HELP = "print the topology hints of a request for CPUs, memory and devices, as the kubelet's managers give them"
 EXAMPLE = """\
-cri-proxy hints generate request.yaml
-cri-proxy hints generate request.yaml -o json
+cri-proxy hints generate configs/hints/request.yaml
+cri-proxy hints generate configs/hints/request.yaml -o json
 echo '{machine: {packages: 2, cores: 4}, cpu: {request: 2, free: "1-5"}}' | cri-proxy hints generate -"""
 
 PREFERRED_SETS = flag(

@@ -75,9 +75,9 @@ def _of_one_provider(root: YamlField, entries: Mapping[str, YamlField], node_cou
 
 HELP = "print the affinity that a policy makes of the hints of several providers, and whether it admits"
 EXAMPLE = """\
-cri-proxy hints merge hints.yaml --policy restricted
-cri-proxy hints merge hints.yaml --policy best-effort --prefer-closest-numa-nodes -o json
-cri-proxy hints generate request.yaml -o json | cri-proxy hints merge - --nodes 2
+cri-proxy hints merge configs/hints/merge.yaml --policy restricted
+cri-proxy hints merge configs/hints/merge.yaml --policy best-effort -o json
+cri-proxy hints generate configs/hints/request.yaml -o json | cri-proxy hints merge - --nodes 2
 echo '{nodes: 2, providers: [{cpu: [{nodes: [0], preferred: true}]}]}' | cri-proxy hints merge -"""
 
 POLICY = DocumentOption(
