@@ -73,6 +73,7 @@ INVENTORY_RELOADED: Final = "inventory_reloaded"  # a changed inventory file is 
 INVENTORY_REJECTED: Final = "inventory_rejected"  # the inventory file cannot be used; its last good content stays
 INVENTORY_UNREADABLE: Final = "inventory_unreadable"  # the inventory file does not answer; what it said stays
 INVENTORY_NOT_KEPT: Final = "inventory_not_kept"  # what it says could not be saved for later starts
+CLAIM_KINDS_NOT_KEPT: Final = "claim_kinds_not_kept"  # which CDI kinds bring claims could not be saved or read
 DEVICES_DISAGREE: Final = "devices_disagree"  # two sources state differently what or where a device is
 COST_FILES_RELOADED: Final = "cost_files_reloaded"  # changed cost files are in force, or mean the same as before
 COST_FILE_REJECTED: Final = "cost_file_rejected"  # a cost file cannot be used; its last good content stays, if any

@@ -118,11 +118,12 @@ class Engine:
         closing.push_async_callback(node.close)
         state = StateDirectory(settings.state_dir, node.background, self.journal, files.of_host)
         devices.save_in(state)
+        hints = DeviceHints(settings.sysfs_root, files.of_pods)
+        await hints.cdi.remember_in(state)
         devices.use(config, node.context.ledger.policy.known)
         if store.problem:
             node.context.persistence.mark_incomplete(store.problem)
         pod_resources = self._pod_resources(node, files.of_host, closing)
-        hints = DeviceHints(settings.sysfs_root, files.of_pods)
         reader_of = partial(_reader, hints, pod_resources, node.context.annotations)
         interceptor = CriInterceptor(node, reader_of(self._built))
         node.coordinator.config_warnings = self._warnings
@@ -242,7 +243,7 @@ def _claim_sources(hints: DeviceHints, pod_resources: PodResources, node: Node) 
         told = await pod_resources.told(request.pod, request.container.name)
         return tuple(name for name, _ in told.cdi)
 
-    return ClaimSources(hints.claim_variables, names_of)
+    return ClaimSources(hints.cdi.claim_variables, names_of)
 
 
 def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:
@@ -255,8 +256,8 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
         hints.of,
         asked,
         cache,
-        declared_of=hints.declared,
-        unreadable_of=hints.unreadable,
-        resolved_of=hints.resolved,
-        variables_of=hints.claim_variables,
+        declared_of=hints.cdi.declared,
+        unreadable_of=hints.cdi.unreadable,
+        resolved_of=hints.cdi.resolved,
+        variables_of=hints.cdi.claim_variables,
     )

@@ -5,26 +5,36 @@ specification (cncf-tags/container-device-interface, SPEC.md), which names both 
 """
 
 import json
+import pickle
 import stat
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from os import major, minor
 from pathlib import Path
+from typing import Final, TypeVar, TypeVarTuple
 
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
 from cri_proxy.cri.cdi.conversion import HostFile
 from cri_proxy.cri.cdi.resolve import ResolvedDevices, resolve
 from cri_proxy.cri.cdi.specs import NO_SPECIFICATION, CdiSpec, cdi_spec, declared, named
-from cri_proxy.cri.cdi.variables import Variables, adds_variables, variables_of
+from cri_proxy.cri.cdi.variables import AddedVariables, adds_variables, variables_of
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.foreign_files.beneath import FileBeneath, FileRefused, open_beneath
 from cri_proxy.in_force.file_cache import ParsedFiles
+from cri_proxy.in_force.state_file import StateFile
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 DIRECTORIES = ("var/run/cdi", "etc/cdi")
 # Some drivers write a file for each ResourceClaim. Only root may write there: this bounds accidents.
 MAX_FILES = 2048
 MAX_FILE_BYTES = 4 << 20
+MAX_PACKED_BYTES = 512 << 10
+MAX_CLAIM_KINDS = 64
+MAX_KIND_CHARACTERS = 320  # a domain, a slash and a class
 
 _YAML = Dialect(MAX_FILE_BYTES, max_depth=32, max_nodes=500_000, has_aliases=True)
 
@@ -36,10 +46,22 @@ class CdiFiles:
         """``root`` is the directory that holds ``dev/``, ``etc/`` and ``var/``."""
         self._root = root
         self._files = ParsedFiles(_parsed)
+        self._packed_stamps: Mapping[Path, tuple[int, ...]] = {}
+        self._packed = self._taken = b""
 
-    def __reduce__(self) -> tuple[Callable[[Path], "CdiFiles"], tuple[Path]]:
-        """Be that of the helper process to which this is sent: it remembers what it has parsed."""
-        return cdi_files, (self._root,)
+    def packed(self) -> bytes:
+        """Return what was parsed of these files, for ``take`` in another process; b"" where that is too much."""
+        stamps = {path: stamp for path, (stamp, _) in self._files.known.items()}
+        if stamps != self._packed_stamps:
+            packed = zlib.compress(pickle.dumps(self._files.known), 1)
+            self._packed_stamps, self._packed = stamps, packed if len(packed) <= MAX_PACKED_BYTES else b""
+        return self._packed
+
+    def take(self, packed: bytes) -> None:
+        """Know what another process has parsed, beside what this one has."""
+        if packed not in (b"", self._packed, self._taken):
+            self._taken = packed
+            self._files.known = pickle.loads(zlib.decompress(packed)) | self._files.known
 
     def specs(self) -> tuple[tuple[str, CdiSpec], ...]:
         """Return what each file says, the stronger directory first; a file that cannot be opened is left out."""
@@ -68,7 +90,7 @@ class CdiFiles:
         """Return the paths of files that are no specifications: what devices they should declare is not known."""
         return tuple(path for path, spec in self.specs() if not spec.is_specification)
 
-    def variables(self, names: Sequence[str], prefix: str) -> Variables:
+    def variables(self, names: Sequence[str], prefix: str) -> AddedVariables:
         """Return the variables with this prefix that these CDI devices add, as ``variables_of``."""
         return variables_of(self.specs(), names, prefix)
 
@@ -92,10 +114,14 @@ class CdiFiles:
         return HostFile(kind, number, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
-@cache
-def cdi_files(root: Path) -> CdiFiles:
-    """Return the files below this root, the same object in one process: each is parsed again only when it changes."""
-    return CdiFiles(root)
+_cdi_files: Final = cache(CdiFiles)  # of one process: each file is parsed again only when it changes
+
+
+def ask_cdi(root: Path, packed: bytes, question: Callable[[CdiFiles, *Ts], T], *args: *Ts) -> tuple[T, bytes]:
+    """Return the answer of the files below this root, and what was parsed of them by now, as ``packed`` before."""
+    files = _cdi_files(root)
+    files.take(packed)
+    return question(files, *args), files.packed()
 
 
 def _parsed(file: FileBeneath, path: Path) -> CdiSpec:
@@ -110,3 +136,18 @@ def _parsed(file: FileBeneath, path: Path) -> CdiSpec:
             return cdi_spec(plain(parse_tree(content.decode(), _YAML)))
         except (YamlError, ValueError):
             return NO_SPECIFICATION
+
+
+def _written(kinds: frozenset[str]) -> Mapping[str, object]:
+    return {"kinds": sorted(kinds)}
+
+
+def _kinds(document: Mapping[str, object]) -> frozenset[str]:
+    kinds = document.get("kinds")
+    if not isinstance(kinds, list) or len(kinds) > MAX_CLAIM_KINDS or not all(isinstance(kind, str) for kind in kinds):
+        raise ValueError
+    return frozenset(kinds)
+
+
+CLAIM_KINDS: Final = StateFile("claim-kinds.json", 1 << 20, _written, _kinds)
+"""The kinds of CDI devices that have brought claims, by name."""

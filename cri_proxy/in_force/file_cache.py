@@ -15,16 +15,17 @@ class ParsedFiles(Generic[T]):
     def __init__(self, parse: Callable[[FileBeneath, Path], T]) -> None:
         """Read nothing yet."""
         self._parse = parse
-        self._known: dict[Path, tuple[tuple[int, ...], T]] = {}
+        self.known: dict[Path, tuple[tuple[int, ...], T]] = {}
+        """Each file as it was parsed, with its stamp then."""
 
     def of(self, directory: DirectoryBeneath, path: Path) -> T:
         """Return what the file at this path of the directory says now. Raises OSError and FileRefused."""
         with directory.file(path.name) as file:
-            known = self._known.get(path)
+            known = self.known.get(path)
             if known is None or known[0] != file.stamp:
-                known = self._known[path] = (file.stamp, self._parse(file, path))
+                known = self.known[path] = (file.stamp, self._parse(file, path))
             return known[1]
 
     def keep(self, paths: Collection[Path]) -> None:
         """Forget all files but these."""
-        self._known = {path: known for path, known in self._known.items() if path in paths}
+        self.known = {path: known for path, known in self.known.items() if path in paths}

@@ -4,16 +4,13 @@ What names a device is told by ``cri.device_names``; only what something names i
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final, TypeVar, TypeVarTuple
+from typing import Final, TypeVar
 
-from cri_proxy.cri.cdi.resolve import ResolvedDevices
-from cri_proxy.cri.cdi.variables import ClaimNotRead, Variables, kind_of
-from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.cri.device_names import nvidia_gpus as nvidia
 from cri_proxy.cri.device_names.names import (
     NOTHING_TOLD,
@@ -25,26 +22,21 @@ from cri_proxy.cri.device_names.names import (
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.device_files.cdi import cdi_files
+from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.device_files.locality import Numbers, device_numbers, localities, needs_number
 from cri_proxy.device_files.mounts import subjects_of
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.file_workers import FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
+from cri_proxy.intercept.cdi_devices import LOOK_SECONDS, CdiDevices
 from policies.base import DeviceLocality
 from sysfs.text import some
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
-LOOK_SECONDS: Final = 1.0
-"""For all files of one container: as long as the kubelet is waited for when it is asked for devices."""
 _REST_SECONDS: Final = 0.25
 """The rest of LOOK_SECONDS for sysfs when a path hangs: the hints of those that answered are not lost with it."""
-CDI_FILES: Final = "CDI specifications"
 NVIDIA_FILES: Final = "the NVIDIA driver"
-CLAIM_KIND: Final = "dra.k8s.io/cpu"
-"""The kind of kubernetes-sigs/dra-driver-cpu; others are known once a device of theirs has brought a claim."""
 POD_WORKERS: Final = 4
 """Workers for pods' files: so many volumes may hang before no pod's files are looked at."""
 
@@ -60,38 +52,8 @@ class DeviceHints:
         """``files`` runs what may hang."""
         self._root = root
         self._files = files
-        self._cdi = cdi_files(root)
-        self._claim_kinds = {CLAIM_KIND}
-
-    async def declared(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these CDI names that the node's specification files declare. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, self._cdi.declared, tuple(names), within_seconds=LOOK_SECONDS)
-
-    async def unreadable(self) -> tuple[str, ...]:
-        """Return the node's specification files that are none. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, self._cdi.unreadable, within_seconds=LOOK_SECONDS)
-
-    async def resolved(self, names: Sequence[str]) -> ResolvedDevices:
-        """Return the edits of a container with these CDI devices, by their specifications. Raises FilesFailed."""
-        return await self._files.run(CDI_FILES, self._cdi.resolve, tuple(names), within_seconds=LOOK_SECONDS)
-
-    async def claim_variables(self, names: Sequence[str]) -> Variables:
-        """Return the variables of these CDI devices that name CPUs chosen for the container.
-
-        Raises ClaimNotRead where files fail and a device is of a kind that brings such variables, else FilesFailed.
-        """
-        asked = tuple(names), VARIABLE_PREFIX
-        try:
-            found = await self._files.run(CDI_FILES, self._cdi.variables, *asked, within_seconds=LOOK_SECONDS)
-        except FilesFailed as error:
-            if carriers := [name for name in names if kind_of(name) in self._claim_kinds]:
-                unknown = f"CPUs were chosen for it by {some(carriers, 3)}, and it is not known which"
-                raise ClaimNotRead(admit(f"{unknown}: {error}; try again")) from error
-            raise
-        kinds = set(map(kind_of, names))
-        if found and len(kinds) == 1:  # of several it is not known which
-            self._claim_kinds |= kinds
-        return found
+        self.cdi = CdiDevices(root, files)
+        """The devices that the node's CDI specification files declare."""
 
     async def of(self, config: pb.ContainerConfig, told: ToldDevices = NOTHING_TOLD) -> tuple[Found, ...]:
         """Return the hints of this container within LOOK_SECONDS; those of files that do not answer are missing.
@@ -103,7 +65,7 @@ class DeviceHints:
             return tuple(group.place for group in told.places)
         cdi = {**dict(told.cdi), **{name: via_cdi(name) for name in own.cdi}}  # the request's own word goes first
         look = _Look(self._root, self._files, asyncio.get_running_loop().time() + LOOK_SECONDS)
-        by_cdi = await look.named_by_cdi(tuple(cdi.items())) if cdi else ()
+        by_cdi = await look.named_by_cdi(self.cdi, tuple(cdi.items())) if cdi else ()
         names = each_once((*nvidia.not_replaced(own.names, by_cdi), *by_cdi, *told.names))
         # Beside each other, as the driver may hang and so may paths.
         gpus, numbers = await asyncio.gather(look.gpus(names), look.numbers(names))
@@ -122,9 +84,14 @@ class _Look:
         self._deadline = deadline
         self.missing: list[str] = []
 
-    async def named_by_cdi(self, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
+    def _left(self, rest_seconds: float = 0.0) -> float:
+        """Return the time for a call before the last ``rest_seconds``."""
+        return self._deadline - asyncio.get_running_loop().time() - rest_seconds
+
+    async def named_by_cdi(self, cdi: CdiDevices, names: Sequence[tuple[str, str]]) -> tuple[DeviceName, ...]:
         """Return the names of the devices behind these CDI names, each with the CDI name that stands for it."""
-        return await self._ask(CDI_FILES, [name for name, _ in names], (), cdi_files(self._root).named, names)
+        found = cdi.ask(CdiFiles.named, names, within_seconds=self._left())
+        return await self._found([name for name, _ in names], (), found)
 
     async def gpus(self, names: Sequence[DeviceName]) -> nvidia.NvidiaGpus:
         """Return the node's NVIDIA GPUs where any of them may be meant."""
@@ -134,7 +101,8 @@ class _Look:
         if not meant:
             return nvidia.NO_GPUS
         read = partial(nvidia_gpus, with_parts=any(map(nvidia.is_part_node, meant)))
-        return await self._ask(NVIDIA_FILES, meant, nvidia.NO_GPUS, read, self._root, rest_seconds=_REST_SECONDS)
+        found = self._files.run(NVIDIA_FILES, read, self._root, within_seconds=self._left(_REST_SECONDS))
+        return await self._found(meant, nvidia.NO_GPUS, found)
 
     async def numbers(self, names: Sequence[DeviceName]) -> Numbers:
         """Return the devices behind those paths that answer."""
@@ -142,19 +110,18 @@ class _Look:
         if paths == ["/"]:
             return {}
         try:
-            within_seconds = self._deadline - asyncio.get_running_loop().time()
-            subjects = await self._files.run("mounts", subjects_of, self._root, paths, within_seconds=within_seconds)
+            subjects = await self._files.run("mounts", subjects_of, self._root, paths, within_seconds=self._left())
         except (FilesFailed, OSError):
             subjects = tuple(paths)  # each for itself
         by_subject = groupby(sorted(zip(subjects, paths, strict=True)), key=lambda pair: pair[0])
         groups = [(subject, [path for _, path in pairs]) for subject, pairs in by_subject]
-        none: Numbers = {}
-        asked = (
-            self._ask(subject, group, none, device_numbers, self._root, group, rest_seconds=_REST_SECONDS)
-            for subject, group in groups
-        )
-        found = await asyncio.gather(*asked)
+        found = await asyncio.gather(*(self._numbers_of(subject, group) for subject, group in groups))
         return {path: number for numbers in found for path, number in numbers.items()}
+
+    async def _numbers_of(self, subject: str, paths: Sequence[str]) -> Numbers:
+        left = self._left(_REST_SECONDS)
+        found = self._files.run(subject, device_numbers, self._root, paths, within_seconds=left)
+        return await self._found(paths, {}, found)
 
     async def localities(
         self, names: Sequence[DeviceName], gpus: nvidia.NvidiaGpus, numbers: Numbers
@@ -163,22 +130,14 @@ class _Look:
         answered = [n for n in names if n.kind != "path" or n.text in numbers or not needs_number(n.text)]
         if not answered:
             return ()
-        sources = [name.text for name in answered]
-        return await self._ask("sysfs", sources, (), localities, self._root, answered, numbers, gpus)
+        asked = self._root, answered, numbers, gpus
+        found = self._files.run("sysfs", localities, *asked, within_seconds=self._left())
+        return await self._found([name.text for name in answered], (), found)
 
-    async def _ask(
-        self,
-        subject: str,
-        sources: Sequence[str],
-        without: T,
-        function: Callable[[*Ts], T],
-        *args: *Ts,
-        rest_seconds: float = 0.0,
-    ) -> T:
-        """Call the function on a worker until ``rest_seconds`` are left; ``without`` if these files do not answer."""
+    async def _found(self, sources: Sequence[str], without: T, found: Awaitable[T]) -> T:
+        """Return what was found of these sources; ``without`` if their files do not answer."""
         try:
-            within_seconds = self._deadline - asyncio.get_running_loop().time() - rest_seconds
-            return await self._files.run(subject, function, *args, within_seconds=within_seconds)
+            return await found
         except FilesFailed as error:
             self.missing.append(admit(f"no hint of {some(sources, 1)}: {error}"))
             return without

@@ -5,6 +5,7 @@ the whole file, NAME=VALUE each. Only root may write these files, so what they s
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from cri_proxy.cri.cdi.specs import CdiSpec, Fields, Specs, declaring
@@ -15,6 +16,8 @@ MAX_VARIABLES: Final = 64
 _NAME_CHARACTERS: Final = 256
 
 Variables = tuple[tuple[str, str], ...]
+AddedVariables = tuple[Variables, frozenset[str]]
+"""Variables, and the kinds of the devices that add them."""
 VariablesOf = Callable[[Sequence[str]], Awaitable[Sequence[tuple[str, str]]]]
 """Returns the variables that these CDI devices add. Raises FilesFailed, and ClaimNotRead."""
 
@@ -33,18 +36,22 @@ async def no_variables(_: Sequence[str]) -> Variables:
     return ()
 
 
-def variables_of(specs: Specs, names: Iterable[str], prefix: str) -> Variables:
+def variables_of(specs: Specs, names: Iterable[str], prefix: str) -> AddedVariables:
     """Return the variables with this prefix that these devices add, sorted, a later device's in place of an earlier's.
 
     A device counts in the first file that declares it, also where it adds none there. At most ``MAX_VARIABLES`` are
     returned.
     """
     found: dict[str, str] = {}
+    kinds: set[str] = set()
     for name in names:
         spec = declaring(specs, name)
-        for holder in (spec.content, *spec.devices.get(name, ())[-1:]):
-            found.update(_variables(holder, prefix))
-    return tuple(sorted(found.items())[:MAX_VARIABLES])
+        added = dict(
+            chain.from_iterable(_variables(h, prefix) for h in (spec.content, *spec.devices.get(name, ())[-1:]))
+        )
+        found |= added
+        kinds |= {kind_of(name)} if added else set()
+    return tuple(sorted(found.items())[:MAX_VARIABLES]), frozenset(kinds)
 
 
 def adds_variables(spec: CdiSpec, prefix: str) -> bool:

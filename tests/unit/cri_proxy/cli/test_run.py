@@ -106,7 +106,7 @@ from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.merge import InventoryFile
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.device_files import locality, mounts
-from cri_proxy.device_files.cdi import cdi_files
+from cri_proxy.device_files.cdi import CLAIM_KINDS, CdiFiles, ask_cdi
 from cri_proxy.cri.device_names.names import DeviceName
 from cri_proxy.device_files.nvidia_driver import nvidia_gpus
 from cri_proxy.cri.device_names.nvidia_gpus import NO_GPUS
@@ -120,13 +120,13 @@ LOADED = "{name for name, module in __import__('sys').modules.items() if module}
 before = helper.call(eval, LOADED)
 helper.call(locality.localities, root, (DeviceName("path", "/dev/null"),), {}, NO_GPUS)
 helper.call(locality.device_numbers, root, ("/dev/null",))
-helper.call(cdi_files(root).named, (("a/b=c", ""),))
+helper.call(ask_cdi, root, b"", CdiFiles.named, (("a/b=c", ""),))
 helper.call(partial(nvidia_gpus, with_parts=True), root)
 helper.call(mounts.subjects_of, root, ("/dev/null",))
 for source in (CostDirectory(root), InventoryFile(root / "devices.yaml")):
     helper.call(source.lookups)
     helper.call(source.judge, helper.call(source.read), {})
-for document in (KNOWN_GOOD, NUMBERS, texts_file("texts.json")):
+for document in (KNOWN_GOOD, NUMBERS, CLAIM_KINDS, texts_file("texts.json")):
     helper.call(document.find, root)
 helper.call(KNOWN_GOOD.save, root / "state", KnownGood(Config(), root, root, "", "", 0.0))
 helper.call(kubelet_state.read_managers, root)

@@ -1,12 +1,15 @@
+import json
 import os
-import pickle
+import random
 from pathlib import Path
 
 import pytest
 
-from cri_proxy.device_files.cdi import MAX_FILE_BYTES, MAX_FILES, CdiFiles, cdi_files
+from cri_proxy.cri.cdi.specs import cdi_spec
+from cri_proxy.device_files.cdi import MAX_FILE_BYTES, MAX_FILES, CdiFiles, ask_cdi
 
 ONE = '{"kind": "a/b", "devices": [{"name": "1"}]}'
+NAMED_2 = ONE.replace('"1"', '"2"')
 
 
 def said(root: Path) -> list[tuple[str, list[str] | None]]:
@@ -47,9 +50,35 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert files.declared(["a/b=1", "a/b=22"]) == ("a/b=22",)
 
 
-def test_a_process_to_which_they_are_sent_uses_its_own(tmp_path: Path) -> None:
-    """A helper parses a file once, whoever asks."""
-    assert pickle.loads(pickle.dumps(CdiFiles(tmp_path))) is cdi_files(tmp_path)
+def test_another_process_is_given_what_was_parsed_and_parses_what_has_changed(tmp_path: Path) -> None:
+    """Its files are named otherwise here, so that it is seen where an answer comes from."""
+    put(tmp_path, "etc/cdi/a.json", ONE)
+    put(tmp_path, "etc/cdi/b.json", "{}")
+    files, other = CdiFiles(tmp_path), CdiFiles(tmp_path)
+    files.specs()
+    files._files.known = {
+        path: (stamp, cdi_spec(json.loads(NAMED_2))) for path, (stamp, _) in files._files.known.items()
+    }
+    other.take(files.packed())
+    put(tmp_path, "etc/cdi/b.json", ONE.replace("a/b", "c/d"))
+    assert [list(spec.devices) for _, spec in other.specs()] == [["a/b=2"], ["c/d=1"]]
+
+
+def test_each_process_keeps_what_it_has_parsed_itself(tmp_path: Path) -> None:
+    put(tmp_path, "etc/cdi/a.json", ONE)
+    _, early = ask_cdi(tmp_path, b"", CdiFiles.specs)
+    put(tmp_path, "etc/cdi/a.json", NAMED_2)
+    assert ask_cdi(tmp_path, early, CdiFiles.declared, ["a/b=2"])[0] == ("a/b=2",)
+    late = ask_cdi(tmp_path, b"", CdiFiles.specs)[1]
+    assert ask_cdi(tmp_path, early, CdiFiles.specs)[1] == late != early
+
+
+def test_more_than_so_much_is_not_handed_on(tmp_path: Path) -> None:
+    names = random.Random(1).sample(range(10**12), 200_000)
+    put(tmp_path, "etc/cdi/a.json", ONE.replace("1", "".join(map(str, names))))
+    answer, packed = ask_cdi(tmp_path, b"", CdiFiles.specs)
+    assert len(answer) == 1
+    assert packed == b""
 
 
 @pytest.mark.parametrize("target", ["nowhere", "../secret.json", "/{root}/etc/secret.json"])

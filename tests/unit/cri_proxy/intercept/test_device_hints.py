@@ -1,37 +1,19 @@
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
 
 import pytest
 
-from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
-from cri_proxy.intercept import device_hints
+from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.intercept.device_hints import NVIDIA_FILES, DeviceHints
 from policies.base import DeviceLocality
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.silent_files import SilentFiles
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 PCI = "sys/devices/pci0000:3a/0000:3b:00.0"
-
-
-class Hanging:
-    """Files of which these subjects hang."""
-
-    def __init__(self, *subjects: str) -> None:
-        self.subjects = subjects
-
-    async def run(self, subject: str, function: Callable[[*Ts], T], *args: *Ts, within_seconds: float) -> T:
-        assert within_seconds <= device_hints.LOOK_SECONDS
-        if subject in self.subjects:
-            raise FilesFailed(subject, "no answer")
-        return await PLAIN_THREADS.run(subject, function, *args, within_seconds=within_seconds)
 
 
 def a_root(root: Path) -> Path:
@@ -59,7 +41,7 @@ HINT = DeviceLocality(f"/{PCI}", CpuSet.parse("4-7"), NodeSet.of([1]), devices=(
 
 
 async def test_a_container_without_devices_and_mounts_asks_for_nothing(tmp_path: Path) -> None:
-    assert await DeviceHints(tmp_path, Hanging("mounts", "sysfs")).of(asked()) == ()
+    assert await DeviceHints(tmp_path, SilentFiles("mounts", "sysfs")).of(asked()) == ()
 
 
 @pytest.mark.parametrize("config", [asked(f"/{PCI}"), asked(cdi="example.com/nic=d")], ids=["device", "CDI"])
@@ -69,18 +51,18 @@ async def test_a_device_has_the_hint_of_its_place(tmp_path: Path, config: pb.Con
 
 
 async def test_a_path_that_hangs_takes_no_hint_of_another_with_it(tmp_path: Path) -> None:
-    found = await DeviceHints(a_root(tmp_path), Hanging("/data")).of(asked(f"/{PCI}", "/data"))
+    found = await DeviceHints(a_root(tmp_path), SilentFiles("/data")).of(asked(f"/{PCI}", "/data"))
     assert found == (HINT, "no hint of /data: /data: no answer")
 
 
 async def test_where_the_list_of_mounts_hangs_each_path_is_asked_for_itself(tmp_path: Path) -> None:
-    assert await DeviceHints(a_root(tmp_path), Hanging("mounts")).of(asked(f"/{PCI}", "/data")) == (HINT,)
+    assert await DeviceHints(a_root(tmp_path), SilentFiles("mounts")).of(asked(f"/{PCI}", "/data")) == (HINT,)
 
 
 @pytest.mark.parametrize("subject", ["sysfs", "CDI specifications"])
 async def test_what_the_machine_itself_does_not_answer_is_missing(tmp_path: Path, subject: str) -> None:
     config = asked(cdi="example.com/nic=d")
-    (missing,) = await DeviceHints(a_root(tmp_path), Hanging(subject)).of(config)
+    (missing,) = await DeviceHints(a_root(tmp_path), SilentFiles(subject)).of(config)
     assert isinstance(missing, str)
     assert subject in missing
 
@@ -88,21 +70,6 @@ async def test_what_the_machine_itself_does_not_answer_is_missing(tmp_path: Path
 async def test_containers_are_looked_at_beside_each_other(tmp_path: Path) -> None:
     hints = DeviceHints(a_root(tmp_path), PLAIN_THREADS)
     assert await asyncio.gather(*(hints.of(asked(f"/{PCI}")) for _ in range(20))) == [(HINT,)] * 20
-
-
-async def test_names_that_a_specification_declares_are_told_from_others(tmp_path: Path) -> None:
-    names = ["example.com/nic=d", "example.com/nic=e"]
-    assert await DeviceHints(a_root(tmp_path), Hanging("sysfs")).declared(names) == ("example.com/nic=d",)
-    with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
-        await DeviceHints(tmp_path, Hanging("CDI specifications")).declared(names)
-
-
-async def test_specifications_that_are_none_are_named(tmp_path: Path) -> None:
-    hints = DeviceHints(a_root(tmp_path), Hanging("sysfs"))
-    assert await hints.unreadable() == ()
-    broken = tmp_path / "etc/cdi/broken.json"
-    broken.write_text("{")
-    assert await hints.unreadable() == ("/etc/cdi/broken.json",)
 
 
 GPU_HINT = DeviceLocality(
@@ -142,12 +109,12 @@ async def test_a_variable_that_the_toolkit_does_not_take_counts_for_privileged_c
 
 
 async def test_a_driver_that_hangs_takes_no_hint_of_another_device_with_it(tmp_path: Path) -> None:
-    found = await DeviceHints(with_gpu(tmp_path), Hanging(NVIDIA_FILES)).of(visible("0,1", f"/{PCI}"))
+    found = await DeviceHints(with_gpu(tmp_path), SilentFiles(NVIDIA_FILES)).of(visible("0,1", f"/{PCI}"))
     assert found == (HINT, "no hint of 0 and 1 more: the NVIDIA driver: no answer")
 
 
 async def test_files_of_the_driver_are_read_only_for_its_gpus(tmp_path: Path) -> None:
-    assert await DeviceHints(a_root(tmp_path), Hanging(NVIDIA_FILES)).of(asked(f"/{PCI}")) == (HINT,)
+    assert await DeviceHints(a_root(tmp_path), SilentFiles(NVIDIA_FILES)).of(asked(f"/{PCI}")) == (HINT,)
 
 
 async def test_a_claim_names_devices_that_the_request_does_not(tmp_path: Path) -> None:
@@ -169,7 +136,7 @@ async def test_devices_of_the_kubelet_are_known_by_ids_that_tell_all_of_them(
 
 async def test_what_the_kubelet_tells_a_place_of_alone_needs_no_file(tmp_path: Path) -> None:
     place = DeviceLocality("podresapi:nvidia.com/gpu/GPU-AA", CpuSet(), NodeSet.of([1]))
-    found = await DeviceHints(tmp_path, Hanging("sysfs", NVIDIA_FILES)).of(
+    found = await DeviceHints(tmp_path, SilentFiles("sysfs", NVIDIA_FILES)).of(
         asked(), ToldDevices((AllocatedDevices(place),))
     )
     assert found == (place,)
@@ -181,35 +148,3 @@ async def test_too_many_names_are_told_as_missing_hints(tmp_path: Path) -> None:
     (missing,) = await DeviceHints(a_root(tmp_path), PLAIN_THREADS).of(config)
     assert isinstance(missing, str)
     assert "PCIDEVICE_X" in missing
-
-
-async def test_devices_are_resolved_by_their_specification(tmp_path: Path) -> None:
-    names = ["example.com/nic=d", "example.com/nic=e"]
-    found = await DeviceHints(a_root(tmp_path), Hanging("sysfs")).resolved(names)
-    assert found.problem.startswith("example.com/nic=d (/etc/cdi/nic.json) has cdiVersion None")
-    with pytest.raises(FilesFailed, match="CDI specifications: no answer"):
-        await DeviceHints(tmp_path, Hanging("CDI specifications")).resolved(names)
-
-
-async def test_the_cpus_chosen_for_a_container_come_from_its_cdi_devices(tmp_path: Path) -> None:
-    (tmp_path / "etc/cdi").mkdir(parents=True)
-    device = {"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=0-3", "OTHER=1"]}}
-    (tmp_path / "etc/cdi/cpu.json").write_text(json.dumps({"kind": "dra.k8s.io/cpu", "devices": [device]}))
-    names = ("dra.k8s.io/cpu=a", "example.com/nic=d")
-    assert await DeviceHints(tmp_path, Hanging()).claim_variables(names) == (("DRA_CPUSET_a", "0-3"),)
-    with pytest.raises(ClaimNotRead, match=r"^CPUs were chosen for it by dra.k8s.io/cpu=a, and it is not known which:"):
-        await DeviceHints(tmp_path, Hanging("CDI specifications")).claim_variables(names)
-    with pytest.raises(FilesFailed):
-        await DeviceHints(tmp_path, Hanging("CDI specifications")).claim_variables(names[1:])
-
-
-async def test_a_kind_whose_devices_have_brought_a_claim_is_known_to_bring_others(tmp_path: Path) -> None:
-    (tmp_path / "etc/cdi").mkdir(parents=True)
-    device = {"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=0-3"]}}
-    (tmp_path / "etc/cdi/cpu.json").write_text(json.dumps({"kind": "fork.example/cpus", "devices": [device]}))
-    files = Hanging()
-    hints = DeviceHints(tmp_path, files)
-    assert await hints.claim_variables(("fork.example/cpus=a",)) == (("DRA_CPUSET_a", "0-3"),)
-    files.subjects = ("CDI specifications",)
-    with pytest.raises(ClaimNotRead):
-        await hints.claim_variables(("example.com/nic=d", "fork.example/cpus=b"))

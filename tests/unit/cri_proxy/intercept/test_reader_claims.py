@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -12,8 +11,8 @@ from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
-from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
-from cri_proxy.intercept.device_hints import DeviceHints
+from cri_proxy.file_workers import PLAIN_THREADS
+from cri_proxy.intercept.cdi_devices import CDI_FILES, CdiDevices
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.memory_store import MemoryStore
 from policies.builder import build_policy
@@ -21,6 +20,7 @@ from policies.policy import Policy
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.silent_files import SilentFiles
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import owned
 
@@ -35,11 +35,11 @@ class DriverSite(Site):
         super().__init__()
         self.cdi = root / "var/run/cdi"
         self.cdi.mkdir(parents=True)
-        self.hints = DeviceHints(root, PLAIN_THREADS)
+        self.devices = CdiDevices(root, PLAIN_THREADS)
 
     def use(self, *, honours: bool = True) -> None:
         config = Config(claims="honour" if honours else "ignore")
-        reader = replace(self.interceptor._reader, variables_of=self.hints.claim_variables, config=config)
+        reader = replace(self.interceptor._reader, variables_of=self.devices.claim_variables, config=config)
         self.interceptor.use_reader(reader)
 
     def prepare(self, claim: str, cpus: str) -> None:
@@ -70,22 +70,15 @@ def policy_without(cpus: str) -> Policy:
     return build_policy("topology-aware", machine, TopologyAwareOptions(machine.online, CpuSet.parse("0")))
 
 
-class Silent:
-    """Files that do not answer in time."""
-
-    async def run(self, subject: str, *_: object, **__: object) -> NoReturn:
-        raise FilesFailed(subject, "no answer within 1 s")
-
-
 async def test_while_its_claim_cannot_be_read_a_container_is_refused_and_others_start(tmp_path: Path) -> None:
     async with opened(DriverSite(tmp_path)) as site:
         site.prepare("a", "2-3")
-        site.hints = DeviceHints(tmp_path, Silent())
+        site.devices = CdiDevices(tmp_path, SilentFiles(CDI_FILES))
         site.use()
         with pytest.raises(CallFailed, match=r"CPUs were chosen for it by dra.k8s.io/cpu=a, and it is not known which"):
             await site.claim("late", "a")
         assert len(owned(site, (await site.run("other", OWNS)).container_id("c"))) == 2
-        site.hints = DeviceHints(tmp_path, PLAIN_THREADS)
+        site.devices = CdiDevices(tmp_path, PLAIN_THREADS)
         site.use()
         assert on(site, await site.claim("again", "a")) == "2-3"
 

@@ -26,7 +26,7 @@ class Specs:
         self._files = CdiFiles(root)
 
     def of(self, names: list[str]) -> Variables:
-        return self._files.variables(names, PREFIX)
+        return self._files.variables(names, PREFIX)[0]
 
     def files(self) -> tuple[str, ...]:
         return self._files.with_variables(PREFIX)
