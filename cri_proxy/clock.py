@@ -1,8 +1,35 @@
 """``Clock``: wall time, monotonic time and sleep as a constructor argument; ``SystemClock`` is the machine's."""
 
 import asyncio
+import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+
+class SteadySeconds:
+    """CLOCK_MONOTONIC that goes on where it is set back: restoring a process or moving a machine may do so.
+
+    Else all that waits would wait for as long again, the pings of the watchdog too. Threads may share it.
+    """
+
+    def __init__(self, read: Callable[[], float] = time.monotonic) -> None:
+        """``read`` is the clock."""
+        self._read = read
+        self._lock = threading.Lock()
+        self._ahead = 0.0
+        self._last = read()
+
+    def __call__(self) -> float:
+        """Return seconds since some fixed moment, never less than before."""
+        with self._lock:
+            now = self._read() + self._ahead
+            self._ahead += max(0.0, self._last - now)
+            self._last = max(self._last, now)
+            return self._last
+
+
+steady_seconds: Final = SteadySeconds()
 
 
 class Clock(Protocol):
@@ -26,8 +53,8 @@ class SystemClock:
         return time.time()
 
     def monotonic_seconds(self) -> float:
-        """Return CLOCK_MONOTONIC."""
-        return time.monotonic()
+        """Return ``steady_seconds``."""
+        return steady_seconds()
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the running event loop."""

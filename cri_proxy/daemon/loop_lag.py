@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from cri_proxy.clock import steady_seconds
 from cri_proxy.daemon.cpu_wait import is_starved, waited_seconds
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Histogram
@@ -43,7 +44,7 @@ class LoopLag:
     """
 
     _loop: Timers
-    _seconds: Callable[[], float] = time.monotonic  # not the loop's own clock, which some loops read once a turn
+    _seconds: Callable[[], float] = steady_seconds  # not the loop's own clock, which some loops read once a turn
     _cpu_seconds: Callable[[], float] = time.thread_time
     _waited: Callable[[], float] = waited_seconds
     _cpu_before: float = field(default=0.0, init=False)

@@ -1,13 +1,13 @@
 """Check that the relay answers a new connection, or that the runtime is silent too: the probe behind the watchdog."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from cri_proxy import events
+from cri_proxy.clock import steady_seconds
 from cri_proxy.daemon.cpu_wait import is_starved, waited_seconds
 from cri_proxy.http2 import frames
 from cri_proxy.logs import Log
@@ -61,7 +61,7 @@ class RelayProbe:
 
     _works: Callable[[float], Coroutine[object, object, bool]]
     _log: Log
-    _seconds: Callable[[], float] = time.monotonic
+    _seconds: Callable[[], float] = steady_seconds
     _waited: Callable[[], float] = waited_seconds
     _quiet_until: float = field(default=0.0, init=False)
 

@@ -1,10 +1,10 @@
 """Save rows in call order, awaited or not, with a time limit; report a failure once, and later save all again."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from cri_proxy.clock import steady_seconds
 from cri_proxy.errors import StoreError
 from cri_proxy.state.rows import Deletable, GrantStore, Saveable
 from cri_proxy.tasks import Tasks
@@ -71,7 +71,7 @@ class Persistence:
 
     async def _save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable], saved: asyncio.Future[bool]) -> None:
         """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
-        is_saved, begun_at = False, time.monotonic()
+        is_saved, begun_at = False, steady_seconds()
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
@@ -84,7 +84,7 @@ class Persistence:
             if not saved.done():
                 saved.set_result(is_saved)
         if is_saved:
-            self._note_saved(time.monotonic() - begun_at if puts or deletes else None)
+            self._note_saved(steady_seconds() - begun_at if puts or deletes else None)
 
     def _note_saved(self, seconds: float | None) -> None:
         self.problem = ""

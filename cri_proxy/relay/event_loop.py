@@ -8,11 +8,12 @@ gets control back when a descriptor of its own is ready, a timer is due, or a ha
 import asyncio
 import os
 import select
-import time
 from collections.abc import Callable
 from contextvars import Context
 from selectors import EVENT_READ, EVENT_WRITE, EpollSelector, SelectorKey
 from typing import Final, Protocol, TypeVarTuple
+
+from cri_proxy.clock import steady_seconds
 
 READABLE: Final = select.EPOLLIN
 WRITABLE: Final = select.EPOLLOUT
@@ -64,7 +65,7 @@ class RelaySelector(EpollSelector):
         """
         poll, handlers, ready = self._epoll.poll, self._handlers, list[tuple[SelectorKey, int]]()
         left = -1.0 if timeout is None else max(0.0, timeout)  # poll rounds up to its unit, a millisecond
-        ends = time.monotonic() + left if left > 0 else 0.0
+        ends = steady_seconds() + left if left > 0 else 0.0
         self.must_return = False
         while True:
             for descriptor, events in poll(left, _MAX_EVENTS):
@@ -76,7 +77,7 @@ class RelaySelector(EpollSelector):
             if ready or self.must_return or not left:
                 return ready
             if ends:
-                left = ends - time.monotonic()
+                left = ends - steady_seconds()
                 if left <= 0:
                     return ready
 
@@ -94,6 +95,10 @@ class RelayLoop(asyncio.SelectorEventLoop):
         """Open the selector as ``sockets``."""
         self.sockets = RelaySelector()
         super().__init__(self.sockets)
+
+    def time(self) -> float:
+        """See asyncio. Timers go on where the machine's clock is set back."""
+        return steady_seconds()
 
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None

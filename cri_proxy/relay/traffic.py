@@ -4,12 +4,12 @@ A call costs one dictionary update, a frame none. Pass-through calls count by pa
 from outside, so their number is bounded, and only the methods of CRI become labels.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from cri_proxy.clock import steady_seconds
 from cri_proxy.http2.status import Code, Failed
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.counters import Counters, Histogram
@@ -50,7 +50,7 @@ class _Method:
 class Traffic:
     """Counters for the relays of a process."""
 
-    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: Callable[[], float] = steady_seconds) -> None:
         """Measure durations by ``seconds``."""
         self._relays: list[Callable[[], RelayTotals]] = []
         self._passed: list[Passed] = []

@@ -10,6 +10,7 @@ from tests.house.tree import PACKAGES, FunctionNode, functions, parsed, python_f
 SOURCES = python_files(*PACKAGES)
 DOCUMENTED = Fraction(95, 100)
 FROZEN = Fraction(90, 100)
+RAW_CLOCKS = ("monotonic", "monotonic_ns")
 
 
 def public_things(path: Path) -> Iterator[tuple[str, bool]]:
@@ -83,6 +84,13 @@ def test_commands_write_to_the_terminal_in_one_place() -> None:
     writes = [(p, n) for p, n in calls if ast.unparse(n.func) in ("print", "sys.stdout.write", "sys.stderr.write")]
     assert len(calls) > 500
     assert [f"{shown(p)}:{n.lineno}" for p, n in writes] == []
+
+
+def test_durations_are_measured_by_the_clock_that_is_never_set_back() -> None:
+    """But for systemd's own protocol, and a command that its user can interrupt."""
+    nodes = ((p, n) for p in SOURCES for n in ast.walk(parsed(p)) if isinstance(n, ast.Attribute | ast.alias))
+    raw = {shown(p) for p, n in nodes if (n.attr if isinstance(n, ast.Attribute) else n.name) in RAW_CLOCKS}
+    assert raw == {"cri_proxy/clock.py", "cri_proxy/systemd.py", "cri_proxy/cli/select.py"}
 
 
 def test_every_exception_that_is_caught_has_a_name() -> None:

@@ -28,14 +28,17 @@ REQUESTS, REPLY_BYTES = 60, 100_000  # far more than sockets and the relay hold
 HUGE = 1 << 30
 
 # A daemon like any other, but that SIGUSR1 blocks the thread of its loop, as an endless loop in our code would; a file
-# says that it does.
+# says that it does. SIGRTMIN sets its monotonic clock back by an hour, as restoring a process may do.
 BLOCKABLE = """
 import os, signal, sys, time
+back, monotonic = [0], time.monotonic
+time.monotonic = lambda: monotonic() - sum(back)
 from cri_proxy.cli.main import main
 def block(*_):
     open(os.environ["BLOCKED"], "w").close()
     time.sleep(3600)
 signal.signal(signal.SIGUSR1, block)
+signal.signal(signal.SIGRTMIN, lambda *_: back.append(3600))
 sys.exit(main())
 """
 
@@ -128,6 +131,23 @@ async def test_a_blocked_loop_is_silence_for_the_watchdog() -> None:
         systemd.forget()
         assert not await systemd.pinged(2 * WATCHDOG_SECONDS)
         assert scene.daemon.exit_status is None
+
+    await played(act)
+
+
+async def test_a_clock_that_is_set_back_stops_nothing() -> None:
+    """Not the watchdog, not calls, not commands, and not the daemon's end."""
+
+    async def act(scene: Scene, systemd: Systemd) -> None:
+        await scene.kubelet.run_pod(PodSpec("before", (guaranteed("c", 1000),)))
+        scene.daemon.send(signal.SIGRTMIN)
+        systemd.forget()
+        assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
+        async with asyncio.timeout(SLACK_SECONDS):
+            await scene.kubelet.run_pod(PodSpec("after", (guaranteed("c", 1000),)))
+            assert len((await scene.daemon.admin.status()).containers) == 2
+        scene.daemon.send(signal.SIGTERM)
+        assert await scene.ended(STOP_GRACE_SECONDS + SLACK_SECONDS) == "status 0"
 
     await played(act)
 

@@ -3,13 +3,13 @@
 Each source stands for itself: while one cannot be used, its last good content stays.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.clock import steady_seconds
 from cri_proxy.costs.merge import merge
 from cri_proxy.errors import StoreError
 from cri_proxy.in_force.file_state import Judged, judge_one
@@ -101,7 +101,7 @@ class PluginSources:
         *,
         sysfs_root: Path = Path("/"),
         state_dir: Path | None = None,
-        now_seconds: Callable[[], float] = time.monotonic,
+        now_seconds: Callable[[], float] = steady_seconds,
     ) -> None:
         """``sysfs_root`` is the directory that holds ``sys``. Nothing is read yet.
 

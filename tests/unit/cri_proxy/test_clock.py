@@ -1,6 +1,6 @@
 import asyncio
 
-from cri_proxy.clock import Clock, SystemClock
+from cri_proxy.clock import Clock, SteadySeconds, SystemClock
 from cri_proxy.tasks import Tasks
 from tests.fakes.clock import ManualClock
 
@@ -8,6 +8,12 @@ from tests.fakes.clock import ManualClock
 def test_the_monotonic_clock_never_goes_back() -> None:
     clock: Clock = SystemClock()
     assert clock.monotonic_seconds() <= clock.monotonic_seconds()
+
+
+def test_time_goes_on_from_where_it_was_when_the_machine_s_clock_is_set_back() -> None:
+    readings = iter((0.0, 5000.0, 5002.0, 1402.0, 1403.5, 3.5, 4.5))
+    steady = SteadySeconds(lambda: next(readings))
+    assert [steady() for _ in range(6)] == [5000.0, 5002.0, 5002.0, 5003.5, 5003.5, 5004.5]
 
 
 def test_the_system_clock_counts_from_the_epoch() -> None:
