@@ -231,7 +231,8 @@ class Barrier:
         occupants = self._ledger.occupants(row)
         unanswered = (call.row for call in self._effects.calls.longer_than(CLEAR_SECONDS) if call.row.key != row.key)
         known = (other.known.cpus for other in (*occupants, *unanswered) if occupants)
-        stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, row.grant.owned if occupants else None) if cpus)
+        here = (self._ledger.occupied_by(row, other) for other in occupants)  # all that it owns where that is unknown
+        stuck = CpuSet.of_masks(cpus.mask for cpus in (*known, *here) if cpus)
         if not stuck:
             return False
         return not isinstance(self._coordinator.place_elsewhere(row, stuck, is_last_try=is_last_try), Rejected)

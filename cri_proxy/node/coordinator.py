@@ -138,6 +138,11 @@ class Coordinator:
         )
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
+        cpus = decision.pinning.cpus
+        if self._ledger.starts and cpus is not None:
+            self._effects.calls.look_for_starts()
+            spared = self._ledger.starts.spared(row, cpus, self._ledger.policy.machine)
+            decision = replace(decision, pinning=replace(decision.pinning, cpus=cpus - spared))
         return Reservation(row, before, decision, circumstances, self._ledger.policy.devices)
 
     async def save_reservation(self, reservation: Reservation) -> bool:

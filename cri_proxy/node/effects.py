@@ -88,11 +88,13 @@ class Effects:
         """Note that a start has ended in whatever way; updates that waited for that go on. Idempotent."""
         if container_id in self._ledger.starts:
             self._ledger.starts.end(container_id)
+            self.calls.look_for_starts()
             self._wake_waiting()
 
     def starts_ended_in(self, sandbox_id: str) -> None:
         """Note that all starts in a sandbox have ended because it is gone."""
         self._ledger.starts.end_in(sandbox_id)
+        self.calls.look_for_starts()
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:

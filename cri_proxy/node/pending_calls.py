@@ -63,6 +63,11 @@ class PendingCalls:
         """Return the ids of containers with a call that hangs."""
         return {call.row.container_id for call in self.longer_than() if call.hangs}
 
+    def look_for_starts(self) -> None:
+        """Note in the ledger whether a start hangs."""
+        calls = self.longer_than(START_HANGS_SECONDS)
+        self._starts.one_hangs = any(call.method == _START and not call.is_presumed for call in calls)
+
     def begin_update(self, row: Row) -> None:
         """Note that an update of this container is about to be sent, by the kubelet or by us."""
         now = self._clock.monotonic_seconds()

@@ -5,8 +5,11 @@ import asyncio
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.barrier import CLEAR_SECONDS
+from tests.fakes.scripted_runtime import Gate
+from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
-from tests.hostile.node import AttackedNode
+from tests.hostile.node import MACHINE, AttackedNode, Place
+from tests.testbed.wait import until
 from tests.unit.cri_proxy.node.stage import background
 
 START = "StartContainer"
@@ -16,6 +19,11 @@ SHARES = ContainerSpec("c", cpu_request_mcpu=100)
 async def created(node: AttackedNode, name: str, container: ContainerSpec) -> str:
     spec = PodSpec(name, (container,))
     return await node.kubelet.create(spec, container, await node.kubelet.run_sandbox(spec))
+
+
+async def notes(node: AttackedNode, container_id: str) -> tuple[str, ...]:
+    views = (await node.daemon.admin.status()).containers
+    return next(view.notes for view in views if view.container_id == container_id)
 
 
 async def test_a_start_that_hangs_keeps_no_other_start_waiting(node: AttackedNode) -> None:
@@ -36,7 +44,39 @@ async def test_a_start_that_hangs_keeps_no_other_start_waiting(node: AttackedNod
         assert all("has not answered its StartContainer" in refusal for refusal in refusals), refusals
         status = await node.daemon.admin.status()
         assert not status.violations
-        notes = [note for view in status.containers if view.container_id in hanging for note in view.notes]
-        assert sum("has not answered its StartContainer" in note for note in notes) == len(hanging)
+        said = [note for container_id in hanging for note in await notes(node, container_id)]
+        assert sum("has not answered its StartContainer" in note for note in said) == len(hanging)
+        node.runtime.behave()
+        await asyncio.gather(*starts)
+
+
+async def hanging(node: AttackedNode, name: str) -> tuple[str, Gate, asyncio.Task[None]]:
+    """A container that shares, whose start the runtime has and does not answer."""
+    container_id = await created(node, name, SHARES)
+    gate = node.runtime.faults.hang(START, of(container_id))
+    start = background(node.kubelet.start(container_id))
+    await gate.entered()
+    return container_id, gate, start
+
+
+async def test_starts_that_hang_one_after_another_leave_room_for_owners(place: Place) -> None:
+    """Containers that share hang at their start, three of them created meanwhile: when one start ends, owners fit."""
+    options = ("--available-resources", f"cpu=cpuset:{MACHINE.packages[0].cpus}")
+    async with place.node(options=options) as node, node.under_attack():
+        first, gate, start = await hanging(node, "s")
+
+        async def is_known() -> bool:
+            return any("has not answered" in note for note in await notes(node, first))
+
+        await until("it is known that the start hangs", is_known, seconds=ANSWER_SECONDS)
+        starts = [(await hanging(node, name))[2] for name in ("t", "u", "v")]
+        gate.release()
+        await start
+        owner = await created(node, "a", guaranteed("c", 2000))
+        async with asyncio.timeout(2 * CLEAR_SECONDS):
+            await node.kubelet.start(owner)
+        status = await node.daemon.admin.status()
+        assert not status.violations
+        assert all(view.cpus for view in status.containers)
         node.runtime.behave()
         await asyncio.gather(*starts)

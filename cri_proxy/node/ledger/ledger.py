@@ -200,7 +200,7 @@ class Ledger:
         wanted = self.desired().get(key)
         if wanted is None or wanted.cpus is None:
             return wanted
-        blocked = self.blocked_cpus(row, wanted.cpus)
+        blocked = self.blocked_cpus(row, wanted.cpus) | self.starts.spared(row, wanted.cpus, self.policy.machine)
         if not blocked:
             return wanted
         held = row.known.cpus or CpuSet()

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from cri_proxy.state.rows import Row
-from policies.base import Pinning
+from policies.base import CpuKind, Pinning
+from sysfs.cpuset import CpuSet
+from sysfs.model import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,14 @@ class StartCalls(dict[str, StartCall]):
     def __init__(self, calls: Mapping[str, StartCall] = MappingProxyType({})) -> None:
         super().__init__(calls)
         self._asked: Counter[str] = Counter()
+        self.one_hangs = False
+        """The runtime takes too long for one of them: see ``spared``."""
 
     def copy(self) -> "StartCalls":
         """Return the same state, to be changed apart from this."""
-        return StartCalls(self)
+        other = StartCalls(self)
+        other.one_hangs = self.one_hangs
+        return other
 
     @contextmanager
     def asking(self, container_id: str) -> Iterator[None]:
@@ -68,6 +74,19 @@ class StartCalls(dict[str, StartCall]):
     def loses_updates(self, row: Row) -> bool:
         """Return whether the start of this container is known to be under way: nothing is to be sent until its end."""
         return row.container_id in self and self.presumed(row) is None
+
+    def spared(self, row: Row, cpus: CpuSet, machine: Machine) -> CpuSet:
+        """Return those of these CPUs on which a container that shares is not to start while another start hangs.
+
+        Its start may hang too, and then holds all CPUs that it was created with. Whole cores with a quarter of them,
+        at least two, are left to owners that come meanwhile. It gets them once it runs.
+        """
+        left = CpuSet()
+        if self.one_hangs and row.state != "running" and row.grant.kind is CpuKind.SHARED:
+            for core in reversed(machine.cores):
+                if len(left) < max(2, len(cpus) // 4):
+                    left |= core.cpus & cpus
+        return left if left != cpus else CpuSet()
 
     def has_taken(self, row: Row, missing: Pinning) -> bool:
         """Return whether the last update of this container carried ``missing``, during a start that is presumed."""

@@ -146,10 +146,10 @@ async def created(site: Site, name: str, container: ContainerSpec) -> str:
     return await site.kubelet.create(spec, container, await site.kubelet.run_sandbox(spec))
 
 
-async def hanging(site: Site, name: str = "s") -> tuple[str, Gate, asyncio.Task[None]]:
+async def hanging(site: Site, name: str = "s", spec: ContainerSpec = SHARES) -> tuple[str, Gate, asyncio.Task[None]]:
     """A shared container whose start hangs; the runtime goes on with it when the caller leaves."""
     site.runtime.starts_outlive_callers = True
-    container = await created(site, name, SHARES)
+    container = await created(site, name, spec)
     gate = site.runtime.faults.hang(START, of(container))
     start = background(site.kubelet.start(container))
     await entered(gate)

@@ -1,9 +1,12 @@
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.node.ledger.start_calls import StartCall, StartCalls
 from cri_proxy.state.rows import Row
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet
+from sysfs.descriptions.machine import describe
 from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import Site
 from tests.unit.cri_proxy.node.stage import BUSY, OWNS_2, SHARES, created
@@ -61,6 +64,21 @@ async def test_a_copy_is_changed_apart(site: Site) -> None:
     assert sharer.container_id in copy.starts
     copy.starts.end(sharer.container_id)
     assert [call.row for call in site.node.context.ledger.starts.values()] == [sharer]
+
+
+@pytest.mark.parametrize(
+    ("shared", "spared"),
+    [("1-7,9-15", "6-7,14-15"), ("1-5,9-13", "5,13"), ("1-3", "2-3"), ("1,9", ""), ("7", "")],
+)
+async def test_whole_cores_with_a_quarter_of_the_cpus_are_spared_while_a_start_hangs(
+    site: Site, shared: str, spared: str
+) -> None:
+    row, starts = site.row(await created(site, "s", SHARES)), StartCalls()
+    machine = describe({"cores": 8, "threads": 2, "numbering": "split"})
+    assert not starts.spared(row, CpuSet.parse(shared), machine)
+    starts.one_hangs = True
+    assert str(starts.copy().spared(row, CpuSet.parse(shared), machine)) == spared
+    assert not starts.spared(replace(row, state="running"), CpuSet.parse(shared), machine)
 
 
 async def test_an_end_may_come_twice(site: Site) -> None:
