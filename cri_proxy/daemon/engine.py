@@ -250,14 +250,4 @@ def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCa
     """Return the reader of CRI messages for this machine, with the locality of its devices."""
     memory_bytes = sum(node.memory_bytes for node in built.machine.nodes)
     asked = pod_resources if built.config.pod_resources else None
-    return Reader(
-        memory_bytes,
-        built.config,
-        hints.of,
-        asked,
-        cache,
-        declared_of=hints.cdi.declared,
-        unreadable_of=hints.cdi.unreadable,
-        resolved_of=hints.cdi.resolved,
-        variables_of=hints.cdi.claim_variables,
-    )
+    return Reader(memory_bytes, built.config, hints.of, asked, cache, hints.cdi)

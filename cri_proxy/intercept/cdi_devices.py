@@ -4,6 +4,7 @@ Helpers read and parse them, and end when they have had no work for a while. The
 before, and reads only files that have changed since.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
@@ -14,7 +15,7 @@ from cri_proxy.cri.cdi.variables import ClaimNotRead, Variables, kind_of
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.device_files.cdi import CLAIM_KINDS, MAX_CLAIM_KINDS, MAX_KIND_CHARACTERS, CdiFiles, ask_cdi
 from cri_proxy.errors import StoreError
-from cri_proxy.file_workers import FileCalls, FilesFailed
+from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.in_force.files import READ_SECONDS
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
@@ -91,3 +92,8 @@ class CdiDevices:
             state.journal.noted(events.CLAIM_KINDS_NOT_KEPT, reason=str(error))
         else:
             self._claim_kinds |= found or frozenset()
+
+
+def no_devices() -> CdiDevices:
+    """Return those of a node without files."""
+    return CdiDevices(Path(os.devnull), PLAIN_THREADS)

@@ -81,9 +81,9 @@ class ContainerDevices:
         unreadable: tuple[str, ...] = ()
         problem = ""
         try:
-            declared = frozenset(await reader.declared_of([name for names in candidates for name in names]))
+            declared = frozenset(await reader.cdi.declared([name for names in candidates for name in names]))
             if not all(any(name in declared for name in names) for names in candidates):
-                unreadable = await reader.unreadable_of()
+                unreadable = await reader.cdi.unreadable()
         except FilesFailed as error:
             problem = admit(str(error))
         names = [next((name for name in names if name in declared), "") for names in candidates]
@@ -111,7 +111,7 @@ class ContainerDevices:
         try:
             if way is CdiWay.RESOLVE:
                 return await self._resolved(reader, reservation, names, config)
-            declared = await reader.declared_of(names)
+            declared = await reader.cdi.declared(names)
         except FilesFailed as error:
             self._journal.devices_given(reservation.row, len(names), problem=admit(str(error)))
             return NO_INJECTION
@@ -121,7 +121,7 @@ class ContainerDevices:
     async def _resolved(
         self, reader: Reader, reservation: Reservation, names: Sequence[str], config: pb.ContainerConfig
     ) -> CdiInjection | Refusal:
-        found = await reader.resolved_of(names)
+        found = await reader.cdi.resolved(names)
         if found.problem:
             return Refusal("cdi", f"{found.problem}; {self._remedy()}")
         notes = notes_for(config, found.given)

@@ -10,8 +10,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri import read_request
 from cri_proxy.cri.annotations.cache import AnnotationCache, AnnotationReader
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
-from cri_proxy.cri.cdi.resolve import ResolvedDevices
-from cri_proxy.cri.cdi.variables import ClaimNotRead, VariablesOf, no_variables
+from cri_proxy.cri.cdi.variables import ClaimNotRead
 from cri_proxy.cri.claim import with_claim
 from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import cdi_names
@@ -20,14 +19,12 @@ from cri_proxy.cri.read_list import is_usable_id
 from cri_proxy.errors import UnreadableRequest
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
+from cri_proxy.intercept.cdi_devices import CdiDevices, no_devices
 from cri_proxy.intercept.device_hints import Found
 from cri_proxy.kubelet.pod_resources import PodResources
 from policies.base import Pod, Request
 
 HintsOf = Callable[[pb.ContainerConfig, ToldDevices], Awaitable[Sequence[Found]]]
-DeclaredOf = Callable[[Sequence[str]], Awaitable[tuple[str, ...]]]
-UnreadableOf = Callable[[], Awaitable[tuple[str, ...]]]
-ResolvedOf = Callable[[Sequence[str]], Awaitable[ResolvedDevices]]
 M = TypeVar("M", bound=Message)
 
 
@@ -58,31 +55,14 @@ def restored_ids(reply: bytes) -> tuple[str, ...]:
     return tuple(each.container_id for each in restored if is_usable_id(each.container_id))
 
 
-async def none_declared(_: Sequence[str]) -> tuple[str, ...]:
-    """Return that no CDI specification declares any device: for a node without files."""
-    return ()
-
-
-async def none_unreadable() -> tuple[str, ...]:
-    """Return that every CDI specification can be read: for a node without files."""
-    return ()
-
-
-async def none_resolved(_: Sequence[str]) -> ResolvedDevices:
-    """Return that no CDI specification declares any device: for a node without files."""
-    return ResolvedDevices(())
-
-
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads requests on one node.
 
     ``memory_bytes`` is the node's capacity, from which the kubelet computes oom_score_adj. ``hints_of`` returns the
     locality of a container's devices and mounts, with the places that the kubelet reports, ``pod_resources`` asks it.
-    ``config`` are the operator's options, ``cache`` what the node has read of annotations.
-    ``declared_of`` returns those of CDI names that a specification file declares, ``resolved_of`` what a container with
-    them gets, ``variables_of`` what these say of CPUs that were chosen for it, ``unreadable_of`` the specification
-    files that are none; all raise FilesFailed.
+    ``config`` are the operator's options, ``cache`` what the node has read of annotations, ``cdi`` the devices that its
+    specification files declare.
     """
 
     memory_bytes: int
@@ -90,10 +70,7 @@ class Reader:
     hints_of: HintsOf
     pod_resources: PodResources | None = None
     cache: AnnotationCache = field(default_factory=AnnotationCache)
-    declared_of: DeclaredOf = none_declared
-    unreadable_of: UnreadableOf = none_unreadable
-    resolved_of: ResolvedOf = none_resolved
-    variables_of: VariablesOf = no_variables
+    cdi: CdiDevices = field(default_factory=no_devices)
 
     def expect(self, pod: Pod) -> None:
         """Ask the kubelet for the devices of a pod whose sandbox is about to run, so that no container has to wait."""
@@ -129,7 +106,7 @@ class Reader:
             return read
         names = cdi_names(config)
         try:
-            variables = await self.variables_of(names) if names else ()
+            variables = await self.cdi.claim_variables(names) if names else ()
         except ClaimNotRead as error:
             return replace(read, refusal=str(error))
         except FilesFailed as error:

@@ -15,17 +15,18 @@ from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.container_devices import ContainerDevices
-from cri_proxy.intercept.reader import DeclaredOf
 from cri_proxy.node.reconfigure import use_devices
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
 from policies.devices import EMPTY_INVENTORY
 from tests.fakes.device_policy import policy_with_devices, two_pairs
+from tests.fakes.scripted_cdi import DeclaredOf, ScriptedCdi
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import direct
 from tests.unit.policies.build import request
 
 OWNS = guaranteed("c", 1000)
+UNREADABLE = ("/etc/cdi/nvidia.yaml",)
 ASKS = {
     "cri-proxy.io/device-resources": "nvidia.com/gpu=1,rdma=1",
     "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}',
@@ -39,16 +40,13 @@ class InventorySite(Site):
     def __init__(self, rules: Config | None = None) -> None:
         super().__init__(policy_with_devices(devices=two_pairs()), rules=rules)
 
-    async def declare(self, declared_of: DeclaredOf) -> None:
-        self.interceptor.use_reader(replace(self.interceptor._reader, declared_of=declared_of))
+    async def declare(self, declared: DeclaredOf | None = None, unreadable: tuple[str, ...] = ()) -> None:
+        cdi = ScriptedCdi(declared, unreadable=unreadable)
+        self.interceptor.use_reader(replace(self.interceptor._reader, cdi=cdi))
 
 
 async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not name.startswith("nvidia.com"))
-
-
-async def one_unreadable() -> tuple[str, ...]:
-    return ("/etc/cdi/nvidia.yaml",)
 
 
 async def hanging(names: Sequence[str]) -> tuple[str, ...]:
@@ -120,7 +118,7 @@ async def test_without_specifications_it_knows_from_its_variables() -> None:
 
 async def test_files_that_may_be_the_specification_of_its_devices_are_named() -> None:
     async with opened(InventorySite()) as site:
-        site.interceptor.use_reader(replace(site.interceptor._reader, unreadable_of=one_unreadable))
+        await site.declare(unreadable=UNREADABLE)
         pod = await site.run("a", OWNS, **ASKS)
         expected = "gpu 0, rdma 0 VF 0000:10:00.1; cannot be read as a specification: /etc/cdi/nvidia.yaml"
         assert said(site, pod) == [f"in no CDI specification: {expected}"]
@@ -129,8 +127,7 @@ async def test_files_that_may_be_the_specification_of_its_devices_are_named() ->
 
 async def test_where_all_are_declared_no_other_file_matters() -> None:
     async with opened(InventorySite()) as site:
-        await site.declare(all_declared)
-        site.interceptor.use_reader(replace(site.interceptor._reader, unreadable_of=one_unreadable))
+        await site.declare(all_declared, UNREADABLE)
         await site.run("a", OWNS, **ASKS)
         assert "devices_missing" not in site.log.warnings
 

@@ -14,9 +14,9 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
-from cri_proxy.intercept.reader import ResolvedOf
 from cri_proxy.state.decisions import DecisionRecord
 from tests.fakes.device_policy import policy_with_devices, two_pairs
+from tests.fakes.scripted_cdi import ResolvedOf, ScriptedCdi
 from tests.fakes.site import Site, opened
 
 OWNS = guaranteed("c", 1000)
@@ -37,8 +37,8 @@ class RuntimeSite(Site):
 
     async def open(self, *args: object) -> None:
         await super().open()
-        reader = replace(self.interceptor._reader, declared_of=all_declared, resolved_of=self.resolved_of)
-        self.interceptor.use_reader(reader)
+        cdi = ScriptedCdi(all_declared, self.resolved_of)
+        self.interceptor.use_reader(replace(self.interceptor._reader, cdi=cdi))
 
     def config(self, pod: RunningPod) -> pb.ContainerConfig:
         return self.runtime.node.containers[pod.container_id("c")].config

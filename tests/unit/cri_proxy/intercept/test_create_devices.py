@@ -11,12 +11,12 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import guaranteed
 from cri_proxy.file_workers import FilesFailed
-from cri_proxy.intercept.reader import DeclaredOf
 from cri_proxy.node.reconfigure import reconfigure
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
 from policies.device_grants import cost_names
 from tests.fakes.device_policy import listed, policy_with_devices
+from tests.fakes.scripted_cdi import DeclaredOf, ScriptedCdi
 from tests.fakes.site import Site, opened
 
 OWNS = guaranteed("c", 1000)
@@ -31,8 +31,7 @@ class DeviceSite(Site):
         super().__init__(policy_with_devices(GPU0, GPU1, GPU2), rules=rules)
 
     async def declare(self, declared_of: DeclaredOf) -> None:
-        reader = replace(self.interceptor._reader, declared_of=declared_of)
-        self.interceptor.use_reader(reader)
+        self.interceptor.use_reader(replace(self.interceptor._reader, cdi=ScriptedCdi(declared_of)))
 
 
 async def two_declared(names: Sequence[str]) -> tuple[str, ...]:

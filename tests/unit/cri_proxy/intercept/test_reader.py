@@ -6,6 +6,7 @@ import pytest
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.cdi.variables import Variables
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest, pod_of
@@ -18,6 +19,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from policies.base import DeviceLocality, QosClass
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.clock import ManualClock
+from tests.fakes.scripted_cdi import ScriptedCdi
 from tests.fakes.site import Silent, no_hints
 from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
 from tests.unit.cri_proxy.kubelet.service import pod as kubelet_pod
@@ -100,11 +102,11 @@ def test_bytes_that_are_none_are_named_with_the_method(data: bytes) -> None:
     assert caught.value.problem
 
 
-async def chosen(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+async def chosen(names: Sequence[str]) -> Variables:
     return tuple((f"DRA_CPUSET_{name.partition('=')[2]}", "0-1") for name in names)
 
 
-async def hanging(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+async def hanging(names: Sequence[str]) -> Variables:
     raise FilesFailed("CDI specifications", "has not answered for 1 s")
 
 
@@ -115,22 +117,22 @@ def with_device() -> pb.CreateContainerRequest:
 
 
 async def test_cpus_that_were_chosen_for_a_container_are_its_claim() -> None:
-    found = (await read(replace(READER, variables_of=chosen), with_device())).request.claim
+    found = (await read(replace(READER, cdi=ScriptedCdi(variables=chosen)), with_device())).request.claim
     assert found is not None
     assert (str(found.cpus), found.source) == ("0-1", "DRA_CPUSET_a")
 
 
 async def test_the_operator_may_ignore_what_was_chosen() -> None:
-    reader = replace(READER, variables_of=chosen, config=Config(claims="ignore"))
+    reader = replace(READER, cdi=ScriptedCdi(variables=chosen), config=Config(claims="ignore"))
     assert (await read(reader, with_device())).request.claim is None
 
 
 async def test_a_container_without_cdi_devices_waits_for_no_file() -> None:
-    assert (await read(replace(READER, variables_of=hanging), message())).missing == ()
+    assert (await read(replace(READER, cdi=ScriptedCdi(variables=hanging)), message())).missing == ()
 
 
 async def test_where_the_specifications_hang_it_is_said_that_the_choice_is_not_known() -> None:
-    found = await read(replace(READER, variables_of=hanging), with_device())
+    found = await read(replace(READER, cdi=ScriptedCdi(variables=hanging)), with_device())
     assert found.request.claim is None
     assert found.missing[0].startswith("it is not known whether CPUs were chosen for it: CDI specifications")
 

@@ -39,7 +39,7 @@ class DriverSite(Site):
 
     def use(self, *, honours: bool = True) -> None:
         config = Config(claims="honour" if honours else "ignore")
-        reader = replace(self.interceptor._reader, variables_of=self.devices.claim_variables, config=config)
+        reader = replace(self.interceptor._reader, cdi=self.devices, config=config)
         self.interceptor.use_reader(reader)
 
     def prepare(self, claim: str, cpus: str) -> None:

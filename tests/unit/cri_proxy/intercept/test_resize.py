@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from cri_proxy.cri.cdi.variables import Variables
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.errors import CallFailed, StoreError
 from sysfs.cpuset import CpuSet
+from tests.fakes.scripted_cdi import ScriptedCdi
 from tests.fakes.site import Site, opened
 from tests.unit.cri_proxy.node.stage import BUSY_AFTER, REJECT, SHARES, background, entered, owned
 
@@ -202,12 +204,12 @@ async def test_a_new_request_of_a_pod_alone_is_booked_when_the_sandbox_is_told(s
     assert (booked, {row.grant.shared_mcpu for row in site.node.context.ledger.active()}) == ({1000}, {3000})
 
 
-async def claimed_cpus(names: Sequence[str]) -> Sequence[tuple[str, str]]:
+async def claimed_cpus(names: Sequence[str]) -> Variables:
     return (("DRA_CPUSET_x", "5-6"),)
 
 
 async def test_a_new_request_of_a_pod_is_for_those_that_have_no_claim(site: Site) -> None:
-    site.interceptor.use_reader(replace(site.interceptor._reader, variables_of=claimed_cpus))
+    site.interceptor.use_reader(replace(site.interceptor._reader, cdi=ScriptedCdi(variables=claimed_cpus)))
     amounts = pods.PodAmounts(3000, 6000, 64 << 20, 64 << 20)
     spec = pods.PodSpec("p", tuple(map(ContainerSpec, "abcd")), amounts=amounts)
     sandbox_id = await site.kubelet.run_sandbox(spec)
