@@ -1,4 +1,5 @@
 import asyncio
+import json
 import signal
 import socket
 import sqlite3
@@ -16,10 +17,11 @@ from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
-from cri_proxy.cri_client.pods import KubeletNode, PodSpec, guaranteed
+from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed
 from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
 from cri_proxy.daemon.handover import ASK
 from cri_proxy.daemon.watchers import Watchers
+from cri_proxy.device_files.cdi import CLAIM_KINDS
 from cri_proxy.errors import CallFailed, ConfigError, CriProxyError, RuntimeUnavailable, StoreError
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.node.node import Node
@@ -249,6 +251,25 @@ async def test_a_gpu_that_goes_leaves_the_others_their_numbers_also_over_a_resta
     (host / "sys/bus/pci/devices/0000:02:00.0").unlink()
     async with scanning(settings) as (node, _):
         assert gpus_of(node) == [(2, "0000:03:00.0")]
+
+
+async def test_a_kind_of_cdi_devices_that_brings_claims_is_known_after_a_restart(tmp_path: Path) -> None:
+    cdi = tmp_path / "host/etc/cdi"
+    cdi.mkdir(parents=True)
+    devices = [{"name": "a", "containerEdits": {"env": ["DRA_CPUSET_a=2-3"]}}]
+    (cdi / "cpus.json").write_text(json.dumps({"kind": "fork.example/cpus", "devices": devices}))
+    settings = embedded_in(tmp_path, f"sysfsRoot: {tmp_path}/host\n")
+    async with served(settings) as daemon:
+        await until("it decides", lambda: is_ready(daemon), seconds=20)
+        client, caller = kubelet(settings)
+        request = create_request(SPEC, SPEC.containers[0], await caller.run_sandbox(SPEC), node=caller.node)
+        request.config.CDI_devices.add(name="fork.example/cpus=a")
+        await caller.create_as(request)
+        await client.close()
+        await holds("the kind is saved", (tmp_path / "state" / CLAIM_KINDS.name).exists)
+    async with served(settings) as daemon:
+        assert daemon._opened is not None
+        assert "fork.example/cpus" in daemon._opened.interceptor._reader.cdi._claim_kinds
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.cdi.variables import ClaimNotRead
-from cri_proxy.device_files.cdi import CLAIM_KINDS, MAX_CLAIM_KINDS, MAX_KIND_CHARACTERS
+from cri_proxy.device_files.cdi import CLAIM_KINDS, MAX_CLAIM_KINDS, MAX_KIND_CHARACTERS, CdiFiles, ask_cdi
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.intercept.cdi_devices import CDI_FILES, CLAIM_KIND, CdiDevices
@@ -79,6 +79,20 @@ async def test_the_cpus_chosen_for_a_container_come_from_its_cdi_devices(node: N
     node.files.subjects = (CDI_FILES,)
     with pytest.raises(ClaimNotRead, match=r"^CPUs were chosen for it by dra.k8s.io/cpu=a, and it is not known which:"):
         await node.devices.claim_variables(names)
+
+
+async def test_the_next_helper_is_given_what_the_last_one_parsed(node: Node, tmp_path: Path) -> None:
+    """Another device's specification is given here, so that it is seen where the answer comes from."""
+    write(tmp_path / "other", "example.com/nic", "e")
+    write(tmp_path, "example.com/nic", "d")
+    ((_, other),), files = CdiFiles(tmp_path / "other").specs(), CdiFiles(tmp_path)
+    files.specs()
+    files._files.known = {path: (stamp, other) for path, (stamp, _) in files._files.known.items()}
+    node.devices._packed = files.packed()
+    assert await node.devices.declared(NAMES) == ("example.com/nic=e",)
+    write(tmp_path, "example.com/nic", "d")
+    assert await node.devices.declared(NAMES) == ("example.com/nic=d",)
+    assert node.devices._packed == ask_cdi(tmp_path, b"", CdiFiles.declared, NAMES)[1] != files.packed()
 
 
 async def test_a_kind_brings_claims_once_a_device_has_whatever_others_there_are(node: Node, tmp_path: Path) -> None:
