@@ -24,9 +24,11 @@ class SteadySeconds:
         """Return seconds since some fixed moment, never less than before."""
         with self._lock:
             now = self._read() + self._ahead
-            self._ahead += max(0.0, self._last - now)
-            self._last = max(self._last, now)
-            return self._last
+            if now < self._last:
+                self._ahead += self._last - now
+                return self._last
+            self._last = now
+            return now
 
 
 steady_seconds: Final = SteadySeconds()

@@ -8,6 +8,7 @@ gets control back when a descriptor of its own is ready, a timer is due, or a ha
 import asyncio
 import os
 import select
+import time
 from collections.abc import Callable
 from contextvars import Context
 from selectors import EVENT_READ, EVENT_WRITE, EpollSelector, SelectorKey
@@ -65,7 +66,8 @@ class RelaySelector(EpollSelector):
         """
         poll, handlers, ready = self._epoll.poll, self._handlers, list[tuple[SelectorKey, int]]()
         left = -1.0 if timeout is None else max(0.0, timeout)  # poll rounds up to its unit, a millisecond
-        ends = steady_seconds() + left if left > 0 else 0.0
+        began = time.monotonic() if left > 0 else 0.0
+        ends = began + left
         self.must_return = False
         while True:
             for descriptor, events in poll(left, _MAX_EVENTS):
@@ -76,10 +78,11 @@ class RelaySelector(EpollSelector):
                     ready.append((key, _as_selected(events) & key.events))
             if ready or self.must_return or not left:
                 return ready
-            if ends:
-                left = ends - steady_seconds()
-                if left <= 0:
+            if began:
+                now = time.monotonic()
+                if not began <= now < ends:  # earlier: it was set back, and asyncio looks at its timers
                     return ready
+                left = ends - now
 
     def close(self) -> None:
         """Close the epoll instance."""

@@ -1,9 +1,11 @@
 import asyncio
+import itertools
 import os
 import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from selectors import EVENT_READ, EVENT_WRITE
 
@@ -125,6 +127,25 @@ def test_a_timer_is_not_late_because_of_busy_sockets(ends: Ends) -> None:
     loop.run_forever()
     loop.close()
     assert served[0] > 0  # once is what a process that stands still for so long gets to
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_a_timer_is_not_late_because_the_clock_is_set_back(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, *, is_busy: bool
+) -> None:
+    monotonic, readings = time.monotonic, itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() - (3600 if next(readings) > 10 else 0))
+    selector, served = RelaySelector(), [0]
+
+    def always(events: int) -> None:
+        served[0] += 1
+
+    if is_busy:
+        selector.watch(ends[0].fileno(), always, WRITABLE)
+    for _ in range(20):
+        assert selector.select(0.001) == []
+    selector.close()
+    assert bool(served[0]) == is_busy
 
 
 def test_a_handler_may_end_the_watch_of_another_with_an_event_of_the_same_poll() -> None:
