@@ -1,6 +1,6 @@
 """What a relay costs: the splice against a direct connection and against ``--relay grpc``, in one run.
 
-    python -m benchmarks.relay [--quick] [--loop relay|asyncio|uvloop] [-o text|json]
+    python -m benchmarks.relay [--quick] [-o text|json]
 
 The variants take turns, each round begins with another, and medians over the rounds are compared, so that a busy
 machine blurs the figures but not the ratios. The ends of most loads are our own light ones, which make a direct call
@@ -212,22 +212,22 @@ def why_no_containerd() -> str:
     return f"not installed: {', '.join(missing)}; {REMEDY}" if missing else ""
 
 
-async def compare(*, quick: bool, loop: str, output: str) -> int:
+async def compare(*, quick: bool, output: str) -> int:
     """Run everything. 0 when every bar but the aims is met."""
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cri-proxy-bench-", dir="/tmp")))
         light, ways = str(directory / "runtime.sock"), Ways()
-        stack.enter_context(process("--role", "runtime", light, "--loop", loop))
-        ways |= stack.enter_context(relays(directory, LIGHT, light, loop))
+        stack.enter_context(process("--role", "runtime", light))
+        ways |= stack.enter_context(relays(directory, LIGHT, light))
         go_ends, no_go = build_go_ends(directory)
         if not no_go:
             path = str(directory / "go.sock")
             runtime = stack.enter_context(process("serve", path, program=(str(go_ends),)))
-            ways |= stack.enter_context(relays(directory, GO, path, loop)) | {(GO, "direct"): Way(path, runtime)}
+            ways |= stack.enter_context(relays(directory, GO, path)) | {(GO, "direct"): Way(path, runtime)}
         lacking = why_no_containerd()
         if not lacking:
             containerd = await stack.enter_async_context(PrivateContainerd(directory / "c"))
-            ways |= stack.enter_context(relays(directory, CONTAINERD, str(containerd.socket), loop))
+            ways |= stack.enter_context(relays(directory, CONTAINERD, str(containerd.socket)))
         rss = {way: way.counted.memory_info().rss for way in ways.values() if way.counted is not None}
         loads = scenarios(quick=quick, runtimes={runtime for runtime, _ in ways})
         results = await rounds(loads, 3 if quick else 6, ways, stack.enter_context(caller(go_ends)))
@@ -246,36 +246,30 @@ async def compare(*, quick: bool, loop: str, output: str) -> int:
     return 0 if all(bar.is_met for bar in limits if _AIM not in bar.name) else 1
 
 
-def run_loop(work: Coroutine[object, object, None], loop: str) -> None:
-    """Run this on the chosen event loop."""
-    if loop == "uvloop":
-        import uvloop
-
-        uvloop.run(work)
-    else:
-        with asyncio.Runner(loop_factory=RelayLoop if loop == "relay" else None) as runner:
-            runner.run(work)
+def run_on_relay_loop(work: Coroutine[object, object, None]) -> None:
+    """Run this on the daemon's event loop."""
+    with asyncio.Runner(loop_factory=RelayLoop) as runner:
+        runner.run(work)
 
 
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="half a minute instead of two")
-    parser.add_argument("--loop", choices=["relay", "asyncio", "uvloop"], default="relay")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     parser.add_argument("--role", choices=["runtime", "splice", "grpc", "caller"], help=argparse.SUPPRESS)
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role == "runtime":
-        run_loop(serve_runtime(options.paths[0]), options.loop)
+        run_on_relay_loop(serve_runtime(options.paths[0]))
     elif options.role == "caller":
         from benchmarks.grpcio_caller import serve_caller
 
         serve_caller()
     elif options.role:
-        run_loop(serve_relay(options.role, *options.paths), options.loop)
+        run_on_relay_loop(serve_relay(options.role, *options.paths))
     else:
-        return asyncio.run(compare(quick=options.quick, loop=options.loop, output=options.output))
+        return asyncio.run(compare(quick=options.quick, output=options.output))
     return 0
 
 

@@ -169,12 +169,12 @@ def build_go_ends(directory: Path) -> tuple[Path, str]:
 
 
 @contextmanager
-def relays(directory: Path, runtime: str, path: str, loop: str) -> Iterator[dict[tuple[str, str], Way]]:
+def relays(directory: Path, runtime: str, path: str) -> Iterator[dict[tuple[str, str], Way]]:
     """The ways to a runtime that listens at ``path``: without a relay, and through one of each kind."""
     through = {kind: str(directory / f"{kind}-{runtime}.sock") for kind in VARIANTS[1:]}
     with (
-        process("--role", "splice", through["splice"], path, "--loop", loop) as splice,
-        process("--role", "grpc", through["grpc"], path, "--loop", loop) as grpc,
+        process("--role", "splice", through["splice"], path) as splice,
+        process("--role", "grpc", through["grpc"], path) as grpc,
     ):
         yield {
             (runtime, "direct"): Way(path),

@@ -23,6 +23,7 @@ from cri_proxy.cli.main import command_parser, load_command
 from cri_proxy.cli.run import settings_from
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.logs import configure_logging
+from cri_proxy.relay.event_loop import RelayLoop
 from sysfs.descriptions.machine import describe
 from tests.testbed.wait import until
 
@@ -36,8 +37,8 @@ log: {{level: error, format: json}}
 """
 
 
-class TimedLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, with the longest turn since ``longest_seconds`` was set to 0."""
+class TimedLoop(RelayLoop):
+    """The daemon's loop, with the longest turn since ``longest_seconds`` was set to 0."""
 
     longest_seconds = 0.0
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextvars import Context
 from selectors import EVENT_READ, EVENT_WRITE, EpollSelector, SelectorKey
-from typing import Final, Protocol, TypeVarTuple
+from typing import Final, TypeVarTuple, cast
 
 from cri_proxy.clock import steady_seconds
 
@@ -26,15 +26,8 @@ OnReady = Callable[[int], None]
 """Serve a socket, given its events as in epoll(7). Must not raise."""
 
 
-class SocketEvents(Protocol):
-    """Calls handlers of sockets as they become ready."""
-
-    def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
-        """Call ``handler`` whenever one of ``events`` (READABLE, WRITABLE) or an error occurs; 0 ends it."""
-
-
 class RelaySelector(EpollSelector):
-    """An epoll selector that is ``SocketEvents`` too, and calls their handlers inside of ``select``."""
+    """An epoll selector that calls handlers of sockets as these become ready, inside of ``select``."""
 
     def __init__(self) -> None:
         """Open the epoll instance, which asyncio's descriptors and the relay's share."""
@@ -45,7 +38,7 @@ class RelaySelector(EpollSelector):
         self.must_return = False  # a handler scheduled something: asyncio gets control back
 
     def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
-        """See ``SocketEvents``."""
+        """Call ``handler`` whenever one of ``events`` (READABLE, WRITABLE) or an error occurs; 0 ends it."""
         before = self._watched.get(descriptor, 0)
         if not events:  # an empty mask would not do: epoll reports hang-ups whatever it is asked for
             if before:
@@ -118,32 +111,11 @@ class RelayLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
 
-class LoopSockets:
-    """``SocketEvents`` of any other loop, by its ``add_reader`` and ``add_writer``."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Call handlers in callbacks of this loop."""
-        self._loop = loop
-
-    def watch(self, descriptor: int, handler: OnReady, events: int) -> None:
-        """See ``SocketEvents``."""
-        loop = self._loop
-        if events & READABLE:
-            loop.add_reader(descriptor, handler, READABLE)
-        else:
-            loop.remove_reader(descriptor)
-        if events & WRITABLE:
-            loop.add_writer(descriptor, handler, WRITABLE)
-        else:
-            loop.remove_writer(descriptor)
-
-
 def _as_selected(events: int) -> int:
     """Return events of epoll as those of ``selectors``: an error makes a descriptor readable and writable."""
     return (EVENT_READ if events & ~WRITABLE else 0) | (EVENT_WRITE if events & ~READABLE else 0)
 
 
-def socket_events() -> SocketEvents:
-    """Return the running loop's."""
-    loop = asyncio.get_running_loop()
-    return loop.sockets if isinstance(loop, RelayLoop) else LoopSockets(loop)
+def relay_selector() -> RelaySelector:
+    """Return the selector of the running loop, a ``RelayLoop``."""
+    return cast(RelayLoop, asyncio.get_running_loop()).sockets

@@ -10,7 +10,7 @@ from typing import Final
 
 from cri_proxy.relay.boundary import OnError, contained
 from cri_proxy.relay.direction import Parts
-from cri_proxy.relay.event_loop import READABLE, WRITABLE, socket_events
+from cri_proxy.relay.event_loop import READABLE, WRITABLE, relay_selector
 
 _CHUNK_BYTES: Final = 120 << 10  # of one read: few for a long list, below what malloc maps by itself (128 KiB)
 _FULL_BYTES: Final = 1 << 20
@@ -45,7 +45,7 @@ class RelaySocket:
 
     def __post_init__(self) -> None:
         self._descriptor = self._socket.fileno()
-        self._watch = socket_events().watch
+        self._watch = relay_selector().watch
         self._contained = contained(self._failed)
 
     @property

@@ -4,15 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.fakes.loops import DaemonLoop, FreshLoop
+from tests.fakes.loops import DaemonLoop
 from tests.relay.stage import Place, Stage
 
 
 @pytest.fixture
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
-    """The loop that goes with the test's client."""
-    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    return "asyncio", {"loop_factory": DaemonLoop if parameters.get("client") == "h2" else FreshLoop}
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    """The daemon's loop, also with clients on gRPC's C core."""
+    return "asyncio", {"loop_factory": DaemonLoop}
 
 
 @pytest.fixture

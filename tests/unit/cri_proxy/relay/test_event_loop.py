@@ -14,20 +14,19 @@ import pytest
 from cri_proxy.relay.event_loop import (
     READABLE,
     WRITABLE,
-    LoopSockets,
     RelayLoop,
     RelaySelector,
     _as_selected,
-    socket_events,
+    relay_selector,
 )
 from tests.fakes.waiting import holds
 
 Ends = tuple[socket.socket, socket.socket]
 
 
-@pytest.fixture(params=[RelayLoop, asyncio.SelectorEventLoop])
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, object]]:
-    return "asyncio", {"loop_factory": request.param}
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"loop_factory": RelayLoop}
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ async def test_a_socket_is_served_while_it_is_watched(ends: Ends) -> None:
         if events & READABLE:
             ours.recv(10)
 
-    sockets = socket_events()
+    sockets = relay_selector()
     sockets.watch(ours.fileno(), ready, READABLE)
     theirs.send(b"x")
     await holds("it happened", lambda: seen == [READABLE])
@@ -180,11 +179,6 @@ async def test_descriptors_of_asyncio_and_signals_are_served_beside(ends: Ends) 
     assert loop.remove_reader(ours)
 
 
-async def test_only_its_own_loop_serves_sockets_in_its_selector() -> None:
-    loop = asyncio.get_running_loop()
-    assert isinstance(socket_events(), RelaySelector if isinstance(loop, RelayLoop) else LoopSockets)
-
-
 def test_a_loop_that_waits_for_a_timer_sleeps() -> None:
     loop, turns = RelayLoop(), [0]
     select = loop.sockets.select
@@ -203,7 +197,7 @@ def test_a_loop_that_waits_for_a_timer_sleeps() -> None:
 async def test_a_socket_that_is_watched_for_room_alone_is_not_served_for_what_comes(ends: Ends) -> None:
     ours, theirs = ends
     seen: list[int] = []
-    sockets = socket_events()
+    sockets = relay_selector()
     theirs.send(b"x")
     sockets.watch(ours.fileno(), seen.append, WRITABLE)
     await holds("it happened", lambda: len(seen) > 2)
