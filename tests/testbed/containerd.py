@@ -57,6 +57,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         Root = "{directory}/runc"
+        BinaryName = "{runc}"
         SystemdCgroup = {systemd_cgroups}
 """
 
@@ -67,7 +68,12 @@ def missing_programs() -> tuple[str, ...]:
 
 
 def configuration(
-    directory: Path, *, snapshotter: str, restrict_oom_score_adj: bool, systemd_cgroups: bool = False
+    directory: Path,
+    *,
+    snapshotter: str,
+    restrict_oom_score_adj: bool,
+    systemd_cgroups: bool = False,
+    runc: str = "",
 ) -> str:
     """Return containerd's configuration as TOML."""
     return CONFIGURATION.format(
@@ -77,6 +83,7 @@ def configuration(
         restrict_oom_score_adj=str(restrict_oom_score_adj).lower(),
         snapshotter=snapshotter,
         systemd_cgroups=str(systemd_cgroups).lower(),
+        runc=runc,
     )
 
 
@@ -87,14 +94,16 @@ class PrivateContainerd(Service):
     CRI answers. Leaving ends it and everything it started, and removes the directory, mounts and cgroups.
     """
 
-    def __init__(self, directory: Path, *, name: str = "", systemd_cgroups: bool = False) -> None:
+    def __init__(self, directory: Path, *, name: str = "", systemd_cgroups: bool = False, runc: str = "") -> None:
         """``directory`` is created if missing, and removed at the end. ``name`` is the cgroup that holds its pods.
 
         ``systemd_cgroups`` is containerd's SystemdCgroup and the kubelet's cgroupDriver: needs systemd as process 1.
+        ``runc`` is the program in runc's place.
         """
         self.directory = directory
         self.socket = directory / SOCKET
         self.endpoint = f"unix://{self.socket}"
+        self._runc = runc
         self.cgroup_root = f"/{name or directory.name}"
         self.node = KubeletNode(
             *(psutil.virtual_memory().total, str(directory / "logs"), self.cgroup_root), systemd_cgroups=systemd_cgroups
@@ -113,6 +122,7 @@ class PrivateContainerd(Service):
             snapshotter="overlayfs" if shims.overlay_works(self.directory) else "native",
             restrict_oom_score_adj=not has_capability(CAP_SYS_RESOURCE),
             systemd_cgroups=self.node.systemd_cgroups,
+            runc=self._runc,
         )
         (self.directory / "config.toml").write_text(text)
         write_image(self.directory / "image.tar")
