@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 HELP = "check the annotations of pods in manifests as the daemon reads them, and more"
 EXAMPLE = """\
-cri-proxy lint configs/pods.yaml
-cri-proxy lint --config configs/shared-node.yaml configs/pods.yaml
+cri-proxy lint configs/pods/database.yaml
+cri-proxy lint --config configs/shared-node.yaml configs/pods/database.yaml
 helm template my-chart | cri-proxy lint -"""
 
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})

@@ -1,12 +1,13 @@
 """Parse configuration YAML; turn ConfigMap, cri-resource-manager and nri-plugins layouts into ours; file precedence.
 
-The object of nri-plugins is its TopologyAwarePolicy. Texts are untrusted: their size and depth are bounded.
+The objects of nri-plugins are TopologyAwarePolicy and BalloonsPolicy. Texts are untrusted: size and depth are bounded.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from cri_proxy.bounded_yaml import Dialect, Item, Mapping, Scalar, Tree, YamlError, parse_tree
+from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, YamlError, parse_documents
 from cri_proxy.errors import ConfigError
 
 # A ConfigMap cannot hold more than 1 MiB (Kubernetes documentation, ConfigMap).
@@ -20,10 +21,11 @@ _FOREIGN_SECTIONS = frozenset(
 _FOREIGN_POLICIES = frozenset(
     {"none", "static", "static-plus", "static-pools", "podpools", "balloons", "dynamic-pools", "memtier"}
 )
-# The object of nri-plugins: its spec holds the policy's options directly, and sections without effect here.
-_POLICY_OBJECT = "TopologyAwarePolicy"
+# The objects of nri-plugins: their spec holds the policy's options directly, and sections without effect here.
+_POLICY_OBJECTS = ("TopologyAwarePolicy", "BalloonsPolicy")
 _POLICY_OBJECT_KEYS = frozenset({"apiversion", "kind", "metadata", "spec", "status"})
 _OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
+_OF_BALLOONS = frozenset({"pincpu", "pinmemory", "reservedpoolnamespaces"})
 _FOREIGN_SPEC = frozenset(
     {
         "agent", "control", "controllableinterrupts", "cpuclasses", "defaultexclusivecpuclass", "dra",
@@ -69,28 +71,73 @@ def missing(names: Sequence[str], found: Sequence[str]) -> str:
     return f"holds none of {', '.join(name for name in names if name.endswith('.yaml'))}: put one of them there{some}"
 
 
-def config_tree(text: str, path: str, first_line: int = 1) -> Tree | None:
-    """Return the tree of a configuration's text, None for an empty one. Raises ConfigError with path and line."""
+def config_trees(text: str, path: str, first_line: int = 1) -> tuple[Tree, ...]:
+    """Return the documents of a configuration's text. Raises ConfigError with path and line."""
     try:
-        return parse_tree(text, _DIALECT, first_line)
+        return tuple(parse_documents(text, _DIALECT, first_line))
     except YamlError as error:
         raise ConfigError(path, error.line, error.key, error.problem) from error
 
 
-def normalize(tree: Tree | None, path: str, names: Sequence[str] = ()) -> Normalized:
-    """Return the options of a document in any layout; ``names`` as from ``file_names``. Raises ConfigError."""
-    if tree is None:
+def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> Normalized:
+    """Return the options of a text in any layout; ``names`` as from ``file_names``. Raises ConfigError.
+
+    Of several objects, in documents or a List, the one of this node counts, else of its group, else the default; others
+    are passed over. A text without any object of a known kind is an error, and so is a second document without a kind.
+    """
+    objects = [each for tree in trees for each in _listed(tree)]
+    if not objects:
         return Normalized(())
+    tree, *others = sorted(objects, key=partial(_order, names=names)) if len(objects) > 1 else objects
     if not isinstance(tree, Mapping):
         raise ConfigError(path, tree.line, "", "expected a mapping of options")
-    kind = tree.get("kind")
-    if not isinstance(kind, Scalar):
-        return _from_sections(tree.items)
-    if kind.text == _POLICY_OBJECT:
-        return _from_policy_object(tree, path)
-    if kind.text != "ConfigMap":
-        raise ConfigError(path, kind.line, "kind", f"expected ConfigMap or {_POLICY_OBJECT}, got {kind.text!r}")
-    return _from_config_map(tree, path, names)
+    kind = _word(tree, "kind")
+    if not kind:
+        second = next((other for other in others if not _word(other, "kind")), None)
+        if second is not None:
+            raise ConfigError(path, second.line, "", "another configuration begins here: keep one of the two")
+        found = _from_sections(tree.items)
+    elif kind in _POLICY_OBJECTS:
+        alike = [_word(other, "metadata", "name") for other in others if _word(other, "kind") == kind]
+        if alike and (name := _word(tree, "metadata", "name")) not in names:
+            raise ConfigError(path, tree.line, "metadata.name", missing(names, [name, *alike]))
+        found = _from_policy_object(tree, path, kind)
+    elif kind == "ConfigMap":
+        found = _from_config_map(tree, path, names)
+    else:
+        raise ConfigError(path, tree.line, "kind", f"expected ConfigMap, {' or '.join(_POLICY_OBJECTS)}, got {kind!r}")
+    unread = sorted({_word(other, "kind") for other in others} - {kind, *_POLICY_OBJECTS, "ConfigMap"})
+    return replace(found, warnings=(*found.warnings, *(f"kind {other}: without effect here" for other in unread)))
+
+
+def _listed(tree: Tree) -> Iterator[Tree]:
+    """Yield the objects of a List, in lists inside it too; anything else as it is."""
+    items = tree.get("items") if isinstance(tree, Mapping) and _word(tree, "kind").endswith("List") else None
+    if not isinstance(items, Listing):
+        yield tree
+        return
+    for item in items.items:
+        yield from _listed(item)
+
+
+def _order(tree: Tree, names: Sequence[str]) -> tuple[int, int]:
+    """Return the place of an object among several: what is ours by its kind, then by its name.
+
+    nri-plugins names its objects as cri-resource-manager names the keys of a ConfigMap: node.NAME, group.NAME, default.
+    """
+    kinds = ("", _POLICY_OBJECTS[0], "ConfigMap", *_POLICY_OBJECTS[1:])
+    kind, name = _word(tree, "kind"), _word(tree, "metadata", "name")
+    return (
+        kinds.index(kind) if kind in kinds else len(kinds),
+        names.index(name) if name in names else len(names),
+    )
+
+
+def _word(tree: Tree, *keys: str) -> str:
+    found: Tree | None = tree
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found.text if isinstance(found, Scalar) and not found.is_null else ""
 
 
 def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normalized:
@@ -120,13 +167,19 @@ def _inside(tree: Mapping, key: str, known: frozenset[str], path: str, what: str
     return inside
 
 
-def _from_policy_object(tree: Mapping, path: str) -> Normalized:
-    """Return the options in the ``spec`` of nri-plugins' object."""
-    spec = _inside(tree, "spec", _POLICY_OBJECT_KEYS, path, _POLICY_OBJECT)
+def _from_policy_object(tree: Mapping, path: str, kind: str) -> Normalized:
+    """Return the options in the ``spec`` of an object of nri-plugins; of balloons those that the policies share."""
+    spec = _inside(tree, "spec", _POLICY_OBJECT_KEYS, path, kind)
     if spec is None:
         return Normalized(())
-    foreign = [item.key for item in spec.items if item.key.casefold() in _FOREIGN_SPEC]
-    ours = [item for item in spec.items if item.key.casefold() not in _FOREIGN_SPEC]
+    is_ours = [
+        item.key.casefold() in _OF_ALL_POLICIES | _OF_BALLOONS
+        if kind != _POLICY_OBJECTS[0]
+        else item.key.casefold() not in _FOREIGN_SPEC
+        for item in spec.items
+    ]
+    foreign = [item.key for item, ours in zip(spec.items, is_ours, strict=True) if not ours]
+    ours = [item for item, ours in zip(spec.items, is_ours, strict=True) if ours]
     of_all = tuple(item for item in ours if item.key.casefold() in _OF_ALL_POLICIES)
     own = tuple(item for item in ours if item.key.casefold() not in _OF_ALL_POLICIES)
     group = (Item(_RENAMED["topology-aware"], spec.line, Mapping(own, spec.line)),) if own else ()
@@ -135,16 +188,18 @@ def _from_policy_object(tree: Mapping, path: str) -> Normalized:
     )
 
 
-def _parsed(item: Item, path: str) -> Tree | None:
+def _parsed(item: Item, path: str) -> tuple[Tree, ...]:
     """Return the value of a ConfigMap's key, which is YAML in a string."""
     if not isinstance(item.value, Scalar):
         raise ConfigError(path, item.line, f"data.{item.key}", "expected a string: a ConfigMap holds nothing else")
-    return config_tree(item.value.text, path, item.value.text_line)
+    return config_trees(item.value.text, path, item.value.text_line)
 
 
 def _section(item: Item, path: str) -> Item:
-    value = _parsed(item, path)
-    return Item(item.key, item.line, value if value is not None else Scalar("", item.line, item.line, "null"))
+    value, *others = _parsed(item, path) or (Scalar("", item.line, item.line, "null"),)
+    if others:
+        raise ConfigError(path, others[0].line, f"data.{item.key}", "another document begins here: a section has one")
+    return Item(item.key, item.line, value)
 
 
 def _from_sections(items: tuple[Item, ...]) -> Normalized:

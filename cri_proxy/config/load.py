@@ -8,7 +8,7 @@ from typing import Final
 from cri_proxy.bounded_yaml import Item, Listing, Mapping, Scalar, Tree
 from cri_proxy.config.files.location import ConfigLocation, Source
 from cri_proxy.config.files.section_files import trace_error
-from cri_proxy.config.layouts import config_tree, file_names, normalize
+from cri_proxy.config.layouts import config_trees, file_names, normalize
 from cri_proxy.config.model import Config, known_options
 from cri_proxy.config.option import Known, Raw, read_value
 from cri_proxy.config.values import with_values
@@ -47,7 +47,7 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
     if source.problem:
         raise ConfigError(file, source.line, "", source.problem)
     try:
-        plain = normalize(config_tree(source.text.removeprefix("\ufeff"), file), file, location.names(source.group))
+        plain = normalize(config_trees(source.text.removeprefix("\ufeff"), file), file, location.names(source.group))
         settings = tuple(_settings(plain.items, (), file))
     except ConfigError as error:
         raise trace_error(error, source.parts) from error
@@ -61,7 +61,7 @@ def parse_config(text: str, path: str = "configuration") -> Config:
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    plain = normalize(config_tree(text, path), path, file_names("", ""))
+    plain = normalize(config_trees(text, path), path, file_names("", ""))
     return _config(_settings(plain.items, (), path))
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.config.layouts import Normalized, config_tree, file_names, normalize
+from cri_proxy.config.layouts import Normalized, config_trees, file_names, normalize
 from cri_proxy.config.load import parse_config
 from cri_proxy.errors import ConfigError
 from policies.topology_aware import TopologyAwareOptions
@@ -10,7 +10,7 @@ OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n"
 
 
 def plain(text: str) -> Normalized:
-    return normalize(config_tree(text, "f"), "f", NAMES)
+    return normalize(config_trees(text, "f"), "f", NAMES)
 
 
 def keys(text: str) -> list[tuple[str, int]]:
@@ -69,6 +69,48 @@ def test_the_newer_options_may_stand_in_the_older_layout() -> None:
     assert config.of_policy(TopologyAwareOptions).unlimited_burst == "die"
 
 
+def policy(name: str, cpu: int, kind: str = "TopologyAwarePolicy") -> str:
+    return f"kind: {kind}\nmetadata: {{name: {name}}}\nspec: {{reservedResources: {{cpu: {cpu}}}, pinCPU: true}}\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [(["default", "group.g1", "node.n1"], 9), (["group.g1", "default"], 1), (["default", "node.n2"], 1), (["any"], 1)],
+)
+def test_of_several_objects_that_of_the_node_counts_then_its_groups_then_the_default(
+    names: list[str], line: int
+) -> None:
+    assert keys("---\n".join(policy(name, 1) for name in names))[0] == ("reservedResources", line + 2)
+
+
+def test_a_list_is_read_and_other_objects_in_it_are_passed_over() -> None:
+    items = [
+        f"{{kind: TopologyAwarePolicy, metadata: {{name: {name}}}, spec: {{pinCPU: true}}}}"
+        for name in ("default", "node.n1")
+    ]
+    found = plain(
+        f"kind: List\nitems: [{{kind: ServiceAccount}}, {', '.join(items)}, {{kind: List, items: [{{kind: Role}}]}}]"
+    )
+    assert [item.key for item in found.items] == ["topologyAware"]
+    assert found.warnings == ("kind Role: without effect here", "kind ServiceAccount: without effect here")
+
+
+def test_a_policy_of_ours_comes_before_a_configmap_and_that_before_balloons() -> None:
+    texts = [policy("default", 1, "BalloonsPolicy"), f"{OBJECT}  default: 'adopt: pin'\n", policy("default", 2)]
+    assert [keys("---\n".join(texts[:count]))[0][0] for count in (1, 2, 3)] == [
+        "reservedResources",
+        "adopt",
+        "reservedResources",
+    ]
+
+
+def test_of_balloons_what_the_policies_share_is_read_and_the_rest_is_named() -> None:
+    spec = "{reservedResources: {cpu: 1}, pinMemory: false, balloonTypes: [], idleCPUClass: x}"
+    found = plain(f"kind: BalloonsPolicy\nspec: {spec}\n")
+    assert [item.key for item in found.items] == ["reservedResources", "topologyAware"]
+    assert [warning.partition(":")[0] for warning in found.warnings] == ["spec.balloonTypes", "spec.idleCPUClass"]
+
+
 def test_what_is_left_out_is_said() -> None:
     warnings = plain("policy: {Active: none, podpools: {}}\nrdt: {}").warnings
     assert [warning.partition(":")[0] for warning in warnings] == ["rdt", "policy.podpools"]
@@ -78,7 +120,11 @@ def test_what_is_left_out_is_said() -> None:
     ("text", "problem"),
     [
         ("[1]", "expected a mapping"),
-        ("kind: Pod", "expected ConfigMap or TopologyAwarePolicy, got 'Pod'"),
+        ("kind: Pod", "expected ConfigMap, TopologyAwarePolicy or BalloonsPolicy, got 'Pod'"),
+        ("kind: List\nitems: [{kind: Pod}, {kind: Secret}]", "expected ConfigMap, .*, got 'Pod'"),
+        ("adopt: pin\n---\nadopt: leave", "another configuration begins here: keep one of the two"),
+        (OBJECT + "  policy: |\n    Active: none\n    ---\n    Active: none\n", "another document begins here"),
+        (f"{policy('node.n2', 1)}---\n{policy('group.g2', 2)}", "holds none of .*; found: node.n2, group.g2$"),
         ("kind: TopologyAwarePolicy\nspec: []", "spec: expected a mapping"),
         ("kind: TopologyAwarePolicy\npinCPU: true", "pinCPU: is no key of a TopologyAwarePolicy: use spec"),
         ("kind: ConfigMap\nspec: {}", "spec: is no key of a ConfigMap"),

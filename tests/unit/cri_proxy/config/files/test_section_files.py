@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cri_proxy.bounded_yaml import Mapping, Scalar
 from cri_proxy.config.files.section_files import SectionStart, join_sections, may_be_section, trace_error
-from cri_proxy.config.layouts import config_tree, normalize
+from cri_proxy.config.layouts import config_trees, normalize
 from cri_proxy.errors import ConfigError
 
 # What YAML takes into a text: no control characters, no surrogates, and no half of a mark of the byte order.
@@ -22,7 +22,7 @@ def error(line: int) -> ConfigError:
 
 def values(texts: list[str]) -> list[str]:
     """The sections' values in the object, as YAML reads them."""
-    tree = config_tree(join_sections((Path(f"/c/s{i}"), text) for i, text in enumerate(texts))[0], "f")
+    (tree,) = config_trees(join_sections((Path(f"/c/s{i}"), text) for i, text in enumerate(texts))[0], "f")
     data = tree.get("data") if isinstance(tree, Mapping) else None
     assert isinstance(data, Mapping)
     assert [item.key for item in data.items] == [f"s{i}" for i in range(len(texts))]
@@ -66,7 +66,7 @@ def test_where_no_section_says_anything_nothing_is_said() -> None:
 
 def test_the_object_is_a_layout_that_is_understood() -> None:
     text, _ = join_sections([(LOGGER, "Debug: x"), (POLICY, "Active: none\n")])
-    plain = normalize(config_tree(text, "/c"), "/c", ())
+    plain = normalize(config_trees(text, "/c"), "/c", ())
     assert [(item.key, item.line) for item in plain.items] == [("policy", 6)]  # renamed
     assert len(plain.warnings) == 1
 
