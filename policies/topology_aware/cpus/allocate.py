@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 from policies.hardware.pools import Pool
 from policies.preferences import CpuDistribution, Threads
@@ -130,13 +132,15 @@ def pick_near(candidates: CandidateCpus, pool: Pool, count: int, places: Sequenc
     """Pick ``count`` CPUs as a mask, the same number near each place; 0 when that is impossible.
 
     This is nri-plugins' picking by hints. If the number does not divide, or too few are free at a place: one (a core,
-    if whole ones are preferred) near each, the rest beside these. ``held`` are CPUs that the container keeps; they
-    count where they are.
+    if whole ones are preferred) near each, the rest beside these; fewer CPUs than places are near some. ``held`` are
+    CPUs that the container keeps; they count where they are.
     """
     step = candidates.tree.threads_per_core if candidates.whole else 1
     steps = (count + held.bit_count()) // step
-    if not places or steps < len(places):
+    if not places:
         return 0
+    if steps < len(places):  # near one of them at least
+        return pick_cpus(_rest(candidates, 0, reduce(or_, (place.cpus for place in places))), pool, count)
     even = steps // len(places) if steps % len(places) == 0 else 1
     shares = (even * step, step) if even > 1 else (step,)
     return next(filter(None, (_pick_shares(candidates, pool, count, places, share=n, held=held) for n in shares)), 0)
