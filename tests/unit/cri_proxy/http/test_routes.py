@@ -89,7 +89,7 @@ def test_explain_answers_a_name_that_is_nearly_right_with_candidates() -> None:
 def test_config_is_nested_as_it_is_written() -> None:
     text = 'reservedResources: {cpu: 750m}\nlog: {level: debug}\navailableResources: {cpu: "cpuset:0-3"}'
     answer = json.loads(get("/api/v1/config", FixedDaemon(parse_config(text))).body)
-    assert answer["reservedResources"] == {"cpu": "750m"}
+    assert answer["reservedResources"] == {"cpu": "750m", "memory": []}
     assert answer["log"] == {"level": "debug", "format": "auto"}
 
 
