@@ -4,7 +4,8 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -15,14 +16,16 @@ from cri_proxy.state import tables
 from cri_proxy.state.database import BUSY_SECONDS
 from cri_proxy.state.rows import Deletable, Saveable, Saved
 from cri_proxy.state.session import LocalSession, Opened, RemoteSession, Session
+from policies.base import ContainerKey, Grant
 
 
 @dataclass(frozen=True, slots=True)
 class _Save:
     """One save that waits for the thread."""
 
-    statements: tuple[tables.Statement, ...]
-    done: Future[None]
+    puts: Sequence[Saveable]
+    deletes: Sequence[Deletable]
+    done: "asyncio.Future[None]"
 
 
 class Store:
@@ -36,6 +39,9 @@ class Store:
         # Which damaged store was moved aside at open, as a sentence; None = none.
         self.recovered = opened.recovered if opened is not None else None
         self._waiting: deque[_Save] = deque()
+        self._is_submitting = False
+        # By the thread alone: the grants that the file has, as far as it wrote them itself.
+        self._held: dict[ContainerKey, Grant] = {}
         self._is_closed = False
         self._read_at_open: Saved | None = opened.saved if opened is not None else Saved()
         # An executor hands every exception to the caller: its thread outlives them all.
@@ -71,22 +77,33 @@ class Store:
         # Opening the file has read everything already, and nothing was saved since.
         if self._read_at_open is not None:
             return self._read_at_open
+        self._submit()
         return self._thread.submit(self._session.read).result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         """Return when the change is on disk. See ``GrantStore.save``."""
         self._require_open()
-        done: Future[None] = Future()
-        self._waiting.append(_Save(tables.change(puts, deletes), done))
+        loop = asyncio.get_running_loop()
+        save = _Save(tuple(puts), tuple(deletes), loop.create_future())
         self._read_at_open = None
-        self._thread.submit(self._commit_waiting)
+        self._waiting.append(save)
+        if not self._is_submitting:  # all saves of one turn of the loop are one group
+            self._is_submitting = True
+            loop.call_soon(self._submit)
         # A caller that is cancelled leaves its save among those that wait.
-        await asyncio.shield(asyncio.wrap_future(done))
+        await asyncio.shield(save.done)
+
+    def _submit(self) -> None:
+        """Let the thread commit what waits."""
+        self._is_submitting = False
+        if not self._is_closed:
+            self._thread.submit(self._commit_waiting)
 
     async def close(self) -> None:
         """Finish the saves that wait, then close the file; a second call does nothing."""
         if self._is_closed:
             return
+        self._submit()
         self._is_closed = True
         closed = self._thread.submit(self._session.close)
         self._thread.shutdown(wait=False)
@@ -103,26 +120,31 @@ class Store:
             group.append(self._waiting.popleft())
         if not group:
             return
+        problems: Sequence[str] = ()
         try:
-            self._commit(group)
+            problems = self._commit(group)
         finally:
             error = sys.exc_info()[1]
-            self._settle([save for save in group if not save.done.done()], f"an internal error: {error!r}")
+            with suppress(RuntimeError):  # the loop has ended
+                group[0].done.get_loop().call_soon_threadsafe(
+                    self._settle, group, problems or [f"an internal error: {error!r}"] * len(group)
+                )
 
-    def _commit(self, group: Sequence[_Save]) -> None:
-        """Save the whole group in one transaction."""
-        written = self._session.write([statement for save in group for statement in save.statements])
+    def _commit(self, group: Sequence[_Save]) -> Sequence[str]:
+        """Save the whole group in one transaction; return for each save why it failed, '' for those on disk."""
+        held, self._held = self._held, {}  # nothing is known of the file if this fails
+        written = self._session.write([s for save in group for s in tables.change(save.puts, save.deletes, held)])
         # A bad value fails alone; a failing disk fails all of them.
         if written.is_value and len(group) > 1:
-            for save in group:
-                self._commit([save])
-            return
-        self._settle(group, written.problem)
+            return [problem for save in group for problem in self._commit([save])]
+        if not written.problem:
+            self._held = held
+        return [written.problem] * len(group)
 
-    def _settle(self, group: Sequence[_Save], problem: str) -> None:
+    def _settle(self, group: Sequence[_Save], problems: Sequence[str]) -> None:
         """Complete every save of the group."""
-        for save in group:
-            if problem:  # each gets its own error object, because raising one changes it
+        for save, problem in zip(group, problems, strict=True):
+            if problem:
                 save.done.set_exception(StoreError(str(self._path), problem))
             else:
                 save.done.set_result(None)

@@ -4,13 +4,12 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 from cri_proxy.codec import decode, encode
 from cri_proxy.state.decisions import KEPT_WITHOUT_ROW, RECORD_BYTES, PackedDecision, bounded
 from cri_proxy.state.rows import Deletable, GonePod, Row, SandboxRow, Saveable, Saved
-from policies.base import ContainerKey, Labels, Pod
+from policies.base import ContainerKey, Grant, Labels, Pod
 from policies.container_name import ContainerName
 
 Statement = tuple[str, tuple[str | int | float | bytes | None, ...]]
@@ -20,6 +19,9 @@ _PUT_ROW: Final = """INSERT OR REPLACE INTO grants
     (pod_uid, name, sandbox_id, container_id, state, created_order, acknowledged, doubted, warm_at_seconds, displaced,
      value)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_PUT_STATE: Final = """UPDATE grants SET
+    sandbox_id = ?, container_id = ?, state = ?, created_order = ?, acknowledged = ?, doubted = ?, warm_at_seconds = ?,
+    displaced = ? WHERE pod_uid = ? AND name = ?"""
 _PUT_SANDBOX: Final = "INSERT OR REPLACE INTO sandboxes VALUES (?, ?, ?, ?, ?)"
 _PUT_DECISION: Final = """INSERT OR REPLACE INTO decisions
     (pod_uid, name, namespace, pod, outlives_row, decided_at_seconds, value) VALUES (?, ?, ?, ?, ?, ?, ?)"""
@@ -47,7 +49,7 @@ def _text(value: object) -> str:
     return json.dumps(encode(value, sparse=True), separators=(",", ":"), ensure_ascii=False)
 
 
-def _put(row: Saveable) -> Iterable[Statement]:
+def _put(row: Saveable, held: dict[ContainerKey, Grant]) -> Iterable[Statement]:
     match row:
         case SandboxRow():
             values = (row.sandbox_id, _text(row.pod), _text(row.annotations), row.cgroup_parent, row.config)
@@ -58,31 +60,43 @@ def _put(row: Saveable) -> Iterable[Statement]:
             if row.outlives_row:
                 yield _FORGET_OLD, (KEPT_WITHOUT_ROW,)
         case _:
-            yield _put_row(row)
+            yield _put_row(row, held)
 
 
-def _put_row(row: Row) -> Statement:
+def _put_row(row: Row, held: dict[ContainerKey, Grant]) -> Statement:
     known = (None if pinning is None else _text(pinning) for pinning in (row.acknowledged, row.unconfirmed))
-    key = row.key
-    state = (row.sandbox_id, row.container_id, row.state, row.created_order, *known, row.warm_at_seconds)
-    displaced = _text(row.displaced) if row.displaced else None
-    return _PUT_ROW, (key.pod_uid, key.name, *state, displaced, _text(row.grant))
+    key, displaced = row.key, _text(row.displaced) if row.displaced else None
+    state = (row.sandbox_id, row.container_id, row.state, row.created_order, *known, row.warm_at_seconds, displaced)
+    # A grant is the most of a row and changes least: its text is made once.
+    if held.get(key) is row.grant:
+        return _PUT_STATE, (*state, key.pod_uid, key.name)
+    held[key] = row.grant
+    return _PUT_ROW, (key.pod_uid, key.name, *state, _text(row.grant))
 
 
-def _delete(key: Deletable) -> Iterable[Statement]:
+def _delete(key: Deletable, held: dict[ContainerKey, Grant]) -> Iterable[Statement]:
     match key:
         case GonePod():
             yield _DELETE_DECISIONS, (key.uid,)
         case ContainerKey():
+            held.pop(key, None)
             yield _DELETE_ROW, (key.pod_uid, key.name)
             yield _DELETE_DECISION, (key.pod_uid, key.name)
         case _:
             yield _DELETE_SANDBOX, (key,)
 
 
-def change(puts: Iterable[Saveable], deletes: Iterable[Deletable]) -> tuple[Statement, ...]:
-    """Return the statements of one save, deletes first."""
-    return (*chain.from_iterable(map(_delete, deletes)), *chain.from_iterable(map(_put, puts)))
+def change(
+    puts: Iterable[Saveable], deletes: Iterable[Deletable], held: dict[ContainerKey, Grant] | None = None
+) -> tuple[Statement, ...]:
+    """Return the statements of one save, deletes first.
+
+    ``held`` are the grants that the table has, as far as that is known, and after this those that it will have: a row
+    with the same grant is not written in whole.
+    """
+    held = {} if held is None else held
+    deleting = [statement for key in deletes for statement in _delete(key, held)]
+    return (*deleting, *(statement for row in puts for statement in _put(row, held)))
 
 
 def apply(connection: sqlite3.Connection, statements: Sequence[Statement]) -> None:
@@ -131,7 +145,7 @@ def bound_decisions(connection: sqlite3.Connection) -> tuple[Statement, ...]:
     for row in cursor.execute(_LONG_DECISIONS, (RECORD_BYTES,)):
         packed = _decision(row)
         try:
-            statements += _put(bounded(packed))
+            statements += change([bounded(packed)], ())
         except ValueError:
             statements.append((_DELETE_ANY_DECISION, (packed.key.pod_uid, packed.key.name)))
     return tuple(statements)

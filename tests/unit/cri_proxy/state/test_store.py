@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cri_proxy.errors import StoreError
-from cri_proxy.state.rows import GrantStore, Saveable, Saved
+from cri_proxy.state.rows import GrantStore, RowState, Saveable, Saved
 from cri_proxy.state.session import LocalSession, Written
 from cri_proxy.state.store import Store
 from cri_proxy.state.tables import Statement
@@ -22,6 +23,7 @@ from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandbox
 from tests.fakes.store import MemoryStore
 
 Change = tuple[list[Saveable], list[ContainerKey | str]]
+STATES: tuple[RowState, ...] = ("reserved", "created", "running", "exited")
 changes = st.tuples(
     st.lists(rows | sandboxes | packed, max_size=3), st.lists(keys | st.sampled_from(["s1", "s2"]), max_size=2)
 )
@@ -55,13 +57,48 @@ async def test_concurrent_saves_take_effect_in_order(tmp_path: Path) -> None:
 
 
 class Counting(LocalSession):
-    """Counts the transactions."""
+    """Counts the transactions and the grants that they write."""
 
     commits = 0
+    grants = 0
 
     def write(self, statements: Sequence[Statement]) -> Written:
         self.commits += 1
+        self.grants += sum(sql.startswith("INSERT OR REPLACE INTO grants") for sql, _ in statements)
         return super().write(statements)
+
+
+async def test_saves_of_one_turn_of_the_loop_share_a_commit(tmp_path: Path) -> None:
+    session = Counting(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0))
+    await asyncio.gather(store.save([make_row("a")]), store.save([make_row("b")]))
+    await store.close()
+    assert session.commits == 1
+
+
+async def test_a_grant_that_the_file_has_is_not_written_again(tmp_path: Path) -> None:
+    session = Counting(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0))
+    row = make_row()
+    for state in STATES:
+        await store.save([replace(row, state=state)])
+    assert (session.grants, store.load().rows) == (1, (replace(row, state=STATES[-1]),))
+    await store.close()
+
+
+async def test_after_a_delete_and_after_a_failure_a_row_is_written_in_whole(tmp_path: Path) -> None:
+    session = Counting(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0))
+    row = make_row()
+    await store.save([row])
+    await store.save([], [row.key])
+    await store.save([row])
+    (tmp_path / "state.db").unlink()
+    with pytest.raises(StoreError, match="removed"):
+        await store.save([row])
+    await store.save([replace(row, state="running")])
+    assert (session.grants, store.load().rows) == (3, (replace(row, state="running"),))
+    await store.close()
 
 
 async def test_what_waits_while_a_commit_runs_shares_the_next_one(tmp_path: Path) -> None:
