@@ -76,19 +76,19 @@ def encode(value: object, *, sparse: bool = False) -> Plain:
     >>> encode((CpuSet.parse("0-3"), True))
     ['0-3', True]
     """
-    match value:
+    match value:  # frequent ones first: a grant has a hundred values
+        case tuple() | list():
+            return [item if type(item) in _SCALARS else encode(item, sparse=sparse) for item in value]
         case IdSet():
             return str(value)
         case Enum():
             return encode(value.value)
         case None | bool() | int() | float() | str():
             return value
-        case tuple() | list():
-            return [encode(item, sparse=sparse) for item in value]
-        case Mapping():
-            return {str(key): encode(item, sparse=sparse) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return encode_fields(value, sparse=sparse)
+    if isinstance(value, Mapping):
+        return {str(key): encode(item, sparse=sparse) for key, item in value.items()}
     raise TypeError(f"no plain form for {type(value).__name__}")
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Final
 
-from cri_proxy.codec import decode, encode_fields
+from cri_proxy.codec import Plain, decode, encode_fields
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, is_same_failure
 from cri_proxy.state.device_words import device_words
 from policies.base import ContainerKey, CpuKind, Grant, Pinning, Ranked, Reason, Request
@@ -232,11 +232,6 @@ class _StoredRanking:
     fields: tuple[str, ...] = ()
     ranking: tuple[_StoredPool, ...] = ()
 
-    @classmethod
-    def of(cls, pools: Sequence[RankedPool]) -> "_StoredRanking":
-        fields = tuple(name for name, _ in pools[0].key) if pools else ()
-        return cls(fields, tuple(_StoredPool(p.pool, tuple(value for _, value in p.key), p.outcome) for p in pools))
-
     def pools(self) -> tuple[RankedPool, ...]:
         """Return the ranking in full."""
         return with_reasons(
@@ -295,9 +290,19 @@ def _without_details(record: DecisionRecord) -> DecisionRecord:
 
 def _packed_text(record: DecisionRecord) -> str:
     plain = encode_fields(replace(record, ranking=()), sparse=True)
-    plain |= encode_fields(_StoredRanking.of(record.ranking), sparse=True)
+    plain |= _plain_ranking(record.ranking)
     # ASCII, of which a character takes one byte in memory; next to an emoji every character takes four.
     return json.dumps(plain, separators=(",", ":"))
+
+
+def _plain_ranking(pools: Sequence[RankedPool]) -> dict[str, Plain]:
+    """Return a ranking as ``_StoredRanking`` is encoded: a third of a record, and all its values are plain."""
+    if not pools:
+        return {}
+    stored: list[Plain] = [
+        {"pool": each.pool, "values": [value for _, value in each.key], "outcome": each.outcome} for each in pools
+    ]
+    return {"fields": [name for name, _ in pools[0].key], "ranking": stored}
 
 
 def unpack(packed: PackedDecision) -> DecisionRecord:
