@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cri_proxy import events
 from cri_proxy.cri.read_status import Existing
+from cri_proxy.cri.status_fields import info_of, number_in
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Cpusets, Enforced
@@ -20,6 +21,7 @@ from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.node.drift.runc_scope import MisreadScopes
 from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
+from cri_proxy.node.sync import runtime_state
 from cri_proxy.node.sync.adoption import Adoption, LeftAlone
 from cri_proxy.state.rows import Row
 from policies.base import CpuKind, Pinning
@@ -68,7 +70,7 @@ class Drift:
         self._escaped: dict[str, tuple[str, CpuSet]] = {}  # the warning, and the CPUs that its processes run on
         self._writes = None if probes.writes is None else probes.writes(self._note_write)
         self._written: set[str] = set()
-        self._followed: set[str] = set()
+        self._looked_at: set[str] = set()  # as soon as they ran: from then on followed, or left to the whole checks
         self._woken = asyncio.Event()
         self.misread = MisreadScopes(context)
         if self._writes is not None:
@@ -125,10 +127,10 @@ class Drift:
         await self._compare([row for row in self._ledger.active() if self._is_to_be_checked(row)])
 
     async def _check_written(self) -> None:
-        """Compare the containers that were written and those not followed yet; those with a call under way later."""
+        """Compare the containers that were written and those not looked at yet; those with a call under way later."""
         written, self._written = self._written, set()
         running = [row for row in self._ledger.active() if row.state == "running"]
-        due = [row for row in running if row.container_id in written or row.container_id not in self._followed]
+        due = [row for row in running if row.container_id in written or row.container_id not in self._looked_at]
         busy = [row.container_id for row in due if self._effects.is_busy(row.key)]
         self._forget_gone()
         await self._compare([row for row in due if self._is_to_be_checked(row)])
@@ -144,7 +146,7 @@ class Drift:
         """Follow writes to the cpuset from now on; look once more, as it may have been written before."""
         if self._writes is None or enforced.directory is None:
             return
-        self._followed.add(row.container_id)  # one that cannot be followed is tried again with the next whole check
+        self._looked_at.add(row.container_id)
         if self._writes.follow(row.container_id, enforced.directory):
             self._note_write(row.container_id)
 
@@ -156,7 +158,7 @@ class Drift:
         for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
             self._note_escape(row, enforced)
             if enforced is None:
-                self._pids.pop(row.container_id, None)
+                self._set_aside(row)
                 continue
             if enforced.has_escaped:
                 continue  # an update would change a cgroup that is empty
@@ -276,16 +278,26 @@ class Drift:
     async def _learn_pid(self, row: Row) -> None:
         """Ask the runtime for the pid, once; it holds as long as its cgroup has the container's id."""
         if row.container_id not in self._pids:
-            async with self._learning:
-                found = await self._inspect(row)
-            if found is not None and found.pid:
-                self._pids[row.container_id] = found.pid
+            try:
+                async with self._learning:
+                    status = await runtime_state.container_status(self._context.channel, row.container_id)
+            except (CallFailed, RuntimeUnavailable):
+                return  # gone, or the runtime is away: the next check tries again
+            if pid := number_in(info_of(status.info), "pid"):
+                self._pids[row.container_id] = pid
+            else:
+                self._set_aside(row)
+
+    def _set_aside(self, row: Row) -> None:
+        """Leave a container whose cgroup is unknown to the next whole check: it was looked at as soon as it ran."""
+        self._pids.pop(row.container_id, None)
+        self._looked_at.add(row.container_id)
 
     async def _inspect(self, row: Row) -> Existing | None:
         try:
             return await self._adoption.inspect(row.container_id)
         except (CallFailed, RuntimeUnavailable):
-            return None  # gone, or the runtime is away: the next check tries again
+            return None
 
     def _repaired_lately(self, container_id: str) -> deque[float]:
         times = self._repaired.setdefault(container_id, deque())
@@ -298,7 +310,7 @@ class Drift:
         for memory in (self._pids, self._repaired, self._left, self._escaped):
             for container_id in memory.keys() - live:
                 del memory[container_id]
-        self._followed &= live
+        self._looked_at &= live
         self.misread.keep(live)
         if self._writes is not None:
             self._writes.keep(live)

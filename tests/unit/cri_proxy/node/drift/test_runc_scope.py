@@ -86,6 +86,12 @@ class Scene:
         await self.drift.check()
         await self.site.node.settle()
 
+    async def wake(self) -> None:
+        """The ledger changes, and what runs is looked at."""
+        self.site.node.context.signals.ledger_changed.send()
+        seen = self.site.clock.now_seconds()
+        await holds("it was looked at", lambda: self.site.clock.now_seconds() >= seen + PAUSE_SECONDS)
+
     async def reload(self) -> None:
         """Systemd writes the scope as it reads it; the look at it puts it back."""
         self.write(self.other)
@@ -252,6 +258,17 @@ async def test_a_container_is_followed_as_soon_as_it_runs(following: Scene) -> N
     scene.tree.write(container.pid, later, container.kernel_cpus, container.kernel_mems)
     scene.site.node.context.signals.ledger_changed.send()
     await holds("it is followed", lambda: later in scene.writes[0].followed)
+
+
+async def test_one_whose_cgroup_is_unknown_is_asked_for_once_and_then_with_all_others(following: Scene) -> None:
+    scene = following
+    scene.site.runtime.calls.clear()
+    await scene.site.run("hidden", guaranteed("c", 1000))
+    for _ in range(3):
+        await scene.wake()
+    assert scene.site.runtime.calls["ContainerStatus"] == 1
+    await scene.check()
+    assert scene.site.runtime.calls["ContainerStatus"] == len(["hidden", "hidden", "neighbour"])
 
 
 async def test_a_write_during_a_call_is_looked_at_after_it(following: Scene) -> None:
