@@ -62,20 +62,27 @@ def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
 
 def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAwareOptions) -> dict[ContainerKey, Pinning]:
     """Return the pinning of every container, in the order of the grants."""
-    effective = supply.effective()
-    return {g.container: pinning_of(g, supply, effective, options) for g in grants}
+    effective, pinnings = supply.effective(), _Pinnings()
+    return {
+        grant.request.container: pinnings[_cpus_of(grant, supply, effective, options), _mems_of(grant, options)]
+        for grant in grants
+    }
+
+
+class _Pinnings(dict[tuple[int, int], Pinning]):
+    """Pinnings by the masks of CPUs and memory nodes: most sharers of a pool have the same."""
+
+    def __missing__(self, masks: tuple[int, int]) -> Pinning:
+        made = self[masks] = _pinning(*masks)
+        return made
 
 
 def changed_pinnings(
     before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
     """Return an update for each pinning that differs. ``grants`` are (before, after) pairs sorted by container."""
-    made: dict[tuple[int, int], Pinning] = {}  # most sharers of a pool have the same
-    updates = []
-    for grant, cpus, mems in _changed(before, after, grants, options):
-        pinning = made.get((cpus, mems)) or made.setdefault((cpus, mems), _pinning(cpus, mems))
-        updates.append(Update(grant.request.container, pinning))
-    return tuple(updates)
+    pinnings, changed = _Pinnings(), _changed(before, after, grants, options)
+    return tuple(Update(grant.request.container, pinnings[cpus, mems]) for grant, cpus, mems in changed)
 
 
 def count_changed(

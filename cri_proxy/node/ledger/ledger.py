@@ -39,7 +39,9 @@ class Ledger:
         self._in_use: tuple[DeviceGrant, ...] = ()
         # A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use.
         self.allocations = Allocations()
-        self._desired: tuple[int, Mapping[ContainerKey, Pinning]] | None = None
+        self._desired: Mapping[ContainerKey, Pinning] = {}
+        self._is_desired_known = False
+        self._maybe_unmet: set[ContainerKey] = set()  # every unmet container is among them or among the changed rows
         self._next_order = 0
         self.starts = StartCalls()
         self.sandboxes: dict[str, SandboxRow] = {}
@@ -52,12 +54,12 @@ class Ledger:
         other._rows, other._confirmed, other.starts = self._rows.copy(), self._confirmed.copy(), self.starts.copy()
         other._keys_by_id, other.sandboxes = dict(self._keys_by_id), dict(self.sandboxes)
         other._aside, other._foreign = set(self._aside), dict(self._foreign)
-        other._left_to_others = dict(self._left_to_others)
+        other._left_to_others, other._maybe_unmet = dict(self._left_to_others), set(self._maybe_unmet)
         return other
 
     def use_policy(self, policy: Policy, allocations: Allocations) -> tuple[Row, ...]:
         """Switch to another policy (new options or machine) with these grants; return the rows that changed."""
-        self.policy = policy
+        self.policy, self._is_desired_known = policy, False
         self._changed()
         rows = self.grants_with(allocations.grants)
         changed = tuple(row for row in rows if row.grant != self._rows[row.key].grant)
@@ -171,13 +173,15 @@ class Ledger:
 
     def desired(self) -> Mapping[ContainerKey, Pinning]:
         """Return the pinning that each container should have by the present grants."""
-        if self._desired is None or self._desired[0] != self.version:
+        if not self._is_desired_known:
             wanted = self.policy.pinnings(self.allocations)
             left = wanted.keys() & {self._keys_by_id.get(container_id) for container_id in self._left_to_others}
             if left:
                 wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
-            self._desired = (self.version, wanted)
-        return self._desired[1]
+            before = self._desired
+            self._maybe_unmet.update([key for key, pinning in wanted.items() if before.get(key) != pinning])
+            self._desired, self._is_desired_known = wanted, True
+        return self._desired
 
     def sendable(self, key: ContainerKey) -> Pinning | None:
         """Return the pinning that may be written now for this container; None when nothing may be, or nothing is ours.
@@ -315,8 +319,13 @@ class Ledger:
     def unmet(self) -> tuple[Row, ...]:
         """Return live containers whose confirmed pinning differs from the wanted one, whether or not it may be sent."""
         desired = self.desired()
-        live = [row for row in self.active() if row.container_id]
-        return tuple([row for row in live if needs_call(desired[row.grant.container], row)])
+        looked_at = self._maybe_unmet | self._rows.changed
+        rows = [self._rows[key] for key in sorted(looked_at) if key in self._rows]
+        live = [row for row in rows if row.container_id and row.state in ACTIVE]
+        found = tuple([row for row in live if needs_call(desired[row.grant.container], row)])
+        self._rows.changed.clear()
+        self._maybe_unmet = {row.grant.container for row in found}
+        return found
 
     def outstanding(self) -> Iterator[tuple[Row, Pinning, Pinning | None]]:
         """Yield for each ``unmet`` container its row, what it should have, and what may be written right now."""
@@ -358,7 +367,9 @@ class Ledger:
                 # Only by request: what the policy none passed on may lose its CPUs to the next policy.
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
-        self.allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
+        allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
+        if self._left_to_others or allocations != self.allocations:  # most changes are of states
+            self.allocations, self._is_desired_known = allocations, False
         self._signal.send()
 
 
@@ -380,7 +391,7 @@ def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -
 
 
 def needs_call(target: Pinning, row: Row) -> bool:
-    """Return whether something of ``target`` is ``unmet`` for this row: asked of all rows at every change."""
+    """Return whether something of ``target`` is ``unmet`` for this row."""
     known, unconfirmed = row.acknowledged or _UNKNOWN, row.unconfirmed or _UNKNOWN
     needs_cpus = target.cpus is not None and (unconfirmed.cpus is not None or target.cpus != known.cpus)
     return needs_cpus or (target.mems is not None and (unconfirmed.mems is not None or target.mems != known.mems))

@@ -21,12 +21,15 @@ class OrderedRows(dict[ContainerKey, Row]):
         self._keys: list[ContainerKey] = []
         self._rows: list[Row] = []
         self._active: tuple[Row, ...] | None = None
+        self.changed: set[ContainerKey] = set()
+        """Of rows that were put since the ledger has looked at them."""
 
     def copy(self) -> Self:
         """Return the same rows, to be changed apart from these."""
         other = type(self)()
         other.update(self)
         other._keys, other._rows, other._active = list(self._keys), list(self._rows), self._active
+        other.changed = set(self.changed)
         return other
 
     def put(self, row: Row) -> Row | None:
@@ -40,6 +43,7 @@ class OrderedRows(dict[ContainerKey, Row]):
             self._rows[place] = row
         self[key] = row
         self._active = None
+        self.changed.add(key)
         return old
 
     def drop(self, key: ContainerKey) -> Row | None:

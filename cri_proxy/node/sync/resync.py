@@ -167,6 +167,7 @@ class Resync(SyncPart):
             # What is not listed may be an item that cannot be read.
             if not node.unreadable or (listed if row.container_id else latest) is not None:
                 self._judge(row, listed, latest)
+        self._effects.schedule()
         if not sandbox_id:
             self._note_unreadable(node)
         if not sandbox_id and not node.unreadable:
@@ -229,7 +230,6 @@ class Resync(SyncPart):
                 # Its start was not observed: what was written during it may be lost and is sent again.
                 self._ledger.mark_unconfirmed(current.key, current.acknowledged)
             self._coordinator.set_state(self._ledger.get(current.key) or current, "running")
-            self._effects.schedule()
 
     def _resolve(self, row: Row, newest: LiveContainer | None) -> None:
         """Settle a create of unknown outcome: the runtime has the container, or it was never created."""
