@@ -149,11 +149,18 @@ class _Pair:
             self._relay.forget(self)
 
     def flush(self) -> None:
-        """Carry out the splice's events and write its output."""
+        """Write the splice's output and carry out its events."""
         splice = self._splice
-        # Outcomes first: a caller that reads its reply must find the call committed.
+        self._write()
+        # No outcome holds up its reply; what the caller asks next is read when the call is committed.
         if splice.events:
             self._act()
+            self._write()
+        if self._relay.is_ending:
+            self._relay.changed.set()
+
+    def _write(self) -> None:
+        splice = self._splice
         if splice.to_client:
             self.client.write(splice.to_client)
             # What it does not read is kept here, and our own answers are bounded by no window of the client's.
@@ -162,8 +169,6 @@ class _Pair:
                 self.abort()
         if splice.to_runtime and self.runtime is not None:
             self.runtime.write(splice.to_runtime)
-        if self._relay.is_ending:
-            self._relay.changed.set()
 
     def _act(self) -> None:
         events, self._splice.events[:] = tuple(self._splice.events), ()
