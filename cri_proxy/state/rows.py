@@ -119,7 +119,7 @@ class GrantStore(Protocol):
         """Return everything saved so far. Blocks; raises StoreError."""
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
-        """Make this change durable as a whole.
+        """Make this change durable as a whole: the end of this process does not undo it.
 
         Deletes are applied before puts, so a key in both is saved. Saves take effect in the order of the calls.
         Deleting a container's row deletes its decision, unless that ``outlives_row``; the newest of those are kept

@@ -57,15 +57,15 @@ class LocalSession:
         self._connection, self._identity = opened.connection, _identity(self._path)
         return Opened(opened.saved, opened.recovered)
 
-    def write(self, statements: Sequence[tables.Statement]) -> Written:
-        """Run these statements as one durable transaction."""
+    def write(self, statements: Sequence[tables.Statement], is_synced: bool = True) -> Written:
+        """Run these statements as one transaction; return once the disk has it, or (not synced) the kernel."""
         # A file that was removed still takes writes, and they are lost when it is closed.
         if self._connection is None or _identity(self._path) != self._identity:
             problem = self._reopen()
             if problem or self._connection is None:
                 return Written(problem)
         try:
-            tables.apply(self._connection, statements)
+            tables.apply(self._connection, statements, is_synced=is_synced)
         except sqlite3.OperationalError as error:
             return Written(f"cannot save: {error}; check the disk that holds it")
         # Not the disk: half of a surrogate pair in a text, or a number beyond 64 bits.
@@ -135,10 +135,10 @@ class RemoteSession:
         """As ``LocalSession``."""
         return self._call(LocalSession.open, busy_seconds)
 
-    def write(self, statements: Sequence[tables.Statement]) -> Written:
+    def write(self, statements: Sequence[tables.Statement], is_synced: bool = True) -> Written:
         """As ``LocalSession``."""
         try:
-            return self._call(LocalSession.write, statements)
+            return self._call(LocalSession.write, statements, is_synced)
         except StoreUnavailable as error:
             return Written(error.problem)
 

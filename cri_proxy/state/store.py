@@ -81,7 +81,7 @@ class Store:
         return self._thread.submit(self._session.read).result()
 
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
-        """Return when the change is on disk. See ``GrantStore.save``."""
+        """Return when the change is in the file, and ``tables.is_to_be_synced`` on disk. See ``GrantStore.save``."""
         self._require_open()
         loop = asyncio.get_running_loop()
         save = _Save(tuple(puts), tuple(deletes), loop.create_future())
@@ -133,7 +133,9 @@ class Store:
     def _commit(self, group: Sequence[_Save]) -> Sequence[str]:
         """Save the whole group in one transaction; return for each save why it failed, '' for those on disk."""
         held, self._held = self._held, {}  # nothing is known of the file if this fails
-        written = self._session.write([s for save in group for s in tables.change(save.puts, save.deletes, held)])
+        statements = [s for save in group for s in tables.change(save.puts, save.deletes, held)]
+        is_synced = any(tables.is_to_be_synced(put) for save in group for put in save.puts)
+        written = self._session.write(statements, is_synced)
         # A bad value fails alone; a failing disk fails all of them.
         if written.is_value and len(group) > 1:
             return [problem for save in group for problem in self._commit([save])]

@@ -18,7 +18,8 @@ from cri_proxy.state.rows import GrantStore, RowState, Saveable, Saved
 from cri_proxy.state.session import LocalSession, Written
 from cri_proxy.state.store import Store
 from cri_proxy.state.tables import Statement
-from policies.base import ContainerKey
+from policies.base import ContainerKey, Pinning
+from sysfs.cpuset import CpuSet
 from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandboxes
 from tests.fakes.store import MemoryStore
 
@@ -57,15 +58,17 @@ async def test_concurrent_saves_take_effect_in_order(tmp_path: Path) -> None:
 
 
 class Counting(LocalSession):
-    """Counts the transactions and the grants that they write."""
+    """Counts the transactions, those that wait for the disk, and the grants that they write."""
 
     commits = 0
+    syncs = 0
     grants = 0
 
-    def write(self, statements: Sequence[Statement]) -> Written:
+    def write(self, statements: Sequence[Statement], is_synced: bool = True) -> Written:
         self.commits += 1
+        self.syncs += is_synced
         self.grants += sum(sql.startswith("INSERT OR REPLACE INTO grants") for sql, _ in statements)
-        return super().write(statements)
+        return super().write(statements, is_synced)
 
 
 async def test_saves_of_one_turn_of_the_loop_share_a_commit(tmp_path: Path) -> None:
@@ -84,6 +87,25 @@ async def test_a_grant_that_the_file_has_is_not_written_again(tmp_path: Path) ->
         await store.save([replace(row, state=state)])
     assert (session.grants, store.load().rows) == (1, (replace(row, state=STATES[-1]),))
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("puts", "syncs"),
+    [
+        ([replace(make_row(), state="reserved")], 1),
+        ([make_row("a"), replace(make_row("b"), unconfirmed=Pinning(CpuSet.of([1])))], 1),
+        ([make_row(), make_sandbox()], 0),
+    ],
+)
+async def test_the_disk_is_waited_for_where_the_runtime_is_yet_to_hear_of_it(
+    tmp_path: Path, puts: list[Saveable], syncs: int
+) -> None:
+    session = Counting(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0))
+    await store.save(puts)
+    await store.save([], ["s1"])
+    await store.close()
+    assert (session.commits, session.syncs) == (2, syncs)
 
 
 async def test_after_a_delete_and_after_a_failure_a_row_is_written_in_whole(tmp_path: Path) -> None:
@@ -240,10 +262,10 @@ class Faulty(LocalSession):
         super().__init__(path)
         self._faults = [KeyError("a bug")]
 
-    def write(self, statements: Sequence[Statement]) -> Written:
+    def write(self, statements: Sequence[Statement], is_synced: bool = True) -> Written:
         if self._faults:
             raise self._faults.pop()
-        return super().write(statements)
+        return super().write(statements, is_synced)
 
 
 async def test_an_unexpected_error_fails_its_save_and_no_later_one(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def test_deletes_come_before_puts(connection: sqlite3.Connection) -> None:
     assert len(read(connection).rows) == 1
 
 
+@pytest.mark.parametrize(("is_synced", "synchronous"), [(True, 2), (False, 1)])
+def test_a_transaction_is_synced_as_asked(connection: sqlite3.Connection, is_synced: bool, synchronous: int) -> None:
+    """As of SQLite's PRAGMA synchronous: 1 (NORMAL) leaves a commit in the write-ahead log to the kernel."""
+    apply(connection, change([make_row()], []), is_synced=is_synced)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
+
+
 def test_a_failing_transaction_leaves_nothing(connection: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.Error):
         apply(connection, [*change([make_row()], []), ("INSERT INTO nowhere VALUES (1)", ())])
