@@ -136,9 +136,10 @@ def configure_logging(level: Level, log_format: Format, stream: TextIO | None = 
     target = stream if stream is not None else sys.stderr
     switch = LogSwitch(level, log_format, target)
     _newest[:] = [switch]
-    logger: Log = structlog.wrap_logger(
+    lazy = structlog.wrap_logger(
         structlog.WriteLogger(target),
         processors=[switch.drop, structlog.processors.add_log_level, switch.render],
         wrapper_class=structlog.BoundLogger,
     )
+    logger: Log = lazy.bind()  # once: the lazy one binds anew for each event, dropped ones too
     return logger

@@ -262,8 +262,8 @@ class Effects:
         current = self._present(row)
         if current is None or current.state not in ACTIVE:
             return None  # a newer attempt of the same name is another container, with an update of its own
-        target = self._ledger.sendable(row.key)
-        if target is None or not self._ledger.differs(current):
+        target = self._ledger.due(current)
+        if target is None:
             return None
         missing = unmet(target, current.acknowledged, self._ledger.unconfirmed(row.key))
         # Memory nodes that only widen go with CPUs, others later.

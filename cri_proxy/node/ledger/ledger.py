@@ -338,12 +338,16 @@ class Ledger:
 
     def differs(self, row: Row) -> bool:
         """Return whether a call is needed to bring this container where it may be now."""
+        return self.due(row) is not None
+
+    def due(self, row: Row) -> Pinning | None:
+        """Return where this container may be now if a call is needed to bring it there, else None."""
         # Before its start it may have been created onto CPUs that are exclusive to another until a call is confirmed.
         wanted = self.desired().get(row.key)
         if row.state != "created" and (wanted is None or not needs_call(wanted, row)):
-            return False
+            return None
         target = self.sendable(row.key)
-        return target is not None and needs_call(target, row)
+        return target if target is not None and needs_call(target, row) else None
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Return the active rows of this pod."""
