@@ -45,7 +45,7 @@ from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
-from cri_proxy.state.store import Store
+from cri_proxy.state.store import GATHER_SECONDS, Store
 from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -156,7 +156,8 @@ class Engine:
 
     async def _open_store(self, closing: AsyncExitStack) -> Store:
         path = self.settings.state_dir / _STORE
-        store = await asyncio.to_thread(partial(Store.open_or_wait, path, launcher=self._launcher))
+        opening = partial(Store.open_or_wait, path, launcher=self._launcher, gather_seconds=GATHER_SECONDS)
+        store = await asyncio.to_thread(opening)
         closing.push_async_callback(store.close)  # after a complete start the node closes it first
         if store.recovered:
             self._log.error(events.STORE_DAMAGED, reason=store.recovered)

@@ -99,7 +99,8 @@ FAULTS: Final = counter(
 )
 SAVE_SECONDS: Final = histogram(
     "cri_proxy_store_save_duration_seconds",
-    "Duration of a successful save, from the request to the commit on disk, including the time in the queue.",
+    "Duration of a successful save that a call waits for, from the request to the commit on disk, with its time in the "
+    "queue.",
     (0.001, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0),
 )
 CHECKS_FAILED: Final = counter(

@@ -17,7 +17,7 @@ COMMIT_BOUND_SECONDS = 2.0
 class Persistence:
     """Saves rows in the order of the calls; ``problem`` is what failed last, until a save succeeds again.
 
-    ``on_problem`` gets each new problem once, ``on_saved`` the seconds that each successful save took.
+    ``on_problem`` gets each new problem once, ``on_saved`` the seconds that one which a call waits for took.
     ``everything`` returns what the store should hold now, for saves that failed.
     """
 
@@ -36,7 +36,11 @@ class Persistence:
 
         Cancelling the caller does not cancel the save.
         """
-        return await self.save_later(puts, deletes)
+        begun_at = steady_seconds()
+        is_saved = await self.save_later(puts, deletes)
+        if is_saved and self.on_saved is not None:
+            self.on_saved(steady_seconds() - begun_at)
+        return is_saved
 
     def save_later(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> asyncio.Future[bool]:
         """Save without waiting: for what the runtime already knows."""
@@ -71,7 +75,7 @@ class Persistence:
 
     async def _save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable], saved: asyncio.Future[bool]) -> None:
         """Save this; the result of ``saved`` is whether it is durable, unless the caller was cancelled."""
-        is_saved, begun_at = False, steady_seconds()
+        is_saved = False
         try:
             async with asyncio.timeout(COMMIT_BOUND_SECONDS):
                 await self._store.save(puts, deletes)
@@ -84,12 +88,10 @@ class Persistence:
             if not saved.done():
                 saved.set_result(is_saved)
         if is_saved:
-            self._note_saved(steady_seconds() - begun_at if puts or deletes else None)
+            self._note_saved()
 
-    def _note_saved(self, seconds: float | None) -> None:
+    def _note_saved(self) -> None:
         self.problem = ""
-        if self.on_saved is not None and seconds is not None:
-            self.on_saved(seconds)
         if self.is_behind and self._may_catch_up_early:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
             self._may_catch_up_early = False

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import Launcher
@@ -17,6 +17,10 @@ from cri_proxy.state.database import BUSY_SECONDS
 from cri_proxy.state.rows import Deletable, Saveable, Saved
 from cri_proxy.state.session import LocalSession, Opened, RemoteSession, Session
 from policies.base import ContainerKey, Grant
+
+GATHER_SECONDS: Final = 0.1
+"""How long what the runtime knows already waits for other saves. A pod's start has four of them, and a commit costs a
+millisecond of CPU in two processes. A kill in this time is one right after the answer: the runtime's list shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,9 @@ class _Save:
 class Store:
     """See ``rows.GrantStore``. Only its thread waits for the database, never the event loop."""
 
-    def __init__(self, path: Path, session: Session, opened: Opened | None, problem: str = "") -> None:
+    def __init__(
+        self, path: Path, session: Session, opened: Opened | None, problem: str = "", gather_seconds: float = 0.0
+    ) -> None:
         """Use a session that is open, or none because of this problem; call ``Store.open`` or ``open_or_wait``."""
         self._path = path
         self._session = session
@@ -39,7 +45,8 @@ class Store:
         # Which damaged store was moved aside at open, as a sentence; None = none.
         self.recovered = opened.recovered if opened is not None else None
         self._waiting: deque[_Save] = deque()
-        self._is_submitting = False
+        self._gather_seconds = gather_seconds
+        self._submitting: asyncio.TimerHandle | None = None
         # By the thread alone: the grants that the file has, as far as it wrote them itself.
         self._held: dict[ContainerKey, Grant] = {}
         self._is_closed = False
@@ -59,17 +66,25 @@ class Store:
         return cls(path, session, session.open(busy_seconds))
 
     @classmethod
-    def open_or_wait(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS, launcher: Launcher | None = None) -> Self:
+    def open_or_wait(
+        cls,
+        path: Path,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        launcher: Launcher | None = None,
+        gather_seconds: float = 0.0,
+    ) -> Self:
         """Open the store; on a full, read-only or broken disk start empty and open the file at a later save.
 
-        ``problem`` is why, and the node continues as it does when the disk fails later. Raises StoreError where
-        only an administrator can help.
+        ``problem`` is why, and the node continues as it does when the disk fails later. A save that needs no sync
+        waits ``gather_seconds`` for others. Raises StoreError where only an administrator can help.
         """
-        session = _session(path, launcher)
+        session, problem = _session(path, launcher), ""
         try:
-            return cls(path, session, session.open(busy_seconds))
+            opened = session.open(busy_seconds)
         except StoreUnavailable as error:
-            return cls(path, session, None, error.problem)
+            opened, problem = None, error.problem
+        return cls(path, session, opened, problem, gather_seconds)
 
     def load(self) -> Saved:
         """Return everything saved so far. Blocks the calling thread; raises StoreError."""
@@ -83,21 +98,27 @@ class Store:
     async def save(self, puts: Sequence[Saveable], deletes: Sequence[Deletable] = ()) -> None:
         """Return when the change is in the file, and ``tables.is_to_be_synced`` on disk. See ``GrantStore.save``."""
         self._require_open()
-        loop = asyncio.get_running_loop()
-        save = _Save(tuple(puts), tuple(deletes), loop.create_future())
+        save = _Save(tuple(puts), tuple(deletes), asyncio.get_running_loop().create_future())
         self._read_at_open = None
         self._waiting.append(save)
-        if not self._is_submitting:  # all saves of one turn of the loop are one group
-            self._is_submitting = True
-            loop.call_soon(self._submit)
+        self._submit_within(0.0 if any(map(tables.is_to_be_synced, puts)) else self._gather_seconds)
         # A caller that is cancelled leaves its save among those that wait.
         await asyncio.shield(save.done)
 
+    def _submit_within(self, seconds: float) -> None:
+        """Let the thread commit what waits by then; never in this turn of the loop, so that a turn is one group."""
+        loop, due = asyncio.get_running_loop(), self._submitting
+        if due is not None and due.when() <= loop.time() + seconds:
+            return
+        if due is not None:
+            due.cancel()
+        self._submitting = loop.call_later(seconds, self._submit)
+
     def _submit(self) -> None:
-        """Let the thread commit what waits."""
-        self._is_submitting = False
-        if not self._is_closed:
-            self._thread.submit(self._commit_waiting)
+        if self._submitting is not None:
+            self._submitting.cancel()
+        self._submitting = None
+        self._thread.submit(self._commit_waiting)
 
     async def close(self) -> None:
         """Finish the saves that wait, then close the file; a second call does nothing."""

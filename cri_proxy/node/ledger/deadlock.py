@@ -25,7 +25,7 @@ def break_deadlocks(ledger: Ledger) -> tuple[ContainerKey, ...]:
 
 def _first_to_step_aside(ledger: Ledger) -> Row | None:
     """Return the lowest container by key that waits in a cycle and has CPUs to move to; None when there is none."""
-    waiting = {row.key: row for row in ledger.unmet() if not ledger.differs(row)}
+    waiting = {row.key: row for row in ledger.unmet() if not ledger.due(row)}
     if len(waiting) < 2:
         return None
     for key in _in_cycles({key: ledger.waits_for(row) for key, row in waiting.items()}):

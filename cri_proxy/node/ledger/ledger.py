@@ -334,11 +334,7 @@ class Ledger:
 
     def unsettled(self) -> tuple[Row, ...]:
         """Return live containers whose confirmed pinning differs from what may be written now."""
-        return tuple(row for row in self.active() if row.container_id and self.differs(row))
-
-    def differs(self, row: Row) -> bool:
-        """Return whether a call is needed to bring this container where it may be now."""
-        return self.due(row) is not None
+        return tuple(row for row in self.active() if row.container_id and self.due(row))
 
     def due(self, row: Row) -> Pinning | None:
         """Return where this container may be now if a call is needed to bring it there, else None."""

@@ -180,7 +180,7 @@ def container_view(row: Row, moment: Moment) -> ContainerView:
 
 def _notes(row: Row, moment: Moment, waits_for: Sequence[str], reachable: Sequence[str]) -> tuple[str, ...]:
     notes, failure = [], moment.failures.get(row.key)
-    if row.container_id and failure is None and moment.ledger.differs(row):
+    if row.container_id and failure is None and moment.ledger.due(row):
         known = row.acknowledged.cpus if row.acknowledged is not None else "unknown"
         notes.append(f"an update waits: the runtime has it on CPUs {known}")
     if row.container_id in moment.unanswered:

@@ -22,6 +22,7 @@ from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import CpuSet
 from tests.fakes.rows import keys, make_row, make_sandbox, packed, rows, sandboxes
 from tests.fakes.store import MemoryStore
+from tests.unit.cri_proxy.node.stage import background
 
 Change = tuple[list[Saveable], list[ContainerKey | str]]
 STATES: tuple[RowState, ...] = ("reserved", "created", "running", "exited")
@@ -106,6 +107,27 @@ async def test_the_disk_is_waited_for_where_the_runtime_is_yet_to_hear_of_it(
     await store.save([], ["s1"])
     await store.close()
     assert (session.commits, session.syncs) == (2, syncs)
+
+
+async def test_what_needs_no_sync_waits_for_the_next_that_does(tmp_path: Path) -> None:
+    session = Counting(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0), gather_seconds=60)
+    created = background(store.save([make_row("a")]))
+    await asyncio.sleep(0)
+    await store.save([replace(make_row("b"), state="reserved")])
+    await created
+    assert (session.commits, [row.key.pod_uid for row in store.load().rows]) == (1, ["a", "b"])
+    await store.close()
+
+
+async def test_what_waits_for_others_is_saved_at_the_end(tmp_path: Path) -> None:
+    session = LocalSession(tmp_path / "state.db")
+    store = Store(tmp_path / "state.db", session, session.open(1.0), gather_seconds=60)
+    saving = background(store.save([make_row()]))
+    await asyncio.sleep(0)
+    await store.close()
+    await saving
+    assert Store.open(tmp_path / "state.db").load().rows == (make_row(),)
 
 
 async def test_after_a_delete_and_after_a_failure_a_row_is_written_in_whole(tmp_path: Path) -> None:

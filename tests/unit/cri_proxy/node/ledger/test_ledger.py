@@ -62,7 +62,7 @@ def test_an_update_without_an_answer_leaves_the_container_on_the_cpus_of_both() 
     known = ledger.get(row("b").key)
     assert known is not None
     assert cpus(known.acknowledged) == "2-7"
-    assert ledger.differs(known)
+    assert ledger.due(known)
 
 
 def test_an_answer_ends_the_doubt() -> None:
@@ -103,7 +103,7 @@ def test_on_cpus_that_others_hold_alone_a_container_may_go_on_but_not_start(stat
     ledger.put(replace(row("b", state=state), acknowledged=Pinning(CpuSet.parse("2-7"), None)))
     assert cpus(ledger.sendable(row("b").key)) == may_use
     (b,) = (r for r in ledger.active() if r.key == row("b").key)
-    assert ledger.differs(b) is (state == "created")
+    assert (ledger.due(b) is not None) is (state == "created")
 
 
 def test_where_cpus_are_not_pinned_nobody_sits_on_anybodys() -> None:
@@ -129,7 +129,7 @@ def test_while_nothing_may_be_sent_a_doubt_asks_for_no_call() -> None:
     ledger.mark_unconfirmed(row("a").key, Pinning(CpuSet.parse("1"), None))
     known = ledger.get(row("a").key)
     assert known is not None
-    assert not ledger.differs(known)
+    assert not ledger.due(known)
 
 
 @pytest.mark.parametrize(

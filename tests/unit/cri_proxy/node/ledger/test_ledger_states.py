@@ -54,7 +54,7 @@ def test_nothing_is_wanted_of_a_container_that_is_gone_or_has_exited() -> None:
         assert ledger.sendable(key) is None
     assert ledger.can_step_aside(GONE) is False
     assert ledger.waits_for(exited("a", "1")) == frozenset()
-    assert not ledger.differs(exited("a", "1"))
+    assert not ledger.due(exited("a", "1"))
 
 
 def test_a_container_that_exits_gives_its_cpus_back_at_once() -> None:
