@@ -141,5 +141,5 @@ def configure_logging(level: Level, log_format: Format, stream: TextIO | None = 
         processors=[switch.drop, structlog.processors.add_log_level, switch.render],
         wrapper_class=structlog.BoundLogger,
     )
-    logger: Log = lazy.bind()  # once: the lazy one binds anew for each event, dropped ones too
+    logger: Log = lazy.bind()  # once: the lazy one binds again for each event, dropped ones too
     return logger

@@ -87,10 +87,8 @@ class Persistence:
         finally:
             if not saved.done():
                 saved.set_result(is_saved)
-        if is_saved:
-            self._note_saved()
-
-    def _note_saved(self) -> None:
+        if not is_saved:
+            return
         self.problem = ""
         if self.is_behind and self._may_catch_up_early:
             # Only once before the next slow check: a row that can never be saved must not cause an endless loop.
