@@ -27,9 +27,6 @@ HARMLESS = {
     "cri_proxy/cri/annotations/rules.py": AT_START,
     # As soon as it decides, where there is a file to be watched. To have it before would keep the first calls waiting.
     "cri_proxy/in_force/inotify.py": "by the first look at the configuration",
-    # A megabyte of the daemon's memory where nobody scrapes. A scrape that is the first in that very moment may fail,
-    # and no call with it.
-    "cri_proxy/metrics/process.py": "by the first scrape",
     "cri_proxy/http/routes.py": "by the first question for the topology, which may fail, and no call with it",
 }
 

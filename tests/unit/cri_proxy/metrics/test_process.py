@@ -2,8 +2,10 @@ import asyncio
 import gc
 import os
 import subprocess
-import sys
 import time
+
+import psutil
+import pytest
 
 from cri_proxy.metrics import catalog
 from cri_proxy.metrics.process import process_samples, task_samples
@@ -25,10 +27,13 @@ def test_a_process_that_cannot_be_looked_at_has_no_figures() -> None:
     assert list(process_samples(ended.pid)) == []
 
 
-def test_psutil_is_loaded_by_the_first_scrape() -> None:
-    """It is a megabyte that a daemon does without until then."""
-    program = "import sys, cri_proxy.daemon.engine; sys.exit('psutil' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+def test_the_figures_are_those_of_psutil() -> None:
+    said = {sample.metric: sample.value for sample in process_samples()}
+    known = psutil.Process()
+    assert said[catalog.PROCESS_START] == pytest.approx(known.create_time(), abs=1.5)
+    assert said[catalog.PROCESS_CPU] == pytest.approx(sum(known.cpu_times()[:2]), rel=0.1, abs=0.1)
+    assert said[catalog.PROCESS_MEMORY] == pytest.approx(known.memory_info().rss, rel=0.1)
+    assert said[catalog.PROCESS_FILES] == pytest.approx(known.num_fds(), abs=2)
 
 
 def test_objects_that_are_kept_show_as_blocks() -> None:
