@@ -1,16 +1,21 @@
-"""Watch directories by inotify(7), through watchdog; call back on its thread when a watched name may have changed."""
+"""Watch directories by inotify(7); call back on a thread when a watched name may have changed."""
 
-import logging
+import os
+import select
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Final, Protocol
 
+from cri_proxy.in_force import inotify_events as inotify
 from cri_proxy.in_force.symlinks import ANY, Lookups
 
-if TYPE_CHECKING:
-    from watchdog.events import FileSystemEvent
-    from watchdog.observers.inotify import InotifyObserver
+# Neither opening nor reading counts: reading the files would cause the next notice. An attribute is the permission to
+# read them.
+_EVENTS: Final = (
+    inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | inotify.MOVED | inotify.CREATE | inotify.DELETE
+) | (inotify.DELETE_SELF | inotify.MOVE_SELF)
 
 _SUBSCRIBED = 5
 """Attempts to subscribe while directories appear or disappear."""
@@ -26,15 +31,44 @@ class ChangeNotifier(Protocol):
         """Stop watching. May block."""
 
 
+class InotifyThread(threading.Thread):
+    """Waits for events and passes them on, until it is stopped."""
+
+    def __init__(self, on_event: Callable[[inotify.InotifyEvent], None]) -> None:
+        """Open the descriptor. Raises OSError."""
+        super().__init__(name="inotify", daemon=True)
+        self.descriptor = inotify.InotifyDescriptor()
+        self._end, self._ask_to_end = os.pipe2(os.O_CLOEXEC)
+        self._on_event = on_event
+
+    def run(self) -> None:
+        """Pass on events."""
+        ready = select.poll()
+        for number in (self.descriptor.number, self._end):
+            ready.register(number, select.POLLIN)
+        while self._end not in dict(ready.poll()):
+            for event in self.descriptor.events():
+                self._on_event(event)
+
+    def stop(self) -> None:
+        """Wait for the end of the thread, and close the descriptor."""
+        os.close(self._ask_to_end)
+        self.join()
+        os.close(self._end)
+        self.descriptor.close()
+
+
 class Inotify:
     """Implements ``ChangeNotifier``."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        """Open nothing yet; ``on_change`` is called on a thread of the library."""
+        """Open nothing yet; ``on_change`` is called on a thread."""
         self._on_change = on_change
-        self._observer: InotifyObserver | None = None
+        self._thread: InotifyThread | None = None
         self._followed: frozenset[tuple[Path, int, int]] = frozenset()
         self._names: Lookups = {}
+        self._directories: dict[int, list[Path]] = {}
+        self._lock = threading.Lock()
 
     def follow(self, lookups: Lookups) -> str:
         """As ``ChangeNotifier``. A directory that was replaced by another of the same name is watched too."""
@@ -45,61 +79,43 @@ class Inotify:
             for _ in range(_SUBSCRIBED):
                 # A directory that was removed and created often has its old inode, but no watch: see ``_notice``.
                 present = _present(lookups)
-                if present == self._followed and self._observer is not None:
+                if present == self._followed and self._thread is not None:
                     return ""
                 self._subscribe(present)  # then check again: a directory may have appeared before the watch
         except OSError as error:
-            # ENOSPC and EMFILE: other programs may have used up the limits in /proc/sys/fs/inotify.
             self.close()
             return f"inotify: {error.strerror or error}"
         return ""
 
     def close(self) -> None:
-        """End the library's threads."""
-        observer, self._observer, self._followed = self._observer, None, frozenset()
-        if observer is not None and observer.is_alive():
-            observer.stop()
-            observer.join()
+        """End the thread."""
+        thread, self._thread, self._followed = self._thread, None, frozenset()
+        if thread is not None:
+            thread.stop()
 
     def _subscribe(self, present: frozenset[tuple[Path, int, int]]) -> None:
         """Replace all watches. Directories change rarely, and the caller reads the files afterwards anyway."""
-        # 2.4 MB and 30 ms: loaded by the first watch, when the daemon serves already.
-        from watchdog import events
-        from watchdog.observers.inotify import InotifyObserver
-
-        # Keep its messages out of the log; polling finds what it misses.
-        logging.getLogger("watchdog").setLevel(logging.CRITICAL)
-
-        class Handler(events.FileSystemEventHandler):
-            def dispatch(self, event: events.FileSystemEvent) -> None:
-                notice(event)
-
-        notice = self._notice
-        # Neither opening nor reading counts: reading the files would cause the next notice.
-        wanted: list[type[FileSystemEvent]] = [
-            *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileDeletedEvent, events.FileMovedEvent),
-            *(events.FileClosedEvent, events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent),
-            *(events.FileAttribEvent, events.DirAttribEvent),  # the permission to read it may have changed
-        ]
-        if self._observer is None:
-            self._observer = InotifyObserver()
-            self._observer.start()
-        with suppress(OSError):  # the kernel has dropped the watch of a removed directory
-            self._observer.unschedule_all()
-        self._followed = present  # before the first watch: its first event may reset this
-        handler, inodes = Handler(), set()
-        for path, device, inode in sorted(present):
-            if (device, inode) not in inodes:  # the kernel has one watch for a directory with two names
-                inodes.add((device, inode))
+        if self._thread is None:
+            self._thread, self._directories = InotifyThread(self._notice), {}
+            self._thread.start()
+        descriptor = self._thread.descriptor
+        with self._lock:
+            for watch in self._directories:
+                descriptor.unwatch(watch)
+            self._directories = {}
+            self._followed = present  # before the first event, which may reset this
+            for path, _, _ in sorted(present):
                 with suppress(FileNotFoundError, NotADirectoryError):  # removed since: its parent reports that
-                    self._observer.schedule(handler, str(path), event_filter=wanted)
+                    # The kernel has one watch for a directory with two names.
+                    self._directories.setdefault(descriptor.watch(path, _EVENTS), []).append(path)
 
-    def _notice(self, event: "FileSystemEvent") -> None:
-        """Report names that matter, and the end or beginning of a watched directory. On the library's thread."""
-        paths = [Path(str(name)) for name in (event.src_path, event.dest_path) if name]
-        if any(path in self._names for path in paths):
-            self._followed = frozenset()
-        if any(map(self._matters, paths)):
+    def _notice(self, event: inotify.InotifyEvent) -> None:
+        """Report names that matter, and the end or beginning of a watched directory. On the thread."""
+        with self._lock:
+            paths = [path / event.name for path in self._directories.get(event.watch, ())]
+            if event.mask & inotify.OVERFLOW or any(path in self._names for path in paths):
+                self._followed = frozenset()
+        if event.mask & inotify.OVERFLOW or (event.mask & _EVENTS and any(map(self._matters, paths))):
             self._on_change()
 
     def _matters(self, path: Path) -> bool:

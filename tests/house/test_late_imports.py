@@ -25,8 +25,6 @@ HARMLESS = {
     "cri_proxy/daemon/app.py": AT_START,
     "cri_proxy/daemon/engine.py": AT_START,
     "cri_proxy/cri/annotations/rules.py": AT_START,
-    # As soon as it decides, where there is a file to be watched. To have it before would keep the first calls waiting.
-    "cri_proxy/in_force/inotify.py": "by the first look at the configuration",
     "cri_proxy/http/routes.py": "by the first question for the topology, which may fail, and no call with it",
 }
 

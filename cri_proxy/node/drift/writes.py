@@ -4,18 +4,13 @@ It reports every writer, the runtime as well: the caller reads the files and com
 """
 
 import asyncio
-import ctypes
-import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from pathlib import Path
-from struct import Struct
 from typing import Final, Protocol
 
+from cri_proxy.in_force.inotify_events import MODIFY, OVERFLOW, InotifyDescriptor
+
 FILES: Final = ("cpuset.cpus", "cpuset.mems")
-_MODIFY, _OVERFLOW = 0x2, 0x4000
-_HEADER: Final = Struct("iIII")  # struct inotify_event: watch, mask, cookie, length of the name that follows
-_READ_BYTES: Final = 1 << 16
 
 
 class Writes(Protocol):
@@ -41,8 +36,7 @@ class InotifyWrites:
     def __init__(self, on_write: Callable[[str], None]) -> None:
         """Open nothing yet; ``on_write`` gets the id of a container whose files were written."""
         self._on_write = on_write
-        self._libc: Final = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = -1
+        self._inotify: InotifyDescriptor | None = None
         self._containers: dict[int, str] = {}
         self._watches: dict[str, tuple[int, ...]] = {}
         self.problem = ""
@@ -52,12 +46,11 @@ class InotifyWrites:
         if container_id in self._watches:
             return False
         try:
-            self._open()
-            found = tuple(self._watch(directory / name) for name in FILES)
+            inotify = self._opened()
+            found = tuple(inotify.watch(directory / name, MODIFY) for name in FILES)
         except FileNotFoundError:
             return False  # it has ended
         except OSError as error:
-            # ENOSPC and EMFILE: other programs may have used up the limits in /proc/sys/fs/inotify.
             self.problem = f"inotify: {error.strerror}"
             return False
         self.problem = ""
@@ -70,43 +63,28 @@ class InotifyWrites:
         for container_id in self._watches.keys() - set(container_ids):
             for watch in self._watches.pop(container_id):
                 self._containers.pop(watch, None)
-                self._libc.inotify_rm_watch(self._descriptor, watch)  # EINVAL: went with its file
+                self._opened().unwatch(watch)
 
     def close(self) -> None:
         """As ``Writes``."""
-        if self._descriptor >= 0:
-            asyncio.get_running_loop().remove_reader(self._descriptor)
-            os.close(self._descriptor)
-        self._descriptor, self._watches, self._containers = -1, {}, {}
+        if self._inotify is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify.number)
+            self._inotify.close()
+        self._inotify, self._watches, self._containers = None, {}, {}
 
-    def _open(self) -> None:
-        if self._descriptor >= 0:
-            return
-        self._descriptor = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+    def _opened(self) -> InotifyDescriptor:
+        if self._inotify is None:
+            self._inotify = InotifyDescriptor()
+            asyncio.get_running_loop().add_reader(self._inotify.number, self._read, self._inotify)
+        return self._inotify
 
-    def _watch(self, file: Path) -> int:
-        return self._checked(self._libc.inotify_add_watch(self._descriptor, os.fsencode(file), _MODIFY))
-
-    @staticmethod
-    def _checked(result: int) -> int:
-        if result >= 0:
-            return result
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-    def _read(self) -> None:
+    def _read(self, inotify: InotifyDescriptor) -> None:
         """Report each container once, however many writes there were."""
-        data = b""
-        with suppress(BlockingIOError, InterruptedError):
-            data = os.read(self._descriptor, _READ_BYTES)
         written: dict[str, None] = {}
-        while data:
-            watch, mask, _, length = _HEADER.unpack_from(data)
-            data = data[_HEADER.size + length :]
-            if mask & _OVERFLOW:
+        for watch, mask, _ in inotify.events():
+            if mask & OVERFLOW:
                 written |= dict.fromkeys(self._watches)
-            elif mask & _MODIFY and watch in self._containers:
+            elif mask & MODIFY and watch in self._containers:
                 written[self._containers[watch]] = None
         for container_id in written:
             self._on_write(container_id)

@@ -156,7 +156,7 @@ def test_a_directory_that_comes_while_the_others_are_being_followed_is_followed_
 
 
 def watching() -> list[threading.Thread]:
-    """The threads of the library; what others leave behind may end at any moment."""
+    """The threads that wait for events; what others leave behind may end at any moment."""
     return [thread for thread in threading.enumerate() if type(thread).__name__.startswith("Inotify")]
 
 
