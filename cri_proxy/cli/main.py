@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, TypedDict, cast
 
+from cri_proxy.daemon.memory import share_dataclass_methods
 from cri_proxy.errors import COMMAND_LINE, CommandFailed, ConfigError, CriProxyError
 from cri_proxy.foreign_text import shorten, visible
 from policies.errors import PolicyBaseError
@@ -208,6 +209,7 @@ def _run(name: str, command: Command, args: argparse.Namespace) -> int:
 
 def main() -> None:
     """Run the command and exit with its status: the entry point."""
+    share_dataclass_methods()
     try:
         status = run_command(sys.argv[1:])
         if sys.stdout is not None:

@@ -6,12 +6,12 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from cri_proxy.cli.arguments import add_path
+from cri_proxy.daemon.memory import without_openssl
 from cri_proxy.helper_process import Launcher
 
 if TYPE_CHECKING:  # loaded late, by ``settings_from``
@@ -56,29 +56,6 @@ def fork_launcher() -> Launcher:
         importlib.import_module(name)
     gc.freeze()  # a collection writes to every object that it visits
     return Launcher.fork(_HELPERS_CODE)
-
-
-@contextmanager
-def without_openssl() -> Iterator[None]:
-    """Keep asyncio and hashlib, which are loaded meanwhile, from loading OpenSSL: 5 MB, and all sockets are local.
-
-    What imports it later gets it: the library that writes metrics does.
-    """
-    names = ["ssl"]
-    # Where Python was built without hashes of its own, hashlib needs those of OpenSSL.
-    with suppress(ImportError):
-        importlib.import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
-        names.append("_hashlib")
-    absent = [name for name in names if name not in sys.modules]
-    for name in absent:
-        sys.modules[name] = None  # type: ignore[assignment] # as if it were not installed
-    try:
-        yield
-        for name in ("asyncio", "hashlib"):
-            importlib.import_module(name)
-    finally:
-        for name in absent:
-            del sys.modules[name]
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,75 @@
+"""Keep a process small: load no OpenSSL, and let dataclasses share methods."""
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def share_dataclass_methods() -> None:
+    """Give the dataclasses that are made from here on the same three methods, which do as those of Python: 3 MB.
+
+    Python compiles each of them for each of 400 classes, and those that refuse to change a field hold on to a copy of
+    their class.
+    """
+    if sys.version_info < (3, 13):  # later ones have other functions here
+        dataclasses._frozen_get_del_attr = _refusals  # type: ignore[attr-defined]
+        dataclasses._repr_fn = lambda fields, scope: _repr  # type: ignore[attr-defined]
+
+
+def _refusals(cls: type, fields: object, scope: object) -> tuple[Callable[..., None], Callable[..., None]]:
+    return _set_field, _delete_field
+
+
+@recursive_repr()
+def _repr(value: "DataclassInstance") -> str:
+    shown = (f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value) if field.repr)
+    return f"{type(value).__qualname__}({', '.join(shown)})"
+
+
+def _set_field(value: "DataclassInstance", name: str, new: object) -> None:
+    _refuse("assign to", value, name)
+    object.__setattr__(value, name, new)
+
+
+def _delete_field(value: "DataclassInstance", name: str) -> None:
+    _refuse("delete", value, name)
+    object.__delattr__(value, name)
+
+
+_repr.__name__, _set_field.__name__, _delete_field.__name__ = "__repr__", "__setattr__", "__delattr__"
+
+
+def _refuse(change: str, value: "DataclassInstance", name: str) -> None:
+    """Raise FrozenInstanceError unless this is an attribute that a class adds which is no dataclass itself."""
+    if "__dataclass_params__" in vars(type(value)) or name in value.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot {change} field {name!r}")
+
+
+@contextmanager
+def without_openssl() -> Iterator[None]:
+    """Keep asyncio and hashlib, which are loaded meanwhile, from loading OpenSSL: 5 MB, and all sockets are local.
+
+    What imports it later gets it.
+    """
+    names = ["ssl"]
+    # Where Python was built without hashes of its own, hashlib needs those of OpenSSL.
+    with suppress(ImportError):
+        importlib.import_module("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+        names.append("_hashlib")
+    absent = [name for name in names if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment] # as if it were not installed
+    try:
+        yield
+        for name in ("asyncio", "hashlib"):
+            importlib.import_module(name)
+    finally:
+        for name in absent:
+            del sys.modules[name]
