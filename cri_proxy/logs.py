@@ -1,13 +1,12 @@
-"""Configure the structured log (structlog): JSON, journal or coloured lines on stderr; level and form may change."""
+"""Write the structured log: JSON, journal or coloured lines on stderr; level and form may change."""
 
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from typing import Literal, Protocol, TextIO
-
-import structlog
 
 from cri_proxy.codec import Plain, encode
 from cri_proxy.foreign_text import SENTENCE_BYTES, admit, shorten, visible, visible_json
@@ -20,12 +19,11 @@ LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
 # Syslog priorities, which journald reads from the front of a line (sd-daemon(3)): for `journalctl -p warning`.
 _PRIORITIES: Mapping[Level, int] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
 
-_Event = MutableMapping[str, object]
-Rendered = Mapping[str, object] | str | bytes | bytearray | tuple[object, ...]
+_Fields = dict[str, object]
 
 
 class Log(Protocol):
-    """A structured logger: an event name and fields (structlog's bound logger fits)."""
+    """A structured logger: an event name and fields."""
 
     def debug(self, event: str, **fields: object) -> object:
         """Log details for debugging; a field may be a dataclass, which is encoded only if the line is written."""
@@ -40,24 +38,22 @@ class Log(Protocol):
         """Log an event that an operator must look at."""
 
 
-def _level(method: str) -> Level:
-    return next((level for level in LEVELS if level == method), "error")
-
-
-def _arrange(logger: object, method: str, event: _Event) -> _Event:
-    """Put time, level and event first; leave out fields that are None."""
-    first = {key: event.pop(key) for key in ("timestamp", "level", "event")}
-    return first | {key: value for key, value in event.items() if value is not None}
-
-
 def _plain(value: object) -> Plain:
     """Return a dataclass as data, anything else as text."""
     return encode(value, sparse=True) if is_dataclass(value) else str(value)
 
 
-def _json(value: object, *, default: Callable[[object], Plain]) -> str:
+def _json(fields: _Fields) -> str:
     """Return JSON whose characters all print: ``journalctl`` and ``kubectl logs`` show it on a terminal."""
-    return visible_json(json.dumps(value, ensure_ascii=False, default=default))
+    return visible_json(json.dumps(fields, ensure_ascii=False, default=_plain))
+
+
+def _for_people(*, colours: bool) -> Callable[[_Fields], str]:
+    """Return what writes a line for people."""
+    from structlog.dev import ConsoleRenderer  # a megabyte, which a daemon of systemd's does without
+
+    renderer = ConsoleRenderer(colors=colours, pad_event_to=18)
+    return lambda fields: renderer(None, "", fields)
 
 
 def wants_console(log_format: Format, stream: TextIO) -> bool:
@@ -80,11 +76,11 @@ def is_journal(stream: TextIO) -> bool:
     return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
-class LogSwitch:
-    """The lowest level that is logged, and the form of a line, its time included; both may change while running."""
+class LineLog:
+    """Implements ``Log``: writes a line for an event. The lowest level and the form may change while it is in use."""
 
     def __init__(self, level: Level, log_format: Format, stream: TextIO) -> None:
-        """Write for ``stream``, which decides what ``auto`` means and whether there are colours."""
+        """Write to ``stream``, which decides what ``auto`` means and whether there are colours."""
         self._stream = stream
         self._is_journal = is_journal(stream)
         self.use(level, log_format)
@@ -92,54 +88,62 @@ class LogSwitch:
     def use(self, level: Level, log_format: Format) -> None:
         """Write lines from this level on, in this form."""
         self._lowest = LEVELS.index(level)
-        self._is_console = is_console = wants_console(log_format, self._stream)
+        self._is_console = wants_console(log_format, self._stream)
         # Colours only where a terminal shows them (https://no-color.org).
         colours = is_terminal(self._stream) and "NO_COLOR" not in os.environ
-        self._stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S" if is_console else "iso", utc=not is_console)
-        self._render: structlog.typing.Processor = (
-            structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=18)
-            if is_console
-            else structlog.processors.JSONRenderer(serializer=_json, default=_plain)
-        )
+        self._render = _for_people(colours=colours) if self._is_console else _json
 
-    def drop(self, logger: object, method: str, event: _Event) -> _Event:
-        """Drop an event below the level, as the first structlog processor."""
-        if LEVELS.index(_level(method)) < self._lowest:
-            raise structlog.DropEvent
-        return event
+    def debug(self, event: str, **fields: object) -> None:
+        """See ``Log``."""
+        self._write("debug", event, fields)
 
-    def render(self, logger: object, method: str, event: _Event) -> Rendered:
-        """Return the event as text, as the last structlog processor."""
-        stamped = self._stamp(logger, method, {key: self._clean(value) for key, value in event.items()})
-        line = self._render(logger, method, _arrange(logger, method, stamped))
-        return f"<{_PRIORITIES[_level(method)]}>{line}" if self._is_journal and isinstance(line, str) else line
+    def info(self, event: str, **fields: object) -> None:
+        """See ``Log``."""
+        self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """See ``Log``."""
+        self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """See ``Log``."""
+        self._write("error", event, fields)
+
+    def _write(self, level: Level, event: str, fields: _Fields) -> None:
+        """Write time, level, event and the fields that are not None."""
+        if LEVELS.index(level) < self._lowest:
+            return
+        cleaned = {key: self._clean(value) for key, value in fields.items() if value is not None}
+        line = self._render({"timestamp": self._time(), "level": level, "event": self._clean(event)} | cleaned)
+        # In one piece: threads write too.
+        self._stream.write(f"<{_PRIORITIES[level]}>{line}\n" if self._is_journal else f"{line}\n")
+        self._stream.flush()
+
+    def _time(self) -> str:
+        seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+        if self._is_console:
+            return time.strftime("%H:%M:%S", time.localtime(seconds))
+        return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 1000:06}Z"
 
     def _clean(self, value: object) -> object:
         """Return a field's value without text that is too long, and for people without what does not print."""
         # Others wrote parts of it: the runtime, pods, processes.
         if isinstance(value, str):
             return admit(value, SENTENCE_BYTES) if self._is_console else shorten(value)
-        return visible(repr(value)) if self._is_console and value is not None else value
+        return visible(repr(value)) if self._is_console else value
 
 
-_newest: list[LogSwitch] = []
+_newest: list[LineLog] = []
 
 
 def change_logging(level: Level, log_format: Format) -> None:
     """Change the level and form of the newest logger of ``configure_logging``."""
-    for switch in _newest:
-        switch.use(level, log_format)
+    for log in _newest:
+        log.use(level, log_format)
 
 
 def configure_logging(level: Level, log_format: Format, stream: TextIO | None = None) -> Log:
     """Return a logger for the daemon, on standard error unless another stream is given."""
-    target = stream if stream is not None else sys.stderr
-    switch = LogSwitch(level, log_format, target)
-    _newest[:] = [switch]
-    lazy = structlog.wrap_logger(
-        structlog.WriteLogger(target),
-        processors=[switch.drop, structlog.processors.add_log_level, switch.render],
-        wrapper_class=structlog.BoundLogger,
-    )
-    logger: Log = lazy.bind()  # once: the lazy one binds again for each event, dropped ones too
-    return logger
+    log = LineLog(level, log_format, stream if stream is not None else sys.stderr)
+    _newest[:] = [log]
+    return log
