@@ -60,8 +60,21 @@ class Command(Protocol):
         """Run the command; return 0 for success, 1 for a negative result, 2 for wrong usage."""
 
 
+class CheckedOptions(argparse.RawDescriptionHelpFormatter):
+    """Formats an option to check it while it is added: of any width, since to ask for it loads three libraries."""
+
+    def __init__(self, prog: str) -> None:
+        """As for a terminal of 80 columns."""
+        super().__init__(prog, width=78)
+
+
 class CommandParser(argparse.ArgumentParser):
     """Reports wrong usage in one line, not below a screen of options."""
+
+    def format_help(self) -> str:
+        """Return the help, as wide as the terminal."""
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where the options are listed; exit with status 2."""
@@ -99,7 +112,7 @@ def help_of(command: Command) -> CommandHelp:
     return CommandHelp(
         description=textwrap.fill(f"{command.HELP[0].upper()}{command.HELP[1:]}.", 79),
         epilog=f"example:\n{textwrap.indent(command.EXAMPLE, '  ')}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=CheckedOptions,
         allow_abbrev=False,
     )
 

@@ -54,6 +54,7 @@ def fork_launcher() -> Launcher:
     """
     for name in _HELPERS_CODE:
         importlib.import_module(name)
+    gc.collect()  # 7 ms, and 0.5 MB in each process: a class with slots replaces the one that it is made from
     gc.freeze()  # a collection writes to every object that it visits
     return Launcher.fork(_HELPERS_CODE)
 

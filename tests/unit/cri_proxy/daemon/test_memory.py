@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +69,47 @@ def test_classes_share_them_and_nothing_keeps_a_copy_of_a_class() -> None:
     copies = "import gc; gc.collect(); names = [c.__name__ for c in gc.get_objects() if isinstance(c, type)]"
     shown = f"{copies}\nprint({shared}, names.count('Value'))"
     assert output(SHARING + CLASSES + shown) == "True 1\n"
+
+
+# As ``cri-proxy run`` does it, up to its first decision.
+LOADING = """
+import sys
+from cri_proxy.daemon.memory import share_dataclass_methods, without_openssl, without_python_messages
+share_dataclass_methods()
+from cri_proxy.cli.main import command_parser, load_command
+run = load_command("run")
+args = command_parser("run", run, prints=False).parse_args(["--config", sys.argv[1]])
+with without_openssl():
+    settings = run.settings_from(args)
+    run.fork_launcher().close()
+    from cri_proxy.daemon import app
+app.relay_of(settings.config.relay)
+log = app.configure_logging("info", "auto")
+with without_python_messages():
+    import cri_proxy.daemon.engine
+import cri_proxy.metrics.process
+"""
+UNUSED = """
+ssl _ssl _hashlib http.server wsgiref email xml psutil watchdog structlog prometheus_client grpc shutil bz2 lzma
+tempfile uuid platform difflib tomllib tracemalloc google.protobuf.internal.python_message google.protobuf.text_format
+google.protobuf.json_format cri_proxy.simulate cri_proxy.doctor cri_proxy.extender cri_proxy.runtime.embedded
+cri_proxy.kubelet.device_plugin sysfs.descriptions sysfs.archives sysfs.show
+"""
+
+
+def test_a_daemon_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("log: {level: info}")
+    shown = f"print([name for name in {UNUSED.split()} if name in sys.modules])"
+    program = [sys.executable, "-c", f"{LOADING}\n{shown}", str(tmp_path / "c.yaml")]
+    assert subprocess.run(program, check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_messages_of_c_do_without_those_of_python_and_whoever_wants_these_gets_them() -> None:
+    """``json_format`` uses modules that only the ones in Python have loaded before."""
+    loading = "from cri_proxy.daemon.memory import without_python_messages\nwith without_python_messages():\n  "
+    loading += "from cri_proxy.cri.proto import cri_v1_pb2 as pb\n"
+    used = "read = pb.Container.FromString(pb.Container(id='a', labels={'b': 'c'}).SerializeToString())\n"
+    used += "from google.protobuf.json_format import MessageToDict\n"
+    used += "from google.protobuf.internal import python_message\n"
+    shown = "print(MessageToDict(read), hasattr(python_message, 'GeneratedProtocolMessageType'))"
+    assert output(loading + used + shown) == "{'id': 'a', 'labels': {'b': 'c'}} True\n"
