@@ -1,9 +1,10 @@
 """Keep background asyncio tasks until they end, report their errors, join or cancel them all; hear signals to stop."""
 
 import asyncio
+import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 
 
 def stop_event() -> asyncio.Event:
@@ -12,6 +13,26 @@ def stop_event() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     return stopping
+
+
+def hear_signals(acts: Mapping[int, Callable[[], None]]) -> None:
+    """Call these on the running loop when their signals arrive, from now until the process ends.
+
+    As the loop's ``add_signal_handler``, beside which it must not be used: that loads a megabyte to see whether these
+    are coroutine functions.
+    """
+    arrived, numbers = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def read() -> None:
+        for number in os.read(arrived, 1024):
+            if number in acts:
+                acts[number]()
+
+    asyncio.get_running_loop().add_reader(arrived, read)
+    signal.set_wakeup_fd(numbers, warn_on_full_buffer=False)
+    for number in acts:
+        signal.signal(number, lambda number, frame: None)  # without one, the interpreter would send no number
+        signal.siginterrupt(number, False)
 
 
 async def readable(file: int | socket.socket) -> None:

@@ -74,6 +74,7 @@ class CommandParser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Return the help, as wide as the terminal."""
         self.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.description = textwrap.fill(self.description or "", 79)
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
@@ -110,8 +111,8 @@ class CommandHelp(TypedDict):
 def help_of(command: Command) -> CommandHelp:
     """Return a parser's arguments for a command: what it does, and its example."""
     return CommandHelp(
-        description=textwrap.fill(f"{command.HELP[0].upper()}{command.HELP[1:]}.", 79),
-        epilog=f"example:\n{textwrap.indent(command.EXAMPLE, '  ')}",
+        description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
+        epilog="\n  ".join(("example:", *command.EXAMPLE.splitlines())),
         formatter_class=CheckedOptions,
         allow_abbrev=False,
     )

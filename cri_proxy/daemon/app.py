@@ -33,7 +33,7 @@ from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.state.process_lock import note_holder
 from cri_proxy.systemd import Watchdog, notify, passed_sockets, watchdog_seconds
-from cri_proxy.tasks import Tasks
+from cri_proxy.tasks import Tasks, hear_signals
 from cri_proxy.unix_socket import answers, socket_path
 
 if TYPE_CHECKING:  # loaded late, by ``_engine``
@@ -314,14 +314,13 @@ def run(settings: Settings, launcher: Launcher, leave: Callable[[int], NoReturn]
 
 
 def run_on_loop(work: Coroutine[object, object, int]) -> int:
-    """Run this on the relay's event loop."""
+    """Run this on the relay's event loop; signals are ``hear_signals``'s."""
     with asyncio.Runner(loop_factory=RelayLoop) as runner:
-        return runner.run(work)
+        return runner.get_loop().run_until_complete(work)
 
 
 async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callable[[int], NoReturn]) -> NoReturn:
     stopping, succeeded = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
     # On a thread: whatever the loop waits for at the end, the process ends in time.
     bound = threading.Timer(STOP_SECONDS, leave, (1,))
     bound.daemon = True
@@ -331,8 +330,6 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callab
             bound.start()
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
     status, watching = 0, Tasks()
 
     def end_without_helpers() -> None:
@@ -343,8 +340,7 @@ async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callab
     helpers = HelperWatch(launcher, log, end_without_helpers)
     watching.start(helpers.keep(), name="helpers")
     daemon = Daemon(settings, log=log, helpers=helpers)
-    loop.add_signal_handler(signal.SIGHUP, daemon.reload)
-    loop.add_signal_handler(ASK, succeeded.set)
+    hear_signals({signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: daemon.reload, ASK: succeeded.set})
     try:
         await unless(stopping, daemon.start())
         gc.freeze()  # objects from start-up stay: the collector need not visit them

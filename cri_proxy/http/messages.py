@@ -1,8 +1,9 @@
 """Values of the HTTP API: requests, responses, events, refusals, handler types; and the check of ``Host``. No I/O."""
 
-import ipaddress
 import re
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -91,10 +92,16 @@ def text_response(status: int, text: str, allow: tuple[str, ...] = ()) -> Respon
 
 def is_loopback(address: str) -> bool:
     """Return whether this is a numeric address of the loopback interface."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+    packed = _packed(address)
+    return packed[:1] == b"\x7f" if len(packed) == 4 else packed == b"\0" * 15 + b"\1"
+
+
+def _packed(address: str) -> bytes:
+    """Return the bytes of a numeric address; b"" for another text."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with suppress(OSError, ValueError):
+            return socket.inet_pton(family, address.partition("%")[0])
+    return b""
 
 
 def names_this_machine(host: str) -> bool:
@@ -112,8 +119,4 @@ def names_this_machine(host: str) -> bool:
     if match is None:
         return False
     name = match["six"] or match["name"].lower().removesuffix(".")
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name == "localhost"
-    return True
+    return name == "localhost" or bool(_packed(name))

@@ -22,8 +22,10 @@ def compile_file(path: Path, root: Path) -> None:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             match node.body[:1]:
                 case [ast.Expr(value=ast.Constant(value=str()) as docstring)]:
-                    # For a class with none at all, dataclasses writes its signature, at every start.
                     docstring.value = "-"
+                case [first, *_] if isinstance(node, ast.ClassDef):
+                    # For a class with none at all, dataclasses writes its signature, at every start, and loads inspect.
+                    node.body.insert(0, ast.copy_location(ast.Expr(ast.copy_location(ast.Constant("-"), first)), first))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
         elif isinstance(node, ast.arg):

@@ -3,11 +3,14 @@ import gc
 import os
 import signal
 import socket
+import threading
 import weakref
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from cri_proxy.tasks import Tasks, readable, stop_event
+from cri_proxy.tasks import Tasks, hear_signals, readable, stop_event
 
 
 async def wait_for(event: asyncio.Event, seen: list[str]) -> None:
@@ -91,6 +94,27 @@ async def test_a_signal_to_stop_sets_the_event(number: signal.Signals) -> None:
         await stopping.wait()
     for each in (signal.SIGTERM, signal.SIGINT):
         assert asyncio.get_running_loop().remove_signal_handler(each)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Has the handlers of these signals again after the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    yield
+    signal.set_wakeup_fd(-1)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+async def test_each_signal_has_its_act_on_the_loop_also_while_that_sleeps() -> None:
+    seen: asyncio.Queue[str] = asyncio.Queue()
+    hear_signals({number: partial(seen.put_nowait, number.name) for number in (signal.SIGUSR1, signal.SIGUSR2)})
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR2)).start()
+    async with asyncio.timeout(20):
+        assert await seen.get() == "SIGUSR2"
+        signal.raise_signal(signal.SIGUSR1)
+        assert await seen.get() == "SIGUSR1"
 
 
 async def test_a_descriptor_is_readable_once_its_other_end_is_closed() -> None:

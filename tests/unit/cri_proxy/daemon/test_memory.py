@@ -74,6 +74,7 @@ def test_classes_share_them_and_nothing_keeps_a_copy_of_a_class() -> None:
 # As ``cri-proxy run`` does it, up to its first decision.
 LOADING = """
 import sys
+import cri_proxy.cli
 from cri_proxy.daemon.memory import share_dataclass_methods, without_openssl, without_python_messages
 share_dataclass_methods()
 from cri_proxy.cli.main import command_parser, load_command
