@@ -27,7 +27,7 @@ class OpenDatabase:
     recovered: str | None
 
 
-def _connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     """Connect with a write-ahead log and synchronous FULL: a returned commit survives a power failure."""
     # isolation_level None: sqlite3 begins no transaction by itself. The connection moves to the writer thread once.
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
@@ -97,7 +97,7 @@ def require_known_version(path: Path) -> None:
 
 
 def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Saved]:
-    connection = _connect(path, busy_seconds)
+    connection = connect(path, busy_seconds)
     try:
         return connection, _prepare(connection)
     except BaseException:
