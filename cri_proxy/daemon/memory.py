@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from reprlib import recursive_repr
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+
+class FrozenInstance(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
 
 
 def share_dataclass_methods() -> None:
@@ -29,17 +32,17 @@ def _refusals(cls: type, fields: object, scope: object) -> tuple[Callable[..., N
 
 
 @recursive_repr()
-def _repr(value: "DataclassInstance") -> str:
+def _repr(value: FrozenInstance) -> str:
     shown = (f"{field.name}={getattr(value, field.name)!r}" for field in dataclasses.fields(value) if field.repr)
     return f"{type(value).__qualname__}({', '.join(shown)})"
 
 
-def _set_field(value: "DataclassInstance", name: str, new: object) -> None:
+def _set_field(value: FrozenInstance, name: str, new: object) -> None:
     _refuse("assign to", value, name)
     object.__setattr__(value, name, new)
 
 
-def _delete_field(value: "DataclassInstance", name: str) -> None:
+def _delete_field(value: FrozenInstance, name: str) -> None:
     _refuse("delete", value, name)
     object.__delattr__(value, name)
 
@@ -47,7 +50,7 @@ def _delete_field(value: "DataclassInstance", name: str) -> None:
 _repr.__name__, _set_field.__name__, _delete_field.__name__ = "__repr__", "__setattr__", "__delattr__"
 
 
-def _refuse(change: str, value: "DataclassInstance", name: str) -> None:
+def _refuse(change: str, value: FrozenInstance, name: str) -> None:
     """Raise FrozenInstanceError unless this is an attribute that a class adds which is no dataclass itself."""
     if "__dataclass_params__" in vars(type(value)) or name in value.__dataclass_fields__:
         raise dataclasses.FrozenInstanceError(f"cannot {change} field {name!r}")
