@@ -23,8 +23,8 @@ def compile_file(path: Path, root: Path) -> None:
             match node.body[:1]:
                 case [ast.Expr(value=ast.Constant(value=str()) as docstring)]:
                     docstring.value = "-"
-                case [first, *_] if isinstance(node, ast.ClassDef):
-                    # For a class with none at all, dataclasses writes its signature, at every start, and loads inspect.
+                case [first, *_] if isinstance(node, ast.ClassDef) and _is_dataclass(node):
+                    # With none at all, dataclasses writes the class signature, at every start, and loads inspect.
                     node.body.insert(0, ast.copy_location(ast.Expr(ast.copy_location(ast.Constant("-"), first)), first))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
@@ -34,6 +34,10 @@ def compile_file(path: Path, root: Path) -> None:
     compiled = Path(cache_from_source(path))
     compiled.parent.mkdir(exist_ok=True)
     compiled.write_bytes(MAGIC_NUMBER + UNCHECKED_HASH + source_hash(source) + marshal.dumps(code))
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 if __name__ == "__main__":
