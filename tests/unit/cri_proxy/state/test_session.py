@@ -31,6 +31,22 @@ def test_a_value_that_cannot_be_saved_is_told_from_a_disk_that_fails(tmp_path: P
     session.close()
 
 
+def test_a_session_attaches_to_what_another_one_has_opened_and_otherwise_the_first_write_opens_it(
+    tmp_path: Path,
+) -> None:
+    opening, session = LocalSession(tmp_path / "state.db"), LocalSession(tmp_path / "state.db")
+    opening.open(0.01)
+    opening.write(PUT)
+    opening.close()
+    session.attach()
+    assert session.read().rows == (make_row(),)
+    session.close()
+    elsewhere = LocalSession(tmp_path / "missing" / "state.db")
+    elsewhere.attach()
+    assert elsewhere.write(PUT) == Written()
+    elsewhere.close()
+
+
 # A session in a helper: by a process that may fork, because it has one thread.
 BEGIN = """
 import os, signal, sys
