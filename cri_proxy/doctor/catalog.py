@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from cri_proxy.kubelet.edits import Edit
+
 
 class Severity(StrEnum):
     """``must``: containers are not pinned, or the node is in danger, until it is mended. ``note``: nothing to do."""
@@ -14,12 +16,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to change or to know: a code, a sentence that names the thing and its value, what to do about it."""
+    """Something to change or to know: a code, a sentence that names the thing and its value, what to do about it.
+
+    ``edits`` are the changes of the kubelet's files that the remedy names, for programs.
+    """
 
     code: str
     severity: Severity
     text: str
     remedy: str = ""
+    edits: tuple[Edit, ...] = ()
 
 
 _M, _S, _N = Severity.MUST, Severity.SHOULD, Severity.NOTE
@@ -46,6 +52,10 @@ class FindingCode(Enum):
     ENDPOINT_HIDDEN = _M, "An environment file takes the effect from the unit's drop-in"
     ENDPOINT = _M, "The kubelet's next start uses another endpoint than cri-proxy's"
     MANAGER_STATE = _M, "A state file of a former manager keeps the kubelet from starting"
+    KUBELET_REFUSES = (
+        _M,
+        "The kubelet's next start ends with an error: values that exclude each other, or that it lacks",
+    )
     KUBELET_ELSEWHERE = _M, "The running kubelet is not connected to cri-proxy"
     KUBEADM_ENDPOINT = _M, "`kubeadm upgrade` puts another endpoint back"
     USES_PROXY = _M, "The kubelet depends on cri-proxy (`--before-removal` only)"
@@ -79,6 +89,6 @@ class FindingCode(Enum):
     def __str__(self) -> str:
         return self.name.lower().replace("_", "-")
 
-    def finding(self, text: str, remedy: str = "") -> Finding:
+    def finding(self, text: str, remedy: str = "", edits: tuple[Edit, ...] = ()) -> Finding:
         """Return a finding of this code."""
-        return Finding(str(self), self.severity, text, remedy)
+        return Finding(str(self), self.severity, text, remedy, edits)

@@ -61,17 +61,19 @@ def configuration_files(root: Path, words: Sequence[Word]) -> tuple[KubeletFile,
             file = KubeletFile(path, None)
         found += [file] if file else []
     if CONFIG_DIRECTORY in named and (path := named[CONFIG_DIRECTORY].value):
-        found += list(_drop_ins(root, path))
+        found += list(_drop_ins(root, path, is_assumed=named[CONFIG_DIRECTORY].where == ASSUMED))
     return tuple(found)
 
 
-def _drop_ins(root: Path, directory: str) -> Iterator[KubeletFile]:
+def _drop_ins(root: Path, directory: str, *, is_assumed: bool) -> Iterator[KubeletFile]:
     """Yield the directory, then its ``*.conf`` by name, those of directories below it in their place."""
     base = root / directory.lstrip("/")
     try:
         yield KubeletFile(directory, "", base.stat().st_ctime)
         paths = sorted((path for path in base.rglob("*.conf") if path.is_file()), key=lambda path: path.parts)
     except OSError:
+        if not is_assumed:  # the kubelet does not start without it
+            yield KubeletFile(directory, None)
         return
     for path in paths:
         file = read_file(root, f"{directory.rstrip('/')}/{path.relative_to(base)}")

@@ -4,8 +4,8 @@ Sources: "Set Kubelet Parameters Via A Configuration File" of the Kubernetes doc
 beat the file, later drop-ins beat earlier ones, mappings are merged) and the reference of KubeletConfiguration v1beta1.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.bounded_yaml import Dialect, YamlError, parse_tree, plain
@@ -14,12 +14,19 @@ from sysfs.cpuset import CpuSet, CpuSetError
 from sysfs.quantity import QuantityError, parse_mcpu
 
 ENDPOINT: Final = "containerRuntimeEndpoint"
-CPU_POLICY: Final = "cpuManagerPolicy"
-MEMORY_POLICY: Final = "memoryManagerPolicy"
-TOPOLOGY_POLICY: Final = "topologyManagerPolicy"
+CPU_POLICY, CPU_OPTIONS = "cpuManagerPolicy", "cpuManagerPolicyOptions"
+RECONCILE_PERIOD: Final = "cpuManagerReconcilePeriod"
+MEMORY_POLICY, RESERVED_MEMORY = "memoryManagerPolicy", "reservedMemory"
+TOPOLOGY_POLICY, TOPOLOGY_OPTIONS = "topologyManagerPolicy", "topologyManagerPolicyOptions"
+TOPOLOGY_SCOPE: Final = "topologyManagerScope"
 CGROUP_DRIVER: Final = "cgroupDriver"
 RESERVED_CPUS: Final = "reservedSystemCPUs"
-SYSTEM_CPU, KUBE_CPU = "systemReserved.cpu", "kubeReserved.cpu"
+SYSTEM_RESERVED, KUBE_RESERVED = "systemReserved", "kubeReserved"
+SYSTEM_CPU, KUBE_CPU = f"{SYSTEM_RESERVED}.cpu", f"{KUBE_RESERVED}.cpu"
+SYSTEM_CGROUP, KUBE_CGROUP = "systemReservedCgroup", "kubeReservedCgroup"
+ENFORCED: Final = "enforceNodeAllocatable"
+CGROUPS_PER_QOS: Final = "cgroupsPerQOS"
+FEATURE_GATES: Final = "featureGates"
 HOSTNAME: Final = "hostname-override"
 ROOT_DIRECTORY: Final = "root-dir"
 CONFIG: Final = "config"
@@ -29,13 +36,27 @@ CONFIG_DIRECTORY: Final = "config-dir"
 _KEYS: Final = {
     ENDPOINT: ("container-runtime-endpoint", "unix:///run/containerd/containerd.sock"),
     CPU_POLICY: ("cpu-manager-policy", "none"),
+    RECONCILE_PERIOD: ("cpu-manager-reconcile-period", "10s"),
     MEMORY_POLICY: ("memory-manager-policy", "None"),
+    RESERVED_MEMORY: ("reserved-memory", ""),
     TOPOLOGY_POLICY: ("topology-manager-policy", "none"),
+    TOPOLOGY_SCOPE: ("topology-manager-scope", "container"),
     CGROUP_DRIVER: ("cgroup-driver", "cgroupfs"),
     RESERVED_CPUS: ("reserved-cpus", ""),
-    SYSTEM_CPU: ("system-reserved", ""),
-    KUBE_CPU: ("kube-reserved", ""),
+    SYSTEM_CGROUP: ("system-reserved-cgroup", ""),
+    KUBE_CGROUP: ("kube-reserved-cgroup", ""),
+    ENFORCED: ("enforce-node-allocatable", "pods"),
+    CGROUPS_PER_QOS: ("cgroups-per-qos", "true"),
 }
+# Mappings, whose entries are settings of their own, as systemReserved.cpu.
+_MAPPINGS: Final = {
+    CPU_OPTIONS: "cpu-manager-policy-options",
+    TOPOLOGY_OPTIONS: "topology-manager-policy-options",
+    SYSTEM_RESERVED: "system-reserved",
+    KUBE_RESERVED: "kube-reserved",
+    FEATURE_GATES: "feature-gates",
+}
+_BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES)
 # Flags without a key in the file.
 _FLAGS: Final = {HOSTNAME: "", ROOT_DIRECTORY: "/var/lib/kubelet", CONFIG: "", CONFIG_DIRECTORY: ""}
 # Far more than any kubelet's configuration has.
@@ -65,7 +86,7 @@ class KubeletFile:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and its place, '' for the kubelet's default. ``beaten`` are the weaker places with another value."""
+    """A value and its place, '' for the kubelet's default. ``beaten`` are weaker places, which may agree with it."""
 
     key: str
     value: str
@@ -76,6 +97,11 @@ class Setting:
     def is_default(self) -> bool:
         """Whether no place sets it."""
         return not self.where
+
+    @property
+    def everywhere(self) -> tuple["Setting", ...]:
+        """Return the setting of each place, the strongest first."""
+        return (self, *reversed(self.beaten)) if self.where else ()
 
     def __str__(self) -> str:
         return f"{self.where or 'the default'}: {self.key}: {self.value}"
@@ -90,8 +116,17 @@ class KubeletSettings:
 
     def get(self, key: str) -> Setting:
         """Return the setting of this key of the configuration, or flag; its default where no place sets it."""
-        default = _KEYS[key][1] if key in _KEYS else _FLAGS[key]
+        default = _KEYS[key][1] if key in _KEYS else _FLAGS.get(key, "")
         return next((setting for setting in self.settings if setting.key == key), Setting(key, default))
+
+    def entries(self, mapping: str) -> tuple[Setting, ...]:
+        """Return the settings of a mapping's entries."""
+        return tuple(setting for setting in self.settings if setting.key.startswith(f"{mapping}."))
+
+    def places(self, key: str) -> tuple[str, ...]:
+        """Return each place that sets this key, or an entry of the mapping of this name."""
+        named = (each for each in self.settings if each.key == key or each.key.startswith(f"{key}."))
+        return tuple(dict.fromkeys(place.where for each in named for place in each.everywhere))
 
     @property
     def reserve(self) -> KubeletReserve:
@@ -116,40 +151,92 @@ def merge_settings(words: Sequence[Word], files: Iterable[KubeletFile]) -> Kubel
     problems = []
     for file in files:
         try:
-            for key, value in _values(file):
-                found[key] = _over(found, Setting(key, value, file.path))
+            document = _document(file)
         except YamlError as error:
             problems.append((file.path, str(error)))
-    for setting in flag_settings(words):
-        found[setting.key] = _over(found, setting)
+            continue
+        for key, value in _values(document):
+            if value:
+                found[key] = _over(found, Setting(key, value, file.path))
+            else:
+                _drop(found, key)
+        problems += [(file.path, problem) for problem in _mistyped(document)]
+    flags = tuple(flag_settings(words))
+    given = {setting.key for setting in flags}
+    for setting in flags:
+        # A mapping's flag replaces the whole mapping of the files, but for feature gates.
+        replaced = _drop(found, setting.key, given) if setting.key in _MAPPINGS.keys() - {FEATURE_GATES} else ()
+        found[setting.key] = _over(found, replace(setting, beaten=replaced))
     return KubeletSettings(tuple(found.values()), tuple(problems))
 
 
 def _over(found: dict[str, Setting], setting: Setting) -> Setting:
     """Return the setting with what it beats."""
     before = found.get(setting.key)
-    if before is None:
-        return setting
-    beaten = before.beaten if before.value == setting.value else (*before.beaten, before)
-    return Setting(setting.key, setting.value, setting.where, beaten)
+    return setting if before is None else replace(setting, beaten=(*setting.beaten, *before.beaten, before))
 
 
-def _values(file: KubeletFile) -> Iterator[tuple[str, str]]:
-    """Yield the known keys of a file. Raises YamlError."""
+def _drop(found: dict[str, Setting], key: str, but: Collection[str] = ()) -> tuple[Setting, ...]:
+    """Take a key away, with the entries of the mapping of this name; return them."""
+    names = [name for name in found if (name == key or name.startswith(f"{key}.")) and name not in but]
+    return tuple(each for name in names for each in reversed(found.pop(name).everywhere))
+
+
+def _document(file: KubeletFile) -> dict[object, object]:
+    """Return the content of a file. Raises YamlError."""
     if file.text is None:
         raise YamlError(0, "cannot be read")
     document = plain(parse_tree(file.text, _DIALECT))
-    if not isinstance(document, dict):
-        if document is not None:
-            raise YamlError(1, "expected a mapping: kind: KubeletConfiguration")
-        return
-    for key in _KEYS:
-        name, _, part = key.partition(".")
-        value = document.get(name)
-        if part:
-            value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, str | int | float) and value != "":  # an empty value is the default, as a missing one
-            yield key, str(value)
+    if document is not None and not isinstance(document, dict):
+        raise YamlError(1, "expected a mapping: kind: KubeletConfiguration")
+    return document or {}
+
+
+def _values(document: dict[object, object]) -> Iterator[tuple[str, str]]:
+    """Yield the known keys of a file; '' for one that is null or empty, which takes the default again."""
+    for key in (key for key in _KEYS if key in document):
+        # An empty list is none of the default's entries.
+        yield key, "none" if key == ENFORCED and document[key] == [] else _text(document[key])
+    for mapping in (mapping for mapping in _MAPPINGS if mapping in document):
+        entries = document[mapping]
+        if isinstance(entries, dict) and entries:
+            yield from ((f"{mapping}.{name}", _text(value)) for name, value in entries.items())
+        elif entries is None:
+            yield mapping, ""
+
+
+def _text(value: object) -> str:
+    """Return a value as a flag has it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case list() if all(isinstance(each, dict) for each in value):  # reservedMemory
+            return ";".join(_memory(each) for each in value)
+        case list():
+            return ",".join(map(_text, value))
+    return str(value)
+
+
+def _memory(reservation: dict[object, object]) -> str:
+    limits = reservation.get("limits")
+    pairs = (f"{name}={_text(value)}" for name, value in limits.items()) if isinstance(limits, dict) else ()
+    return f"{_text(reservation.get('numaNode'))}:{','.join(pairs)}"
+
+
+def _mistyped(document: dict[object, object]) -> Iterator[str]:
+    """Yield why the kubelet cannot decode a value: numbers and booleans where its type has text, and the reverse."""
+    for name in (name for name in (*_KEYS, *_MAPPINGS) if name in document):
+        value = document[name]
+        for key, each in (
+            ((f"{name}.{k}", v) for k, v in value.items()) if isinstance(value, dict) else ((name, value),)
+        ):
+            if name in _BOOLEANS:
+                if isinstance(each, str | int) and not isinstance(each, bool):
+                    yield f"{key}: expected true or false, got {each!r}"
+            elif isinstance(each, bool | int | float):
+                yield f'{key}: expected text, got the {type(each).__name__} {_text(each)}: write "{_text(each)}"'
 
 
 def flag_settings(words: Sequence[Word]) -> Iterator[Setting]:
@@ -168,14 +255,13 @@ def flag_settings(words: Sequence[Word]) -> Iterator[Setting]:
     for key, (flag, _) in _KEYS.items():
         if flag in found:
             value, where = found[flag]
-            # A mapping's flag replaces the whole mapping of the file.
-            yield Setting(key, _part(value, key.partition(".")[2]), f"{where}, --{flag}")
+            yield Setting(key, value, f"{where}, --{flag}")
+    for mapping, flag in _MAPPINGS.items():
+        if flag in found:
+            value, where = found[flag]
+            pairs = (pair.partition("=") for pair in value.split(",") if pair)
+            yield Setting(mapping, value, f"{where}, --{flag}")
+            yield from (
+                Setting(f"{mapping}.{name.strip()}", text.strip(), f"{where}, --{flag}") for name, _, text in pairs
+            )
     yield from (Setting(flag, *found[flag]) for flag in _FLAGS if flag in found)
-
-
-def _part(value: str, part: str) -> str:
-    """Return a part of a flag's ``name=value,...``; the value itself where no part is meant."""
-    if not part:
-        return value
-    pairs = dict(pair.partition("=")[::2] for pair in value.split(","))
-    return pairs.get(part, "")

@@ -1,5 +1,6 @@
 """``HostFacts``: what was seen of a node, as frozen values. The rules judge these and look at nothing else. Pure."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from cri_proxy.kubelet.unit import KubeletUnit
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.unix_socket import socket_path
 
+_MINOR = re.compile(r"(\d{1,4})\.(\d{1,4})")
 Inode = tuple[int, int]
 """The device and number of a file's inode."""
 
@@ -54,7 +56,8 @@ class KubeletFacts:
 
     ``process`` is None where none runs. ``files`` are those that its process reads. ``is_client``: it is connected to
     cri-proxy; None where its connections cannot be seen, or no process runs. ``others`` are paths of other sockets that
-    it is connected to. ``instance`` is kubeadm's configuration of this node alone.
+    it is connected to. ``instance`` is kubeadm's configuration of this node alone. ``version`` is that of the program
+    that the next start runs, '' when unknown.
     """
 
     process: ProcessFacts | None = None
@@ -67,6 +70,17 @@ class KubeletFacts:
     instance: KubeletSettings | None = None
     is_of_kubeadm: bool = False
     managers: KubeletManagers = KubeletManagers()  # noqa: RUF009 - frozen
+    version: str = ""
+
+    @property
+    def minor(self) -> tuple[int, int] | None:
+        """Return the version as numbers; None when unknown.
+
+        >>> KubeletFacts(version="1.36.3").minor
+        (1, 36)
+        """
+        match = _MINOR.match(self.version)
+        return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.doctor.facts import model
 from cri_proxy.doctor.facts import processes as process_list
 from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read_access, refusal_of, silence_of
-from cri_proxy.doctor.facts.runtime import read_containerd, runc_version
+from cri_proxy.doctor.facts.runtime import program_version, read_containerd
 from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
 from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file, read_settings
@@ -159,6 +159,7 @@ def _kubelet(
         instance=merge_settings((), [instance]) if instance else None,
         is_of_kubeadm=is_of_kubeadm,
         managers=read_managers(root / directory.lstrip("/")),
+        version=program_version(root, next_words[0].text if next_words else process_list.KUBELET),
     )
 
 
@@ -194,7 +195,7 @@ def _runtime(root: Path, endpoint: str, processes: tuple[model.ProcessFacts, ...
         silence=refusal_of(root / path.lstrip("/")),
         config=config.path,
         is_systemd=config.is_systemd,
-        runc=runc_version(root, config.runc),
+        runc=program_version(root, config.runc or "runc"),
     )
 
 

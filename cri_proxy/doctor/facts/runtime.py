@@ -22,7 +22,7 @@ _CONFIG: Final = "/etc/containerd/config.toml"
 _PLUGINS: Final = ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
 # Where containerd's unit finds runc: systemd's own search path.
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
-_VERSION: Final = re.compile(r"^runc version (\S+)", re.MULTILINE)
+_VERSION: Final = re.compile(r"^(?:runc version |Kubernetes v)(\S+)", re.MULTILINE)
 _SECONDS: Final = 5.0
 
 
@@ -87,11 +87,14 @@ def _toml(root: Path, path: str) -> dict[str, object]:
         return {}
 
 
-def runc_version(root: Path, program: str) -> str:
-    """Return the version that this runc prints; '' where there is none, or ``root`` is not the running system's."""
+def program_version(root: Path, program: str) -> str:
+    """Return the version that ``program --version`` prints: runc's, or the kubelet's; '' where there is none.
+
+    A program of another ``root`` than the running system's is not run.
+    """
     if root != Path("/"):
         return ""
-    places = [Path(program)] if program.startswith("/") else [root / place / (program or "runc") for place in _PATH]
+    places = [Path(program)] if program.startswith("/") else [root / place / program for place in _PATH]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         return ""

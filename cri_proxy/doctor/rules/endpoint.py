@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.doctor.facts.processes import is_embedded
-from cri_proxy.doctor.rules.managers import where_to_set
+from cri_proxy.kubelet.edits import edit_of
 from cri_proxy.kubelet.settings import ENDPOINT, HOSTNAME, Word, flag_settings
 from cri_proxy.kubelet.unit import KUBEADM_INSTANCE
 
@@ -62,9 +62,11 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
     else:
         beaten = next((each for each in setting.beaten if own.is_named_by(each.value)), None)
         over = f", which beats {beaten.where}" if beaten else ""
+        edit = edit_of(setting, own.endpoint)
         yield FindingCode.ENDPOINT.finding(
             f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start",
-            where_to_set(setting, own.endpoint),
+            str(edit),
+            (edit,),
         )
 
 
@@ -141,8 +143,9 @@ def changed_files(facts: HostFacts) -> Iterator[Finding]:
 def overrides(facts: HostFacts) -> Iterator[Finding]:
     """A value of the configuration file that another place beats is easily misread."""
     for setting in facts.kubelet.next.settings:
-        if setting.beaten:
-            beaten = " and ".join(f"{each.value} of {each.where}" for each in setting.beaten)
+        others = [each for each in setting.beaten if each.value != setting.value]
+        if others and not (setting.key == ENDPOINT and facts.proxy.is_named_by(setting.value)):
+            beaten = " and ".join(f"{each.value} of {each.where}" for each in others)
             text = f"{setting.where} sets {setting.key}: {setting.value}, and beats {beaten}"
             yield FindingCode.OVERRIDE.finding(text)
 
@@ -152,9 +155,11 @@ def kubeadm(facts: HostFacts) -> Iterator[Finding]:
     kubelet, own = facts.kubelet, facts.proxy
     instance = kubelet.instance.get(ENDPOINT) if kubelet.instance else None
     if instance and not instance.is_default and not own.is_named_by(instance.value):
+        edit = edit_of(instance, own.endpoint)
         yield FindingCode.KUBEADM_ENDPOINT.finding(
             f"{KUBEADM_INSTANCE} has {instance.value}: `kubeadm upgrade` puts that into the kubelet's configuration",
-            where_to_set(instance, own.endpoint),
+            str(edit),
+            (edit,),
         )
     if kubelet.is_of_kubeadm:
         name = kubelet.next.get(HOSTNAME).value or facts.host_name or "NODE"

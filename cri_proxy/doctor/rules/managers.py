@@ -1,12 +1,22 @@
-"""Judge the kubelet's own managers: off in every place, and without state of a former policy. Pure."""
+"""Judge what the kubelet becomes: its managers off, no state of a former policy, no values that it refuses. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
-from cri_proxy.kubelet.settings import CPU_POLICY, MEMORY_POLICY, ROOT_DIRECTORY, TOPOLOGY_POLICY, Setting
+from cri_proxy.kubelet.edits import Edit, edit_of
+from cri_proxy.kubelet.settings import (
+    CPU_OPTIONS,
+    CPU_POLICY,
+    MEMORY_POLICY,
+    ROOT_DIRECTORY,
+    TOPOLOGY_POLICY,
+    Setting,
+)
+from cri_proxy.kubelet.start_rules import StartHost, removal, start_problems
 from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
+from sysfs.cpuset import CpuSet
 
 _OFF: Final = "none"  # the memory manager's is spelt None
 # What the manager is, its key, what switches it off, its state file.
@@ -21,36 +31,45 @@ def is_off(policy: str) -> bool:
     return policy.lower() in ("", _OFF)
 
 
-def where_to_set(setting: Setting, value: str) -> str:
-    """Return the line to write in the place that sets it.
-
-    >>> where_to_set(Setting("cpuManagerPolicy", "static", "/k.yaml"), "none")
-    'set cpuManagerPolicy: none in /k.yaml'
-    >>> where_to_set(Setting("cpuManagerPolicy", "static", "/k.env, --cpu-manager-policy"), "none")
-    'set --cpu-manager-policy=none in /k.env'
-    """
-    place, _, flag = setting.where.partition(", --")
-    if flag and place.startswith("process "):
-        return f"start the kubelet with --{flag}={value}"
-    return f"set --{flag}={value} in {place}" if flag else f"set {setting.key}: {value} in {place}"
+def in_steps(edits: Sequence[Edit], after: str = "") -> str:
+    """Return the remedy that makes these edits while no kubelet runs."""
+    return ", ".join(("drain the node", "stop the kubelet", *map(str, edits), f"start the kubelet{after}"))
 
 
 def static_managers(facts: HostFacts) -> Iterator[Finding]:
-    """Neither manager may be on, in what runs or at the next start."""
+    """Neither manager may be on, in what runs or at the next start. The CPU manager's options go with its policy."""
     kubelet = facts.kubelet
     for code, what, key, off, state in _MANAGERS:
         coming, now = kubelet.next.get(key), kubelet.now.get(key)
-        path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"
-        stop, start = "drain the node, stop the kubelet", f"delete {path}, start the kubelet"
+        file = Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}")
         if not is_off(coming.value):
-            yield _static(code, what, coming, f"{stop}, {where_to_set(coming, off)}, {start}")
+            options = removal(kubelet.next, CPU_OPTIONS) if key == CPU_POLICY else ()
+            edits = (edit_of(coming, off), *options, file)
+            yield _static(code, what, coming, in_steps(edits), edits)
         elif kubelet.process is not None and not is_off(now.value):
-            yield _static(code, what, now, f"{stop}, {start}: it takes the policy that its files have by now")
+            yield _static(
+                code, what, now, in_steps((file,), ": it takes the policy that its files have by now"), (file,)
+            )
 
 
-def _static(code: FindingCode, what: str, setting: Setting, remedy: str) -> Finding:
+def _static(code: FindingCode, what: str, setting: Setting, remedy: str, edits: tuple[Edit, ...]) -> Finding:
     text = f"{setting.where} sets {setting.key}: {setting.value}: the kubelet's {what} manager pins containers too"
-    return code.finding(text, remedy)
+    return code.finding(text, remedy, edits)
+
+
+def refused_settings(facts: HostFacts) -> Iterator[Finding]:
+    """The next start must not end with an error of the kubelet's own; one that goes with a manager is said there."""
+    kubelet = facts.kubelet
+    said = {edit for finding in static_managers(facts) for edit in finding.edits}
+    host = StartHost(kubelet.minor, facts.cpus.online if facts.cpus else CpuSet())
+    for problem in start_problems(kubelet.next, host):
+        if said.issuperset(problem.edits):
+            continue
+        yield FindingCode.KUBELET_REFUSES.finding(
+            f"{problem.text}: the kubelet's next start ends with an error",
+            ", ".join(map(str, problem.edits)),
+            problem.edits,
+        )
 
 
 def former_state(facts: HostFacts) -> Iterator[Finding]:
@@ -68,7 +87,8 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
         yield FindingCode.MANAGER_STATE.finding(
             f"{path} has policy {policy}, and the configuration has {key}: {kubelet.next.get(key).value}: {runs}, and "
             "the kubelet does not start with both",
-            f"drain the node, stop the kubelet, delete {path}, start the kubelet",
+            in_steps((Edit(path),)),
+            (Edit(path),),
         )
 
 
@@ -77,11 +97,13 @@ def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     policy = facts.kubelet.next.get(TOPOLOGY_POLICY)
     managers = (facts.kubelet.next.get(CPU_POLICY), facts.kubelet.next.get(MEMORY_POLICY))
     if not is_off(policy.value) and all(is_off(each.value) for each in managers):
+        edit = edit_of(policy, _OFF)
         yield FindingCode.TOPOLOGY_MANAGER.finding(
             f"{policy.where} sets topologyManagerPolicy: {policy.value}: without the CPU and memory managers it aligns "
             "devices among each other only, and can refuse pods for that; CPUs and memory are placed by cri-proxy",
-            where_to_set(policy, _OFF) + " unless that is wanted",
+            f"{edit} unless that is wanted",
+            (edit,),
         )
 
 
-RULES = (static_managers, former_state, topology_manager)
+RULES = (static_managers, former_state, refused_settings, topology_manager)

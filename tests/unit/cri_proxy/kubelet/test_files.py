@@ -36,6 +36,8 @@ def test_without_a_flag_no_file_is_read(tmp_path: Path) -> None:
 def test_a_named_file_that_is_missing_is_unreadable_unless_it_was_only_assumed(tmp_path: Path) -> None:
     (file,) = configuration_files(tmp_path, [Word("--config=/k.yaml", "process 7")])
     assert file.text is None
+    (directory,) = configuration_files(tmp_path, [Word("--config-dir=/none", "process 7")])
+    assert (directory.path, directory.text) == ("/none", None)
     assert found(tmp_path, "--config=/k.yaml", "--config-dir=/none", where=ASSUMED) == []
 
 

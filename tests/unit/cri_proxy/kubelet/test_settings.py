@@ -4,9 +4,13 @@ import pytest
 
 from cri_proxy.kubelet.settings import (
     CONFIG,
+    CPU_OPTIONS,
     CPU_POLICY,
     ENDPOINT,
+    ENFORCED,
+    FEATURE_GATES,
     HOSTNAME,
+    RESERVED_MEMORY,
     SYSTEM_CPU,
     KubeletFile,
     KubeletSettings,
@@ -70,7 +74,7 @@ def test_a_flag_replaces_a_whole_mapping() -> None:
 
 
 def test_the_reservation_is_read_from_all_keys() -> None:
-    found = merged("--kube-reserved=cpu=250m,memory=1Gi", config="systemReserved: {cpu: 1}").reserve
+    found = merged("--kube-reserved=cpu=250m,memory=1Gi", config='systemReserved: {cpu: "1"}').reserve
     assert (found.system_mcpu, found.kube_mcpu) == (1000, 250)
     assert merged("--reserved-cpus=0-1").reserve.cpus == CpuSet.parse("0-1")
 
@@ -101,3 +105,57 @@ def test_a_flag_without_a_key_is_found() -> None:
 
 def test_a_setting_prints_its_place() -> None:
     assert str(merged(config="cpuManagerPolicy: static").get(CPU_POLICY)) == "/config: cpuManagerPolicy: static"
+
+
+OPTIONS = 'cpuManagerPolicyOptions: {full-pcpus-only: "true"}'
+
+
+def test_entries_of_mappings_are_settings_of_their_own() -> None:
+    found = merged(config=OPTIONS, drop_in='cpuManagerPolicyOptions: {align-by-socket: "true"}')
+    names = [each.key.partition(".")[2] for each in found.entries(CPU_OPTIONS)]
+    assert names == ["full-pcpus-only", "align-by-socket"]
+    assert found.places(CPU_OPTIONS) == ("/config", "/drop_in")
+
+
+@pytest.mark.parametrize("text", ["cpuManagerPolicyOptions: null", "cpuManagerPolicyOptions: {full-pcpus-only: null}"])
+def test_null_in_a_drop_in_takes_a_value_away(text: str) -> None:
+    assert merged(config=OPTIONS, drop_in=text).entries(CPU_OPTIONS) == ()
+
+
+def test_a_flag_replaces_the_options_and_knows_the_places_behind_it() -> None:
+    found = merged("--cpu-manager-policy-options=align-by-socket=true", config=OPTIONS)
+    assert [each.key for each in found.entries(CPU_OPTIONS)] == [f"{CPU_OPTIONS}.align-by-socket"]
+    assert found.places(CPU_OPTIONS) == ("process 7, --cpu-manager-policy-options", "/config")
+
+
+def test_feature_gates_of_a_flag_are_merged() -> None:
+    found = merged("--feature-gates=A=true", config="featureGates: {B: false}")
+    assert {each.key: each.value for each in found.entries(FEATURE_GATES)} == {
+        "featureGates.A": "true",
+        "featureGates.B": "false",
+    }
+
+
+def test_lists_read_as_their_flags() -> None:
+    found = merged(
+        config="enforceNodeAllocatable: [pods, kube-reserved]\n"
+        "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi, hugepages-2Mi: 4Mi}}, {numaNode: 1}]"
+    )
+    assert found.get(ENFORCED).value == "pods,kube-reserved"
+    assert found.get(RESERVED_MEMORY).value == "0:memory=1Gi,hugepages-2Mi=4Mi;1:"
+    assert merged(config="enforceNodeAllocatable: []").get(ENFORCED).value == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("reservedSystemCPUs: 0", 'reservedSystemCPUs: expected text, got the int 0: write "0"'),
+        (
+            "cpuManagerPolicyOptions: {a: true}",
+            'cpuManagerPolicyOptions.a: expected text, got the bool true: write "true"',
+        ),
+        ('featureGates: {A: "true"}', "featureGates.A: expected true or false, got 'true'"),
+    ],
+)
+def test_a_value_of_another_type_is_a_problem_as_the_kubelet_cannot_decode_it(text: str, problem: str) -> None:
+    assert merged(config=text).problems == (("/config", problem),)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.doctor.facts.model import ProcessFacts
-from cri_proxy.doctor.facts.runtime import ContainerdConfig, read_containerd, runc_version
+from cri_proxy.doctor.facts.runtime import ContainerdConfig, program_version, read_containerd
 
 V2 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n'
 V3 = 'version = 3\n[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n'
@@ -68,16 +68,20 @@ def script(path: Path, text: str) -> str:
 
 def test_runc_says_its_version(tmp_path: Path) -> None:
     assert (
-        runc_version(Path("/"), script(tmp_path / "runc", "echo runc version 1.1.5+ds1; echo spec: 1.0.2"))
+        program_version(Path("/"), script(tmp_path / "runc", "echo runc version 1.1.5+ds1; echo spec: 1.0.2"))
         == "1.1.5+ds1"
     )
 
 
 def test_a_program_that_says_something_else_or_is_missing_has_no_version(tmp_path: Path) -> None:
-    assert runc_version(Path("/"), script(tmp_path / "crun", "echo crun version 1.8")) == ""
-    assert runc_version(Path("/"), str(tmp_path / "none")) == ""
+    assert program_version(Path("/"), script(tmp_path / "crun", "echo crun version 1.8")) == ""
+    assert program_version(Path("/"), str(tmp_path / "none")) == ""
 
 
 def test_nothing_below_another_root_is_run(tmp_path: Path) -> None:
     script(tmp_path / "runc", "echo runc version 1.1.5")
-    assert runc_version(tmp_path, str(tmp_path / "runc")) == ""
+    assert program_version(tmp_path, str(tmp_path / "runc")) == ""
+
+
+def test_the_kubelet_says_its_version_in_its_own_way(tmp_path: Path) -> None:
+    assert program_version(Path("/"), script(tmp_path / "kubelet", "echo Kubernetes v1.36.3")) == "1.36.3"

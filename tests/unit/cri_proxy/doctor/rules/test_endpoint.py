@@ -156,3 +156,13 @@ def test_the_annotation_is_set_on_the_node_by_its_name_in_the_cluster() -> None:
     found = only(kubeadm, healthy(kubelet=kubelet(next=flags, is_of_kubeadm=True)))
     assert f"kubectl annotate node n7 --overwrite kubeadm.alpha.kubernetes.io/cri-socket={OURS}" in found.remedy
     assert codes(kubeadm, healthy()) == []
+
+
+def test_our_endpoint_that_beats_another_is_as_it_should_be() -> None:
+    flags = settings(ELSEWHERE, f"{FLAG}={OURS}")
+    assert codes(overrides, healthy(kubelet=kubelet(next=flags))) == []
+
+
+def test_a_place_that_agrees_with_the_stronger_one_is_not_beaten() -> None:
+    flags = settings("cgroupDriver: systemd\n", "--cgroup-driver=systemd")
+    assert codes(overrides, healthy(kubelet=kubelet(next=flags))) == []

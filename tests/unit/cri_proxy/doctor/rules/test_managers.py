@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.doctor.rules.managers import former_state, static_managers, topology_manager
+from cri_proxy.doctor.rules.managers import former_state, refused_settings, static_managers, topology_manager
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from tests.fakes.node_facts import CONFIG, WIRED, codes, healthy, kubelet, only, settings
 
@@ -54,3 +54,36 @@ def test_a_topology_manager_without_the_others_is_noted() -> None:
     assert "topologyManagerPolicy: single-numa-node" in only(topology_manager, healthy(kubelet=kubelet(text))).text
     assert codes(topology_manager, healthy(kubelet=kubelet(f"{text}cpuManagerPolicy: static\n"))) == []
     assert codes(topology_manager, healthy()) == []
+
+
+def test_the_options_go_with_the_policy() -> None:
+    text = f'{WIRED}cpuManagerPolicy: static\ncpuManagerPolicyOptions: {{full-pcpus-only: "true"}}\n'
+    found = only(static_managers, healthy(kubelet=kubelet(text)))
+    assert f"remove cpuManagerPolicyOptions from {CONFIG}" in found.remedy
+    assert [edit.key for edit in found.edits] == ["cpuManagerPolicy", "cpuManagerPolicyOptions", ""]
+    assert (
+        codes(refused_settings, healthy(kubelet=kubelet(text.replace("static\n", 'static\nreservedSystemCPUs: "0"\n'))))
+        == []
+    )
+
+
+def test_options_that_stay_behind_the_policy_none_keep_the_kubelet_from_starting() -> None:
+    text = f'{WIRED}cpuManagerPolicy: none\ncpuManagerPolicyOptions: {{full-pcpus-only: "true"}}\n'
+    found = only(refused_settings, healthy(kubelet=kubelet(text)))
+    assert found.code == "kubelet-refuses"
+    assert f"cpuManagerPolicyOptions.full-pcpus-only: true ({CONFIG})" in found.text
+    assert found.remedy == f"remove cpuManagerPolicyOptions from {CONFIG}"
+
+
+def test_reserved_cpus_are_held_against_those_of_the_node() -> None:
+    text = f'{WIRED}reservedSystemCPUs: "0-9"\n'
+    assert "CPUs 8-9 are not online" in only(refused_settings, healthy(kubelet=kubelet(text))).text
+
+
+def test_a_refusal_that_the_managers_remedy_mends_is_said_once() -> None:
+    assert codes(refused_settings, healthy(kubelet=kubelet(f"{WIRED}cpuManagerPolicy: static\n"))) == []
+
+
+def test_a_gate_is_judged_by_the_version_of_the_program() -> None:
+    gated = kubelet(f"{WIRED}featureGates: {{CPUManager: true}}\n", version="1.36.3")
+    assert "kubelet 1.36 knows no such gate" in only(refused_settings, healthy(kubelet=gated)).text

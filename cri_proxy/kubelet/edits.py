@@ -1,0 +1,62 @@
+"""``Edit``: one change of a file or command line of the kubelet, which a remedy names and a program can apply. Pure."""
+
+from dataclasses import dataclass
+
+from cri_proxy.kubelet.settings import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``key`` gets ``value`` in this place, None takes it away; without a key the file itself is deleted.
+
+    A key with dashes is a flag: of a file that holds a command line, or, with a ``process`` as place, of its own one.
+    """
+
+    place: str
+    key: str = ""
+    value: str | None = None
+
+    def __str__(self) -> str:
+        """Return the change as a part of a sentence.
+
+        >>> str(Edit("/k.yaml", "cpuManagerPolicy", "none")), str(Edit("/k.env", "--cpu-manager-policy"))
+        ('set cpuManagerPolicy: none in /k.yaml', 'remove --cpu-manager-policy from /k.env')
+        >>> str(Edit("/var/lib/kubelet/cpu_manager_state"))
+        'delete /var/lib/kubelet/cpu_manager_state'
+        """
+        if not self.key:
+            return f"delete {self.place}"
+        if self.place.startswith("process "):
+            return (
+                f"start the kubelet without {self.key}"
+                if self.value is None
+                else f"start the kubelet with {self._pair}"
+            )
+        return f"remove {self.key} from {self.place}" if self.value is None else f"set {self._pair} in {self.place}"
+
+    @property
+    def _pair(self) -> str:
+        flag, _, entry = self.key.partition(".")
+        if not self.key.startswith("--"):
+            return f"{self.key}: {self.value}"
+        return f"{flag}={entry}={self.value}" if entry else f"{flag}={self.value}"
+
+
+def edit_at(where: str, key: str, value: str | None) -> Edit:
+    """Return the edit of a key in the place that a setting names, which may be a flag of it.
+
+    An entry of a mapping has its name behind a dot, in a flag too.
+
+    >>> edit_at("/k.env, --cpu-manager-policy", "cpuManagerPolicy", "none")
+    Edit(place='/k.env', key='--cpu-manager-policy', value='none')
+    >>> str(edit_at("/k.env, --kube-reserved", "kubeReserved.cpu", "500m"))
+    'set --kube-reserved=cpu=500m in /k.env'
+    """
+    place, _, flag = where.partition(", --")
+    entry = key[key.index(".") :] if "." in key else ""
+    return Edit(place, f"--{flag}{entry}" if flag else key, value)
+
+
+def edit_of(setting: Setting, value: str | None) -> Edit:
+    """Return the edit that gives this setting another value where it stands."""
+    return edit_at(setting.where, setting.key, value)

@@ -1,0 +1,231 @@
+"""Say why a kubelet ends at its next start, by the rules of kubelets 1.30 to 1.37 for the keys that we touch. Pure.
+
+Sources, of Kubernetes: pkg/kubelet/apis/config/validation (the configuration as a whole), the constructors of the
+managers in pkg/kubelet/cm, cmd/kubelet/app/server.go (``reservedSystemCPUs``), pkg/features (gates). Not judged: keys
+that neither our pages nor our remedies name, and which options of a policy a gate hides.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cri_proxy.kubelet import settings as keys
+from cri_proxy.kubelet.edits import Edit, edit_at, edit_of
+from cri_proxy.kubelet.settings import KubeletSettings, Setting
+from sysfs.cpuset import CpuSet, CpuSetError
+
+_CPU_POLICIES: Final = ("none", "static")
+_MEMORY_POLICIES: Final = ("None", "Static")  # their case counts
+_SINGLE_NODE: Final = "single-numa-node"
+_TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", _SINGLE_NODE)
+_SCOPES: Final = ("container", "pod")
+_DEFAULTS: Final = {
+    keys.CPU_POLICY: _CPU_POLICIES,
+    keys.MEMORY_POLICY: _MEMORY_POLICIES,
+    keys.TOPOLOGY_POLICY: _TOPOLOGY_POLICIES,
+    keys.TOPOLOGY_SCOPE: _SCOPES,
+}
+# Options by the policy key that reads them. With the policy none the CPU manager takes no option at all, and the
+# Topology Manager reads none.
+_BY_SOCKET, _ACROSS_CORES = "align-by-socket", "distribute-cpus-across-cores"
+_NOT_ACROSS_CORES: Final = {"full-pcpus-only", "distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"}
+_CPU_OPTIONS: Final = {*_NOT_ACROSS_CORES, _BY_SOCKET, _ACROSS_CORES, "strict-cpu-reservation"}
+_TOPOLOGY_OPTIONS: Final = ("prefer-closest-numa-nodes", "max-allowable-numa-nodes")
+# What enforceNodeAllocatable may hold, and the key that has to stand beside it.
+_ENFORCEABLE: Final = {
+    "pods": "",
+    "none": "",
+    "system-reserved": keys.SYSTEM_CGROUP,
+    "system-reserved-compressible": keys.SYSTEM_CGROUP,
+    "kube-reserved": keys.KUBE_CGROUP,
+    "kube-reserved-compressible": keys.KUBE_CGROUP,
+}
+# Gates: the version from which only "true" is taken, and the one from which the name is unknown (None: not yet).
+_GATES: Final[dict[str, tuple[tuple[int, int], tuple[int, int] | None]]] = {
+    "CPUManager": ((1, 26), (1, 33)),
+    "CPUManagerPolicyOptions": ((1, 33), None),
+    "MemoryManager": ((1, 32), (1, 36)),
+    "TopologyManager": ((1, 27), (1, 29)),
+    "KubeletCgroupDriverFromCRI": ((1, 34), None),
+}
+_DURATION: Final = re.compile(r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
+_MEMORY_TYPE: Final = re.compile(r"memory|hugepages-.+")
+_ZERO: Final = re.compile(r"0*(\.0*)?[A-Za-z]*")
+
+
+@dataclass(frozen=True, slots=True)
+class StartHost:
+    """What the rules ask of the node: the kubelet's version, and the online CPUs; None and empty where unknown."""
+
+    version: tuple[int, int] | None = None
+    online: CpuSet = CpuSet()
+
+
+@dataclass(frozen=True, slots=True)
+class StartProblem:
+    """Why the kubelet ends, with key, value and place, and the edits after which it does not for this reason."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+
+
+Rule = Callable[[KubeletSettings, StartHost], Iterator[StartProblem]]
+
+
+def start_problems(settings: KubeletSettings, host: StartHost = StartHost()) -> Iterator[StartProblem]:
+    """Yield each reason for which a kubelet with these settings ends while it starts."""
+    for rule in _RULES:
+        yield from rule(settings, host)
+
+
+def removal(settings: KubeletSettings, key: str) -> tuple[Edit, ...]:
+    """Return the edits that take a key, or a mapping, away in each place that has it."""
+    return tuple(edit_at(where, key, None) for where in settings.places(key))
+
+
+def _words(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Take only the names of policies and scopes that the kubelet knows, in its own case."""
+    for key, known in _DEFAULTS.items():
+        setting = settings.get(key)
+        if setting.value not in known:
+            off = next((word for word in known if word.lower() == setting.value.lower()), known[0])
+            text = f"{setting.where} sets {key}: {setting.value}, and the kubelet knows {', '.join(known)}"
+            yield StartProblem(text, (edit_of(setting, off),))
+
+
+def _options(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Take options of a policy with this policy only, and only those that are known."""
+    for mapping, key, known in (
+        (keys.CPU_OPTIONS, keys.CPU_POLICY, _CPU_OPTIONS),
+        (keys.TOPOLOGY_OPTIONS, keys.TOPOLOGY_POLICY, _TOPOLOGY_OPTIONS),
+    ):
+        found, policy = settings.entries(mapping), settings.get(key).value
+        if not found:
+            continue
+        if policy == "none":
+            if mapping == keys.CPU_OPTIONS:
+                yield StartProblem(
+                    f"{_listed(found)} stand with {key}: none, which takes no {mapping}", removal(settings, mapping)
+                )
+            continue
+        if unknown := [each for each in found if each.key.partition(".")[2] not in known]:
+            yield StartProblem(f"{_listed(unknown)} are no options that the kubelet knows", removal(settings, mapping))
+        names = {each.key.partition(".")[2] for each in found if each.value == "true"}
+        if _ACROSS_CORES in names and names & _NOT_ACROSS_CORES:
+            yield StartProblem(f"{_listed(found)} exclude each other", removal(settings, mapping))
+        if _BY_SOCKET in names and settings.get(keys.TOPOLOGY_POLICY).value == _SINGLE_NODE:
+            text = f"{_listed(found)} and {keys.TOPOLOGY_POLICY}: {_SINGLE_NODE} exclude each other"
+            yield StartProblem(text, removal(settings, mapping))
+
+
+def _memory(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Take reservations of memory that are whole; the policy Static needs them."""
+    setting = settings.get(keys.RESERVED_MEMORY)
+    pairs = [
+        (node, *pair.partition("=")[::2])
+        for entry in filter(None, setting.value.split(";"))
+        for node, _, limits in (entry.partition(":"),)
+        for pair in filter(None, limits.split(","))
+    ]
+    twice = [name for name, count in Counter(pair[:2] for pair in pairs).items() if count > 1]
+    wrong = [pair for pair in pairs if not _MEMORY_TYPE.fullmatch(pair[1]) or _ZERO.fullmatch(pair[2])]
+    if twice or wrong:
+        text = (
+            f"{setting.where} sets {keys.RESERVED_MEMORY}: {setting.value}, which holds an amount twice, an amount of "
+            "zero, or a resource that is neither memory nor huge pages"
+        )
+        yield StartProblem(text, removal(settings, keys.RESERVED_MEMORY))
+    policy = settings.get(keys.MEMORY_POLICY)
+    if policy.value == "Static" and not pairs:
+        text = f"{policy.where} sets {keys.MEMORY_POLICY}: Static without {keys.RESERVED_MEMORY}"
+        yield StartProblem(text, (edit_of(policy, "None"),))
+
+
+def _reservation(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Reserve CPUs that exist, by one way."""
+    setting, reserve = settings.get(keys.RESERVED_CPUS), settings.reserve
+    if setting.value:
+        place = f"{setting.where} sets {keys.RESERVED_CPUS}: {setting.value}"
+        try:
+            beyond = CpuSet.parse(setting.value) - host.online if host.online else CpuSet()
+        except CpuSetError:
+            yield StartProblem(f"{place}, which is no CPU list", removal(settings, keys.RESERVED_CPUS))
+            return
+        if beyond:
+            value = str(reserve.cpus & host.online)
+            edits = (edit_of(setting, value),) if value else removal(settings, keys.RESERVED_CPUS)
+            yield StartProblem(f"{place}, and CPUs {beyond} are not online", edits)
+        cgroups = [each for key in (keys.SYSTEM_CGROUP, keys.KUBE_CGROUP) if (each := settings.get(key)).value]
+        if cgroups:
+            text = f"{place}, which excludes {_listed(cgroups)}"
+            yield StartProblem(text, removal(settings, keys.RESERVED_CPUS))
+    if host.online and not reserve.cpus and reserve.mcpu > 1000 * len(host.online):
+        amounts = _listed([*settings.entries(keys.SYSTEM_RESERVED), *settings.entries(keys.KUBE_RESERVED)])
+        text = f"{amounts} reserve more CPU than the {len(host.online)} CPUs of this node"
+        both = (*removal(settings, keys.SYSTEM_CPU), *removal(settings, keys.KUBE_CPU))
+        yield StartProblem(text, both)
+    policy = settings.get(keys.CPU_POLICY)
+    if policy.value == "static" and not reserve.mcpu:
+        text = f"{policy.where} sets {keys.CPU_POLICY}: static, which needs a reservation of CPU"
+        options = removal(settings, keys.CPU_OPTIONS)
+        yield StartProblem(text, (edit_of(policy, "none"), *options))
+
+
+def _enforcement(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Enforce reservations only on cgroups that are named."""
+    setting = settings.get(keys.ENFORCED)
+    words = [word.strip() for word in setting.value.split(",") if word.strip()]
+    kept = list(dict.fromkeys(word for word in words if _is_enforceable(settings, word)))
+    if len(kept) > 1:
+        kept = [word for word in kept if word != "none"]
+    kept = [word for word in kept if f"{word}-compressible" not in kept]
+    if kept != words:
+        text = (
+            f"{setting.where} sets {keys.ENFORCED}: {setting.value}, of which the kubelet takes "
+            f"{','.join(kept) or 'nothing'}: an entry of reserved resources needs its cgroup and stands once, and none "
+            "stands alone"
+        )
+        yield StartProblem(text, (edit_of(setting, ",".join(kept or ["none"])),))
+    per_qos = settings.get(keys.CGROUPS_PER_QOS)
+    if per_qos.value == "false" and any(word != "none" for word in kept):
+        text = f"{per_qos.where} sets {keys.CGROUPS_PER_QOS}: false, which needs {keys.ENFORCED}: none"
+        yield StartProblem(text, (edit_of(per_qos, "true"),))
+
+
+def _is_enforceable(settings: KubeletSettings, word: str) -> bool:
+    needs = _ENFORCEABLE.get(word)
+    return needs is not None and (not needs or bool(settings.get(needs).value))
+
+
+def _formats(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Write durations and endpoints as the kubelet reads them."""
+    period = settings.get(keys.RECONCILE_PERIOD)
+    if not _DURATION.fullmatch(period.value):
+        text = f"{period.where} sets {keys.RECONCILE_PERIOD}: {period.value}, which is no duration as 10s"
+        yield StartProblem(text, removal(settings, keys.RECONCILE_PERIOD))
+    endpoint = settings.get(keys.ENDPOINT)
+    scheme, separator, _ = endpoint.value.partition("://")
+    if not endpoint.value or (separator and scheme != "unix"):
+        text = f"{endpoint.where} sets {keys.ENDPOINT}: {endpoint.value or 'nothing'}, which is no Unix socket"
+        yield StartProblem(text, removal(settings, keys.ENDPOINT))
+
+
+def _gates(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
+    """Set no feature gate that this version does not know, or keeps on."""
+    for setting in settings.entries(keys.FEATURE_GATES) if host.version else ():
+        name = setting.key.partition(".")[2]
+        locked, gone = _GATES.get(name, (None, None))
+        version = f"kubelet {'.'.join(map(str, host.version or ()))}"
+        if host.version and gone and host.version >= gone:
+            yield StartProblem(f"{_listed([setting])}: {version} knows no such gate", removal(settings, setting.key))
+        elif host.version and locked and host.version >= locked and setting.value == "false":
+            yield StartProblem(f"{_listed([setting])}: {version} keeps it on", removal(settings, setting.key))
+
+
+_RULES: Final[tuple[Rule, ...]] = (_words, _options, _memory, _reservation, _enforcement, _formats, _gates)
+
+
+def _listed(found: list[Setting] | tuple[Setting, ...]) -> str:
+    return " and ".join(f"{each.key}: {each.value} ({each.where})" for each in found)
