@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write the tables of docs/reference from the code: options, annotations, metrics, findings and keys of documents.
+"""Write the tables of docs from the code: options, annotations, metrics, findings, keys of documents, distributions.
 
     packaging/reference.py             write them
     packaging/reference.py --check     only compare them; exit status 1 when a page is out of date
@@ -22,6 +22,7 @@ from cri_proxy.config.values import show_value
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
 from cri_proxy.doctor.catalog import FindingCode
 from cri_proxy.inventory import file as inventory
+from cri_proxy.kubelet.distributions import DISTRIBUTIONS
 from cri_proxy.metrics.catalog import TABLE as METRICS
 from cri_proxy.simulate.scenario import devices as attached
 from cri_proxy.simulate.scenario import parse, steps
@@ -110,12 +111,20 @@ def documents() -> Iterator[tuple[str, ...]]:
             yield f"`{place}.{row.key}`", "yes" if row.missing else "", also, row.text
 
 
+def distributions() -> Iterator[tuple[str, ...]]:
+    """Yield name, place of settings, socket of its own containerd, what else to know, and what was tried."""
+    for each in DISTRIBUTIONS:
+        remark = f"impossible: {each.why_not}" if each.why_not else each.remark
+        yield each.name, each.place, f"`{each.runtime}`" if each.runtime else "", remark, each.tried
+
+
 PAGES: Mapping[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "options.md": options,
     "annotations.md": annotations,
     "metrics.md": metrics,
     "findings.md": findings,
     "documents.md": documents,
+    "../distributions.md": distributions,
 }
 
 

@@ -34,6 +34,8 @@ _M, _S, _N = Severity.MUST, Severity.SHOULD, Severity.NOTE
 class FindingCode(Enum):
     """A row for each code, in the order in which to act: its severity, and what it means that it is found."""
 
+    UNSUPPORTED = _M, "The distribution leaves no place between the kubelet and the runtime"
+    RUNTIME_ELSEWHERE = _M, "The distribution's own containerd has another socket than runtimeEndpoint names"
     RUNTIME_SOCKET = _M, "Nothing listens on the runtime's socket"
     CONFIG_INVALID = _M, "The daemon does not run, and its configuration is not valid"
     PROXY_STOPPED = _M, "Nothing listens on cri-proxy's socket"
@@ -70,6 +72,8 @@ class FindingCode(Enum):
     RESERVATION = _S, "The kubelet offers pods more CPU than containers can be granted"
     NODE_NAME = _S, "The daemon and the kubelet have different names for the node"
     CGROUP_DRIVER = _S, "The kubelet and containerd use different cgroup drivers"
+    CPU_AFFINITY = _S, "Containers inherit the runtime's CPU affinity, and run on a part of their CPUs only"
+    KUBEVIRT = _S, "KubeVirt places no VM with dedicated CPUs on a node without the kubelet's static CPU manager"
     OLD_RUNC = _S, "runc before 1.1.6 makes systemd rewrite cpusets at a daemon-reload"
     ISOLATED_UNUSED = _S, "Isolated CPUs that no container can get"
     ISOLATED_RESERVED = _S, "Reserved CPUs that the kernel isolates"
@@ -81,6 +85,7 @@ class FindingCode(Enum):
     RESERVATION_UNUSED = _N, "The kubelet offers pods less CPU than can be granted"
     NRI_UNKNOWN = _N, "An NRI plugin that cri-proxy does not know"
     OLD_CGROUPS = _N, "cgroup v1, which the kubelet refuses from 1.35 on"
+    DISTRIBUTION = _N, "Where the node's distribution keeps the kubelet's settings"
     KUBEADM_ANNOTATION = _N, "An annotation of the node that cannot be seen from here"
 
     def __init__(self, severity: Severity, text: str) -> None:

@@ -6,11 +6,18 @@ from typing import Final
 
 from cri_proxy.doctor.catalog import Finding, FindingCode, Severity
 from cri_proxy.doctor.facts.model import HostFacts, listed
-from cri_proxy.doctor.rules import endpoint, managers, node, proxy, writers
+from cri_proxy.doctor.rules import distribution, endpoint, managers, node, proxy, writers
 
 Rule = Callable[[HostFacts], Iterator[Finding]]
 
-RULES: Final[tuple[Rule, ...]] = (*proxy.RULES, *writers.RULES, *managers.RULES, *endpoint.RULES, *node.RULES)
+RULES: Final[tuple[Rule, ...]] = (
+    *proxy.RULES,
+    *writers.RULES,
+    *managers.RULES,
+    *endpoint.RULES,
+    *node.RULES,
+    *distribution.RULES,
+)
 _SEVERITIES: Final = tuple(Severity)
 _ORDER: Final = {str(code): i for i, code in enumerate(FindingCode)}
 

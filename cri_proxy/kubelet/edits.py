@@ -1,8 +1,12 @@
 """``Edit``: one change of a file or command line of the kubelet, which a remedy names and a program can apply. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from cri_proxy.kubelet.settings import Setting
+
+ARG: Final = "kubelet-arg "
+"""Begins the key of a flag in a list of a distribution's own configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +14,7 @@ class Edit:
     """``key`` gets ``value`` in this place, None takes it away; without a key the file itself is deleted.
 
     A key with dashes is a flag: of a file that holds a command line, or, with a ``process`` as place, of its own one.
+    One that begins with ``kubelet-arg`` is an element of that list in a distribution's own configuration.
     """
 
     place: str
@@ -21,6 +26,8 @@ class Edit:
 
         >>> str(Edit("/k.yaml", "cpuManagerPolicy", "none")), str(Edit("/k.env", "--cpu-manager-policy"))
         ('set cpuManagerPolicy: none in /k.yaml', 'remove --cpu-manager-policy from /k.env')
+        >>> str(Edit("/etc/rancher/k3s/config.yaml", "kubelet-arg cpu-manager-policy", "none"))
+        'set kubelet-arg cpu-manager-policy=none in /etc/rancher/k3s/config.yaml'
         >>> str(Edit("/var/lib/kubelet/cpu_manager_state"))
         'delete /var/lib/kubelet/cpu_manager_state'
         """
@@ -36,10 +43,10 @@ class Edit:
 
     @property
     def _pair(self) -> str:
-        flag, _, entry = self.key.partition(".")
-        if not self.key.startswith("--"):
+        name, _, entry = self.key.partition(".")
+        if not self.key.startswith(("--", ARG)):
             return f"{self.key}: {self.value}"
-        return f"{flag}={entry}={self.value}" if entry else f"{flag}={self.value}"
+        return f"{name}={entry}={self.value}" if entry else f"{name}={self.value}"
 
 
 def edit_at(where: str, key: str, value: str | None) -> Edit:

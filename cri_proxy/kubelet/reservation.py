@@ -14,11 +14,15 @@ _KEY = "reservedSystemCPUs"
 
 @dataclass(frozen=True, slots=True)
 class KubeletReserve:
-    """The CPU that a KubeletConfiguration keeps from pods. ``cpus`` takes the place of both amounts where it is set."""
+    """The CPU that a KubeletConfiguration keeps from pods. ``cpus`` takes the place of both amounts where it is set.
+
+    ``has_cgroups``: it names a cgroup of system or kubelet, with which the kubelet takes no ``reservedSystemCPUs``.
+    """
 
     cpus: CpuSet = CpuSet()  # reservedSystemCPUs
     system_mcpu: int = 0  # systemReserved.cpu
     kube_mcpu: int = 0  # kubeReserved.cpu
+    has_cgroups: bool = False
 
     @property
     def mcpu(self) -> int:
@@ -49,13 +53,16 @@ class NodeCpus:
 class ReservationGap:
     """The kubelet lets pods request more, or less, CPU than cri-proxy can grant to any container.
 
-    ``text`` states it, ``remedy`` names the keys; both are sentences without an end.
+    ``text`` states it, ``remedy`` names the keys; both are sentences without an end. ``key`` and ``value`` are what the
+    remedy sets in the kubelet's configuration, '' for nothing.
     """
 
     allocatable_mcpu: int
     shared_mcpu: int  # can be granted to any container
     text: str
     remedy: str
+    key: str = ""
+    value: str = ""
 
     @property
     def excess_mcpu(self) -> int:
@@ -71,13 +78,29 @@ def reservation_gap(reserve: KubeletReserve, node: NodeCpus) -> ReservationGap |
     allocatable_mcpu = max(0, 1000 * len(node.online) - reserve.mcpu)
     if allocatable_mcpu == 1000 * len(shared):
         return None
-    agreed = node.online - shared
-    return ReservationGap(
-        allocatable_mcpu,
-        1000 * len(shared),
-        _text(reserve, node, allocatable_mcpu, 1000 * len(shared)),
-        _remedy(agreed, isolated, is_excess=allocatable_mcpu > 1000 * len(shared)),
-    )
+    agreed, excess_mcpu = node.online - shared, allocatable_mcpu - 1000 * len(shared)
+    key, value, why = _change(reserve, agreed, excess_mcpu)
+    remedy = f"set {key}: {value} in the kubelet's configuration, {why}" if key else why
+    if key and excess_mcpu < 0:
+        remedy = f"{remedy}, or raise reservedResources.cpu here"
+    elif key and isolated:
+        remedy = f"{remedy}; leave {isolated} out where pods ask for isolated CPUs"
+    text = _text(reserve, node, allocatable_mcpu, 1000 * len(shared))
+    return ReservationGap(allocatable_mcpu, 1000 * len(shared), text, remedy, key, value.strip('"'))
+
+
+def _change(reserve: KubeletReserve, agreed: CpuSet, excess_mcpu: int) -> tuple[str, str, str]:
+    """Return the key to set, its value, and a remark; without a key where the kubelet's reservation is best kept.
+
+    A reservation is never taken away: the node's own processes need the time, and a static CPU manager does not start
+    without one.
+    """
+    if not agreed or (reserve.has_cgroups and excess_mcpu < 0):
+        return "", "", "keep it for the node's own processes; reservedResources.cpu keeps CPUs for them here too"
+    if not reserve.has_cgroups:
+        return _KEY, f'"{agreed}"', "which replaces the cpu of its other reservations"
+    why = f"as {_KEY} and the cgroups that it names for reserved resources exclude each other"
+    return "kubeReserved.cpu", f"{1000 * len(agreed) - reserve.system_mcpu}m", why
 
 
 def _text(reserve: KubeletReserve, node: NodeCpus, allocatable_mcpu: int, shared_mcpu: int) -> str:
@@ -92,12 +115,3 @@ def _text(reserve: KubeletReserve, node: NodeCpus, allocatable_mcpu: int, shared
         f"pods may request {allocatable_mcpu}m CPU (the kubelet has {reserve}), and cri-proxy can grant {shared_mcpu}m "
         f"to any container (it {ours})"
     )
-
-
-def _remedy(agreed: CpuSet, isolated: CpuSet, *, is_excess: bool) -> str:
-    if not agreed:
-        return "remove systemReserved.cpu, kubeReserved.cpu and reservedSystemCPUs from the kubelet's configuration"
-    remedy = f'set {_KEY}: "{agreed}" in the kubelet\'s configuration, which replaces the cpu of its other reservations'
-    if isolated and is_excess:
-        remedy += f"; leave {isolated} out where pods ask for isolated CPUs"
-    return remedy if is_excess else f"{remedy}, or raise reservedResources.cpu here"

@@ -135,7 +135,8 @@ class KubeletSettings:
             cpus = CpuSet.parse(self.get(RESERVED_CPUS).value)
         except CpuSetError:
             cpus = CpuSet()
-        return KubeletReserve(cpus, self._mcpu(SYSTEM_CPU), self._mcpu(KUBE_CPU))
+        has_cgroups = any(self.get(key).value for key in (SYSTEM_CGROUP, KUBE_CGROUP))
+        return KubeletReserve(cpus, self._mcpu(SYSTEM_CPU), self._mcpu(KUBE_CPU), has_cgroups)
 
     def _mcpu(self, key: str) -> int:
         value = self.get(key).value
@@ -145,13 +146,23 @@ class KubeletSettings:
             return 0
 
 
+def flag_of(key: str) -> str:
+    """Return the flag that sets this key, or the mapping of this entry.
+
+    >>> flag_of("reservedSystemCPUs"), flag_of("kubeReserved.cpu")
+    ('reserved-cpus', 'kube-reserved.cpu')
+    """
+    name, dot, entry = key.partition(".")
+    return f"{_KEYS[name][0] if name in _KEYS else _MAPPINGS[name]}{dot}{entry}"
+
+
 def merge_settings(words: Sequence[Word], files: Iterable[KubeletFile]) -> KubeletSettings:
     """Return what a kubelet with this command line and these files uses; the files from the weakest on."""
     found: dict[str, Setting] = {}
     problems = []
     for file in files:
         try:
-            document = _document(file)
+            document = document_of(file)
         except YamlError as error:
             problems.append((file.path, str(error)))
             continue
@@ -182,7 +193,7 @@ def _drop(found: dict[str, Setting], key: str, but: Collection[str] = ()) -> tup
     return tuple(each for name in names for each in reversed(found.pop(name).everywhere))
 
 
-def _document(file: KubeletFile) -> dict[object, object]:
+def document_of(file: KubeletFile) -> dict[object, object]:
     """Return the content of a file. Raises YamlError."""
     if file.text is None:
         raise YamlError(0, "cannot be read")

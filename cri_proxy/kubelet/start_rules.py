@@ -14,7 +14,7 @@ from typing import Final
 from cri_proxy.kubelet import settings as keys
 from cri_proxy.kubelet.edits import Edit, edit_at, edit_of
 from cri_proxy.kubelet.settings import KubeletSettings, Setting
-from sysfs.cpuset import CpuSet, CpuSetError
+from sysfs.cpuset import CpuSet
 
 _CPU_POLICIES: Final = ("none", "static")
 _MEMORY_POLICIES: Final = ("None", "Static")  # their case counts
@@ -51,6 +51,7 @@ _GATES: Final[dict[str, tuple[tuple[int, int], tuple[int, int] | None]]] = {
     "KubeletCgroupDriverFromCRI": ((1, 34), None),
 }
 _DURATION: Final = re.compile(r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+")
+_SMALL: Final = "500m"  # a reservation for any node
 _MEMORY_TYPE: Final = re.compile(r"memory|hugepages-.+")
 _ZERO: Final = re.compile(r"0*(\.0*)?[A-Za-z]*")
 
@@ -83,6 +84,11 @@ def start_problems(settings: KubeletSettings, host: StartHost = StartHost()) -> 
 def removal(settings: KubeletSettings, key: str) -> tuple[Edit, ...]:
     """Return the edits that take a key, or a mapping, away in each place that has it."""
     return tuple(edit_at(where, key, None) for where in settings.places(key))
+
+
+def _state(settings: KubeletSettings, manager: str) -> Edit:
+    """Return the edit that deletes a manager's state, which must have the policy that is configured."""
+    return Edit(f"{settings.get(keys.ROOT_DIRECTORY).value}/{manager}_manager_state")
 
 
 def _words(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
@@ -129,6 +135,8 @@ def _memory(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem
         for node, _, limits in (entry.partition(":"),)
         for pair in filter(None, limits.split(","))
     ]
+    policy = settings.get(keys.MEMORY_POLICY)
+    off = (edit_of(policy, "None"), _state(settings, "memory")) if policy.value == "Static" else ()
     twice = [name for name, count in Counter(pair[:2] for pair in pairs).items() if count > 1]
     wrong = [pair for pair in pairs if not _MEMORY_TYPE.fullmatch(pair[1]) or _ZERO.fullmatch(pair[2])]
     if twice or wrong:
@@ -136,41 +144,52 @@ def _memory(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem
             f"{setting.where} sets {keys.RESERVED_MEMORY}: {setting.value}, which holds an amount twice, an amount of "
             "zero, or a resource that is neither memory nor huge pages"
         )
-        yield StartProblem(text, removal(settings, keys.RESERVED_MEMORY))
-    policy = settings.get(keys.MEMORY_POLICY)
-    if policy.value == "Static" and not pairs:
-        text = f"{policy.where} sets {keys.MEMORY_POLICY}: Static without {keys.RESERVED_MEMORY}"
-        yield StartProblem(text, (edit_of(policy, "None"),))
+        yield StartProblem(text, (*removal(settings, keys.RESERVED_MEMORY), *off))
+    elif off and not pairs:
+        yield StartProblem(f"{policy.where} sets {keys.MEMORY_POLICY}: Static without {keys.RESERVED_MEMORY}", off)
 
 
 def _reservation(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
     """Reserve CPUs that exist, by one way."""
     setting, reserve = settings.get(keys.RESERVED_CPUS), settings.reserve
+    large = _too_large(settings, 1000 * len(host.online)) if host.online else []
     if setting.value:
-        place = f"{setting.where} sets {keys.RESERVED_CPUS}: {setting.value}"
-        try:
-            beyond = CpuSet.parse(setting.value) - host.online if host.online else CpuSet()
-        except CpuSetError:
-            yield StartProblem(f"{place}, which is no CPU list", removal(settings, keys.RESERVED_CPUS))
-            return
-        if beyond:
-            value = str(reserve.cpus & host.online)
-            edits = (edit_of(setting, value),) if value else removal(settings, keys.RESERVED_CPUS)
-            yield StartProblem(f"{place}, and CPUs {beyond} are not online", edits)
+        text = f"{setting.where} sets {keys.RESERVED_CPUS}: {setting.value}"
         cgroups = [each for key in (keys.SYSTEM_CGROUP, keys.KUBE_CGROUP) if (each := settings.get(key)).value]
+        # A static CPU manager needs a reservation: what takes one away leaves another.
+        kept = reserve.cpus & host.online or CpuSet.of([min(host.online, default=0)])
         if cgroups:
-            text = f"{place}, which excludes {_listed(cgroups)}"
-            yield StartProblem(text, removal(settings, keys.RESERVED_CPUS))
-    if host.online and not reserve.cpus and reserve.mcpu > 1000 * len(host.online):
-        amounts = _listed([*settings.entries(keys.SYSTEM_RESERVED), *settings.entries(keys.KUBE_RESERVED)])
-        text = f"{amounts} reserve more CPU than the {len(host.online)} CPUs of this node"
-        both = (*removal(settings, keys.SYSTEM_CPU), *removal(settings, keys.KUBE_CPU))
-        yield StartProblem(text, both)
+            amount = () if reserve.system_mcpu or reserve.kube_mcpu else (_amount(settings, setting, reserve.mcpu),)
+            edits = (*removal(settings, keys.RESERVED_CPUS), *amount, *(edit_of(each, _SMALL) for each in large))
+            yield StartProblem(f"{text}, which excludes {_listed(cgroups)}", edits)
+        elif not reserve.cpus:
+            yield StartProblem(f"{text}, which is no CPU list", (edit_of(setting, str(kept)),))
+        elif host.online and (beyond := reserve.cpus - host.online):
+            yield StartProblem(f"{text}, and CPUs {beyond} are not online", (edit_of(setting, str(kept)),))
+    if large and not reserve.cpus:
+        text = f"{_listed(large)}: more CPU is reserved than the {len(host.online)} CPUs of this node"
+        yield StartProblem(text, tuple(edit_of(each, _SMALL) for each in large))
     policy = settings.get(keys.CPU_POLICY)
     if policy.value == "static" and not reserve.mcpu:
         text = f"{policy.where} sets {keys.CPU_POLICY}: static, which needs a reservation of CPU"
         options = removal(settings, keys.CPU_OPTIONS)
-        yield StartProblem(text, (edit_of(policy, "none"), *options))
+        yield StartProblem(text, (edit_of(policy, "none"), *options, _state(settings, "cpu")))
+
+
+def _too_large(settings: KubeletSettings, capacity_mcpu: int) -> list[Setting]:
+    """Return the amounts of more than half the node, where both together are more than it has."""
+    amounts = ((keys.SYSTEM_CPU, settings.reserve.system_mcpu), (keys.KUBE_CPU, settings.reserve.kube_mcpu))
+    if sum(mcpu for _, mcpu in amounts) <= capacity_mcpu:
+        return []
+    return [settings.get(key) for key, mcpu in amounts if mcpu > capacity_mcpu / 2]
+
+
+def _amount(settings: KubeletSettings, setting: Setting, mcpu: int) -> Edit:
+    """Return the edit that reserves an amount, beside those that are there, else where ``setting`` stands."""
+    beside = [each.where for each in settings.entries(keys.KUBE_RESERVED)]
+    place, _, flag = setting.where.partition(", --")
+    own = f"{place}, --{keys.flag_of(keys.KUBE_RESERVED)}" if flag else place
+    return edit_at((*beside, own)[0], keys.KUBE_CPU, f"{mcpu or 1000}m")
 
 
 def _enforcement(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:

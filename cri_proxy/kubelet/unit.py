@@ -59,9 +59,9 @@ class KubeletUnit:
 
 def read_unit(root: Path) -> KubeletUnit:
     """Return the kubelet's unit below ``root``; with kubeadm's own command line where no file has one."""
-    files = list(_unit_files(root))
+    files = list(unit_files(root, UNIT))
     # kubeadm's lines come first, so that every file beats them.
-    has_command = any(value for file in files for key, value in _assignments(file.text or "") if key == "ExecStart")
+    has_command = any(value for file in files for key, value in assignments(file.text or "") if key == "ExecStart")
     standard = () if has_command else (KubeletFile(ASSUMED, _KUBEADM_UNIT),)
     variables, environment_files, command = _read_lines([*standard, *files])
     for path in environment_files:
@@ -89,27 +89,27 @@ def read_reserve(root: Path, kubelet_root: Path) -> KubeletReserve | None:
     return None if settings.problems else settings.reserve
 
 
-def _unit_files(root: Path) -> Iterator[KubeletFile]:
-    """Yield the unit's file and its drop-ins, in the order in which systemd reads them."""
-    units = [f"/{directory}/{UNIT}" for directory in reversed(_DIRECTORIES)]
+def unit_files(root: Path, unit: str) -> Iterator[KubeletFile]:
+    """Yield a unit's file and its drop-ins, in the order in which systemd reads them."""
+    units = [f"/{directory}/{unit}" for directory in reversed(_DIRECTORIES)]
     yield from [file for path in units if (file := read_file(root, path)) is not None][:1]
     drop_ins: dict[str, str] = {}
     for directory in _DIRECTORIES:
-        for path in (root / directory / f"{UNIT}.d").glob("*.conf"):
-            drop_ins[path.name] = f"/{directory}/{UNIT}.d/{path.name}"
+        for path in (root / directory / f"{unit}.d").glob("*.conf"):
+            drop_ins[path.name] = f"/{directory}/{unit}.d/{path.name}"
     for _, name in sorted(drop_ins.items()):
         if (file := read_file(root, name)) is not None:
             yield file
 
 
-def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    """Yield key and value of the [Service] section, lines that a backslash continues joined."""
+def assignments(text: str, wanted: str = "Service") -> Iterator[tuple[str, str]]:
+    """Yield key and value of the ``wanted`` section, lines that a backslash continues joined."""
     section = ""
     for raw in text.replace("\\\n", " ").splitlines():
         line = raw.strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
-        elif section == "Service" and line[:1] not in ("#", ";") and "=" in line:
+        elif section == wanted and line[:1] not in ("#", ";") and "=" in line:
             key, _, value = line.partition("=")
             yield key.strip(), value.strip()
 
@@ -120,7 +120,7 @@ def _read_lines(files: list[KubeletFile]) -> tuple[dict[str, Variable], list[str
     environment_files: list[str] = []
     command = None
     for file in files:
-        for key, value in _assignments(file.text or ""):
+        for key, value in assignments(file.text or ""):
             match key, value:
                 case "ExecStart", _:
                     command = Word(value, file.path) if value else None

@@ -20,6 +20,19 @@ _BITS = 8
 Ids = TypeVar("Ids", CpuSet, NodeSet)
 
 
+def keeps_affinity(version: str) -> bool:
+    """Return whether a runc of this version leaves containers the CPU affinity of the runtime; True for no version.
+
+    Linux resets it no more since 6.2, runc does since 1.2.7 and 1.3.1 (pull requests 4865 and 4869 of runc).
+
+    >>> [keeps_affinity(version) for version in ("1.1.5", "1.2.7", "1.3.0", "1.3.1")]
+    [True, False, True, False]
+    """
+    match = _VERSION.match(version)
+    numbers = tuple(map(int, match.groups())) if match else ()
+    return numbers < (1, 2, 7) or numbers == (1, 3, 0)
+
+
 def reverses_masks(version: str) -> bool:
     """Return whether a runc of this version sends systemd its masks in the wrong byte order; False for no version.
 

@@ -47,8 +47,9 @@ install -D -m 644 packaging/cri-proxy.socket "$root/lib/systemd/system/cri-proxy
 install -D -m 644 packaging/cri-proxy.tmpfiles "$root/usr/lib/tmpfiles.d/cri-proxy.conf"
 install -D -m 644 packaging/cri-proxy.default "$root/etc/default/cri-proxy"
 install -D -m 644 packaging/cri-proxy.yaml "$root/etc/cri-proxy/cri-proxy.yaml"
-# An example: that the kubelet uses the proxy is the operator's step, never an installation's.
-install -D -m 644 packaging/kubelet.service.d/10-cri-proxy.conf "$root/usr/share/doc/cri-proxy/10-cri-proxy.conf"
+# For the operator to install: that the kubelet uses the proxy is never an installation's step. Minimal images leave
+# out /usr/share/doc.
+install -D -m 644 packaging/kubelet.service.d/10-cri-proxy.conf "$lib/kubelet.service.d/10-cri-proxy.conf"
 # As in the sources, so that links from page to page lead somewhere.
 doc=$root/usr/share/doc/cri-proxy
 cp -r docs/. "$doc"

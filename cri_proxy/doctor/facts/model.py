@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cri_proxy.kubelet.distributions import PLAIN, KubernetesDistribution
+from cri_proxy.kubelet.edits import Edit, edit_at
 from cri_proxy.kubelet.reservation import NodeCpus
-from cri_proxy.kubelet.settings import KubeletFile, KubeletSettings
+from cri_proxy.kubelet.settings import CONFIG, KubeletFile, KubeletSettings
 from cri_proxy.kubelet.unit import KubeletUnit
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.unix_socket import socket_path
+from sysfs.cpuset import CpuSet
 
 _MINOR = re.compile(r"(\d{1,4})\.(\d{1,4})")
 Inode = tuple[int, int]
@@ -57,7 +60,7 @@ class KubeletFacts:
     ``process`` is None where none runs. ``files`` are those that its process reads. ``is_client``: it is connected to
     cri-proxy; None where its connections cannot be seen, or no process runs. ``others`` are paths of other sockets that
     it is connected to. ``instance`` is kubeadm's configuration of this node alone. ``version`` is that of the program
-    that the next start runs, '' when unknown.
+    that the next start runs, '' when unknown. ``distribution`` says where settings last.
     """
 
     process: ProcessFacts | None = None
@@ -71,6 +74,16 @@ class KubeletFacts:
     is_of_kubeadm: bool = False
     managers: KubeletManagers = KubeletManagers()  # noqa: RUF009 - frozen
     version: str = ""
+    distribution: KubernetesDistribution = PLAIN
+
+    def edit(self, key: str, value: str | None) -> Edit:
+        """Return the edit of a key where the next start takes it from, in a place that lasts."""
+        where = self.next.get(key).where or self.next.get(CONFIG).value or "the kubelet's configuration"
+        return self.distribution.lasting(edit_at(where, key, value))
+
+    def lasting(self, edits: Iterable[Edit]) -> tuple[Edit, ...]:
+        """Return these edits in places that last."""
+        return tuple(dict.fromkeys(map(self.distribution.lasting, edits)))
 
     @property
     def minor(self) -> tuple[int, int] | None:
@@ -133,6 +146,7 @@ class RuntimeFacts:
 
     ``silence`` is why its socket takes no connection, '' when it does. ``config`` is the file that was read, '' for
     none. ``is_systemd``: containers get systemd scopes; None where unknown. ``runc``: its version, '' if unknown.
+    ``affinity`` are the CPUs to which systemd keeps it, None for all, and ``affinity_file`` says so.
     """
 
     socket: str = ""
@@ -140,6 +154,8 @@ class RuntimeFacts:
     config: str = ""
     is_systemd: bool | None = None
     runc: str = ""
+    affinity: CpuSet | None = None
+    affinity_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +187,8 @@ class HostFacts:
     """Everything that was seen.
 
     ``no_cpus`` is why ``cpus`` are unknown, '' where they are known; ``no_connections`` is why it is unknown to whom
-    the running kubelet is connected.
+    the running kubelet is connected. ``kernel`` is the version of Linux, None when unknown; ``kubevirt`` the socket of
+    KubeVirt's device plugin, '' for none.
     """
 
     proxy: ProxyFacts
@@ -186,6 +203,8 @@ class HostFacts:
     host_name: str = ""
     no_cpus: str = ""
     no_connections: str = ""
+    kernel: tuple[int, int] | None = None
+    kubevirt: str = ""
 
 
 def listed(words: Iterable[object]) -> str:

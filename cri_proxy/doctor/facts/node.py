@@ -1,5 +1,6 @@
 """``look_at_node``: gather the facts of the node below a root. Reads only, changes nothing."""
 
+import re
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,11 @@ from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.doctor.facts import model
 from cri_proxy.doctor.facts import processes as process_list
 from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read_access, refusal_of, silence_of
-from cri_proxy.doctor.facts.runtime import program_version, read_containerd
+from cri_proxy.doctor.facts.runtime import program_version, read_affinity, read_containerd
 from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
 from cri_proxy.errors import ConfigError
+from cri_proxy.kubelet.distribution_files import distribution_of, distribution_words
+from cri_proxy.kubelet.distributions import KubernetesDistribution
 from cri_proxy.kubelet.files import ASSUMED, configuration_files, read_file, read_settings
 from cri_proxy.kubelet.reservation import NodeCpus
 from cri_proxy.kubelet.settings import ROOT_DIRECTORY, Word, merge_settings
@@ -85,7 +88,7 @@ def look_at_node(places: Places) -> model.HostFacts:
     return model.HostFacts(
         proxy,
         kubelet,
-        runtime=_runtime(root, config.runtime_endpoint, processes),
+        runtime=_runtime(root, config.runtime_endpoint, processes, kubelet.distribution),
         cgroups=_cgroups(root),
         nri=_nri(root, connections),
         cpus=cpus,
@@ -95,6 +98,8 @@ def look_at_node(places: Places) -> model.HostFacts:
         host_name=_host_name(root),
         no_cpus=no_cpus,
         no_connections=_no_connections(kubelet, connections),
+        kernel=_kernel(root),
+        kubevirt=_kubevirt(root, kubelet),
     )
 
 
@@ -139,11 +144,15 @@ def _kubelet(
     process = _kubelet_process(connections.processes)
     unit = read_unit(root)
     is_of_kubeadm = any((root / path.lstrip("/")).exists() for path in (KUBEADM_FLAGS, KUBEADM_INSTANCE))
-    now_words = [Word(word, f"process {process.pid}") for word in process.words] if process else []
+    distribution = distribution_of(root)
+    own_words = distribution_words(root, distribution)
+    now_words: Sequence[Word] = [Word(word, f"process {process.pid}") for word in process.words] if process else []
+    if process and process_list.is_embedded(process):  # its words are those of the program around it
+        now_words = own_words
     now_files = configuration_files(root, now_words)
     # A kubelet that something else than kubelet.service starts is started again with the words that it has.
     is_known = bool(unit.files) or any(variable.where != ASSUMED for variable in unit.variables)
-    next_words = unit.words if is_known or process is None else now_words
+    next_words = own_words or (unit.words if is_known or process is None else now_words)
     now, coming = merge_settings(now_words, now_files), read_settings(root, next_words)
     is_client, others = _clients(connections, process, listen, daemons)
     instance = read_file(root, KUBEADM_INSTANCE)
@@ -159,7 +168,8 @@ def _kubelet(
         instance=merge_settings((), [instance]) if instance else None,
         is_of_kubeadm=is_of_kubeadm,
         managers=read_managers(root / directory.lstrip("/")),
-        version=program_version(root, next_words[0].text if next_words else process_list.KUBELET),
+        version=program_version(root, unit.words[0].text if unit.words else process_list.KUBELET),
+        distribution=distribution,
     )
 
 
@@ -185,17 +195,22 @@ def _clients(
     return is_client, tuple(sorted({each.path for each in peers if each.path and each.inode not in ours}))
 
 
-def _runtime(root: Path, endpoint: str, processes: tuple[model.ProcessFacts, ...]) -> model.RuntimeFacts:
+def _runtime(
+    root: Path, endpoint: str, processes: tuple[model.ProcessFacts, ...], distribution: KubernetesDistribution
+) -> model.RuntimeFacts:
     if endpoint == _EMBEDDED_RUNTIME:
         return model.RuntimeFacts()
     path = str(socket_path(endpoint))
-    config = read_containerd(root, processes)
+    config = read_containerd(root, processes, distribution.containerd)
+    affinity = read_affinity(root, distribution.units)
     return model.RuntimeFacts(
         path,
         silence=refusal_of(root / path.lstrip("/")),
         config=config.path,
         is_systemd=config.is_systemd,
         runc=program_version(root, config.runc or "runc"),
+        affinity=affinity.cpus,
+        affinity_file=affinity.path,
     )
 
 
@@ -223,6 +238,18 @@ def _host_name(root: Path) -> str:
     """Return the name that a kubelet without ``--hostname-override`` gives its node."""
     name = read_file(root, "/etc/hostname") if root != Path("/") else None
     return (name.text or "" if name else socket.gethostname()).strip().lower()
+
+
+def _kernel(root: Path) -> tuple[int, int] | None:
+    file = read_file(root, "/proc/sys/kernel/osrelease")
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", file.text or "") if file else None
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _kubevirt(root: Path, kubelet: model.KubeletFacts) -> str:
+    """Return the socket with which KubeVirt's device plugin is registered, '' for none."""
+    path = f"{kubelet.next.get(ROOT_DIRECTORY).value}/device-plugins/kubevirt-kvm.sock"
+    return path if (root / path.lstrip("/")).exists() else ""
 
 
 def _no_connections(kubelet: model.KubeletFacts, connections: Connections) -> str:

@@ -1,8 +1,9 @@
-"""Read the cgroup driver and runc from containerd's configuration, and runc's version.
+"""Read cgroup driver and runc from containerd's configuration, runc's version, and the CPUs that the runtime has.
 
 Sources: containerd's config.toml, versions 2 and 3: ``plugins."io.containerd.grpc.v1.cri"`` and
 ``plugins."io.containerd.cri.v1.runtime"``, both with ``containerd.runtimes.NAME.options``; ``imports`` are files that
-override it. docs/cri/config.md of containerd.
+override it. docs/cri/config.md of containerd. For its CPUs: systemd.exec(5), ``CPUAffinity=`` (lists are merged, an
+empty one resets), and systemd-system.conf(5).
 """
 
 import re
@@ -16,14 +17,19 @@ from typing import Final
 from cri_proxy.cri.status_fields import fields_at
 from cri_proxy.doctor.facts.model import ProcessFacts
 from cri_proxy.kubelet.files import read_file
+from cri_proxy.kubelet.settings import KubeletFile
+from cri_proxy.kubelet.unit import assignments, unit_files
+from sysfs.cpuset import CpuSet, CpuSetError
 
 CONTAINERD: Final = "containerd"
-_CONFIG: Final = "/etc/containerd/config.toml"
+CONFIG: Final = "/etc/containerd/config.toml"
 _PLUGINS: Final = ("io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime")
 # Where containerd's unit finds runc: systemd's own search path.
 _PATH: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _VERSION: Final = re.compile(r"^(?:runc version |Kubernetes v)(\S+)", re.MULTILINE)
 _SECONDS: Final = 5.0
+_AFFINITY: Final = "CPUAffinity"
+_SYSTEMD: Final = "etc/systemd/system.conf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,13 @@ class ContainerdConfig:
     runc: str = ""
 
 
-def read_containerd(root: Path, processes: Iterable[ProcessFacts]) -> ContainerdConfig:
-    """Return the facts of the configuration of the running containerd, else of the default path. Blocks.
+def read_containerd(root: Path, processes: Iterable[ProcessFacts], usual: str = CONFIG) -> ContainerdConfig:
+    """Return the facts of the configuration of the running containerd, else of the ``usual`` path. Blocks.
 
     A containerd whose files do not say uses no systemd scopes.
     """
     running = next((each for each in processes if each.name == CONTAINERD and not each.is_contained), None)
-    path = _config_of(running) if running else _CONFIG
+    path = _config_of(running) if running else usual
     found = ContainerdConfig(is_systemd=False if running else None)
     for file, tables in _documents(root, path):
         name = next((n for t in tables if isinstance(n := t.get("default_runtime_name"), str)), "runc")
@@ -60,10 +66,10 @@ def _config_of(process: ProcessFacts) -> str:
     """Return the file that containerd's command line names."""
     for at, word in enumerate(process.words):
         if word in ("-c", "--config", "-config"):
-            return "".join(process.words[at + 1 : at + 2]) or _CONFIG
+            return "".join(process.words[at + 1 : at + 2]) or CONFIG
         if word.startswith(("--config=", "-config=", "-c=")):
             return word.partition("=")[2]
-    return _CONFIG
+    return CONFIG
 
 
 def _documents(root: Path, path: str) -> Iterator[tuple[str, list[Mapping[str, object]]]]:
@@ -104,3 +110,43 @@ def program_version(root: Path, program: str) -> str:
         return ""
     match = _VERSION.search(done.stdout)
     return match[1] if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeAffinity:
+    """``cpus`` None: all of them; ``path`` is the last file that sets it."""
+
+    cpus: CpuSet | None = None
+    path: str = ""
+
+
+def read_affinity(root: Path, units: Iterable[str]) -> RuntimeAffinity:
+    """Return the affinity with which systemd starts the first of these units that sets one. Blocks."""
+    for unit in units:
+        found = _merged(unit_files(root, unit), "Service")
+        if found.path:
+            return found
+    return _merged(_manager_files(root), "Manager")
+
+
+def _manager_files(root: Path) -> Iterator[KubeletFile]:
+    paths = [_SYSTEMD, *sorted(str(path.relative_to(root)) for path in (root / f"{_SYSTEMD}.d").glob("*.conf"))]
+    yield from (file for path in paths if (file := read_file(root, f"/{path}")) is not None)
+
+
+def _merged(files: Iterable[KubeletFile], section: str) -> RuntimeAffinity:
+    found = RuntimeAffinity()
+    for file in files:
+        for key, value in assignments(file.text or "", section):
+            if key == _AFFINITY:
+                cpus = _cpus(value)
+                found = RuntimeAffinity((found.cpus or CpuSet()) | cpus if cpus else None, file.path)
+    return found
+
+
+def _cpus(value: str) -> CpuSet:
+    """Return the CPUs of a list with commas or blanks; none for a value that resets, or that only systemd reads."""
+    try:
+        return CpuSet.parse(",".join(value.replace(",", " ").split()))
+    except CpuSetError:
+        return CpuSet()

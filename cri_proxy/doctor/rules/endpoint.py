@@ -17,7 +17,8 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
     if kubelet.process is not None and (kubelet.is_client or own.is_named_by(now.value)):
         how = "is connected to cri-proxy" if kubelet.is_client else f"takes {now.value} from {now.where}"
         yield FindingCode.USES_PROXY.finding(
-            f"the running kubelet (process {kubelet.process.pid}) {how}", "systemctl stop kubelet"
+            f"the running kubelet (process {kubelet.process.pid}) {how}",
+            kubelet.distribution.stop,
         )
     if own.is_named_by(coming.value):
         yield FindingCode.USES_PROXY.finding(
@@ -27,11 +28,11 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
 
 
 FLAG = "--container-runtime-endpoint"
+DROP_IN = "/usr/lib/cri-proxy/kubelet.service.d/10-cri-proxy.conf"  # in the sources below packaging
 EXTRA_ARGS = "KUBELET_EXTRA_ARGS"
 ANNOTATION = "kubeadm.alpha.kubernetes.io/cri-socket"
 # A process's start is known to a second, because the kernel gives its own as a whole number (btime in /proc/stat).
 _START_SECONDS = 2.0
-_RELOAD = "systemctl daemon-reload && "
 
 
 def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
@@ -45,24 +46,29 @@ def kubelet_files(facts: HostFacts) -> Iterator[Finding]:
 def next_start(facts: HostFacts) -> Iterator[Finding]:
     """The strongest place that names an endpoint must name cri-proxy's."""
     kubelet, own = facts.kubelet, facts.proxy
-    setting = kubelet.next.get(ENDPOINT)
+    setting, found = kubelet.next.get(ENDPOINT), kubelet.distribution
     if own.is_named_by(setting.value):
         return
     if hidden := _hidden(facts):
         yield hidden
         return
-    if setting.is_default and kubelet.process is not None and is_embedded(kubelet.process):
+    if setting.is_default and kubelet.process and is_embedded(kubelet.process) and not kubelet.distribution.name:
         return
     if setting.is_default:
         yield FindingCode.ENDPOINT.finding(
             f"no flag and no file of the kubelet names an endpoint: its next start uses {setting.value}",
-            "install the drop-in 10-cri-proxy.conf into /etc/systemd/system/kubelet.service.d, or give the kubelet "
-            f"{FLAG}={own.endpoint}",
+            f"give the kubelet {FLAG}={own.endpoint}"
+            + (
+                f" ({found.place})".replace("`", "")
+                if found.is_noted
+                else f", as the drop-in {DROP_IN} does for kubeadm's "
+                "unit, put into /etc/systemd/system/kubelet.service.d"
+            ),
         )
     else:
         beaten = next((each for each in setting.beaten if own.is_named_by(each.value)), None)
         over = f", which beats {beaten.where}" if beaten else ""
-        edit = edit_of(setting, own.endpoint)
+        edit = kubelet.distribution.lasting(edit_of(setting, own.endpoint))
         yield FindingCode.ENDPOINT.finding(
             f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start",
             str(edit),
@@ -102,10 +108,11 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
             "no kubelet runs: these values take effect at the kubelet's next start"
         )
         return
-    if is_embedded(kubelet.process):
+    is_hidden = is_embedded(kubelet.process) and not kubelet.distribution.name
+    if is_hidden:
         yield FindingCode.KUBELET_EMBEDDED.finding(
             f"the kubelet is part of {kubelet.process}: its settings are not seen",
-            f"pass it {FLAG}={own.endpoint} (k3s: --container-runtime-endpoint) and cpuManagerPolicy none",
+            f"pass the kubelet in it {FLAG}={own.endpoint} and the CPU manager's policy none",
         )
     uses = kubelet.now.get(ENDPOINT).value
     if kubelet.is_client or (kubelet.is_client is None and own.is_named_by(uses)):
@@ -118,12 +125,12 @@ def running_kubelet(facts: HostFacts) -> Iterator[Finding]:
     then = "" if own.is_named_by(kubelet.next.get(ENDPOINT).value) else "once its files are right: "
     # Files that have changed do not say what it was started with.
     is_pending = is_right and not any(changed_files(facts))
-    has_unit = not is_embedded(kubelet.process)
-    restart = "systemctl restart kubelet" if has_unit else f"restart {kubelet.process.name}"
+    restart = f"restart {kubelet.process.name}" if is_hidden else kubelet.distribution.restart
+    reload = restart if is_hidden else kubelet.distribution.reload
     again = f"run this again in a minute, the kubelet may be connecting; if it stays so: {restart}"
     yield FindingCode.KUBELET_ELSEWHERE.finding(
         f"the running kubelet (process {kubelet.process.pid}) {whom} is not connected to cri-proxy",
-        again if is_pending else f"{then}{_RELOAD * has_unit}{restart}",
+        again if is_pending else f"{then}{reload}",
     )
 
 
@@ -136,7 +143,7 @@ def changed_files(facts: HostFacts) -> Iterator[Finding]:
         if file.changed_seconds > process.started_seconds + _START_SECONDS:
             yield FindingCode.KUBELET_CHANGED.finding(
                 f"{file.path} has changed since the kubelet (process {process.pid}) started: it may use other values",
-                "systemctl restart kubelet",
+                facts.kubelet.distribution.restart,
             )
 
 

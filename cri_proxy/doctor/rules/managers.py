@@ -44,7 +44,7 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
         file = Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}")
         if not is_off(coming.value):
             options = removal(kubelet.next, CPU_OPTIONS) if key == CPU_POLICY else ()
-            edits = (edit_of(coming, off), *options, file)
+            edits = kubelet.lasting((edit_of(coming, off), *options, file))
             yield _static(code, what, coming, in_steps(edits), edits)
         elif kubelet.process is not None and not is_off(now.value):
             yield _static(
@@ -63,13 +63,10 @@ def refused_settings(facts: HostFacts) -> Iterator[Finding]:
     said = {edit for finding in static_managers(facts) for edit in finding.edits}
     host = StartHost(kubelet.minor, facts.cpus.online if facts.cpus else CpuSet())
     for problem in start_problems(kubelet.next, host):
-        if said.issuperset(problem.edits):
-            continue
-        yield FindingCode.KUBELET_REFUSES.finding(
-            f"{problem.text}: the kubelet's next start ends with an error",
-            ", ".join(map(str, problem.edits)),
-            problem.edits,
-        )
+        edits = kubelet.lasting(problem.edits)
+        if not said.issuperset(edits):
+            text = f"{problem.text}: the kubelet's next start ends with an error"
+            yield FindingCode.KUBELET_REFUSES.finding(text, ", ".join(map(str, edits)), edits)
 
 
 def former_state(facts: HostFacts) -> Iterator[Finding]:
@@ -94,10 +91,11 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
 
 def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     """Its policy has no effect on CPUs and memory once both managers are off."""
-    policy = facts.kubelet.next.get(TOPOLOGY_POLICY)
-    managers = (facts.kubelet.next.get(CPU_POLICY), facts.kubelet.next.get(MEMORY_POLICY))
+    kubelet = facts.kubelet
+    policy = kubelet.next.get(TOPOLOGY_POLICY)
+    managers = (kubelet.next.get(CPU_POLICY), kubelet.next.get(MEMORY_POLICY))
     if not is_off(policy.value) and all(is_off(each.value) for each in managers):
-        edit = edit_of(policy, _OFF)
+        edit = kubelet.distribution.lasting(edit_of(policy, _OFF))
         yield FindingCode.TOPOLOGY_MANAGER.finding(
             f"{policy.where} sets topologyManagerPolicy: {policy.value}: without the CPU and memory managers it aligns "
             "devices among each other only, and can refuse pods for that; CPUs and memory are placed by cri-proxy",

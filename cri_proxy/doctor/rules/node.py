@@ -7,9 +7,10 @@ from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.reservation import reservation_gap
 from cri_proxy.kubelet.settings import CGROUP_DRIVER, HOSTNAME
-from cri_proxy.runtime.runc import reverses_masks
+from cri_proxy.runtime.runc import keeps_affinity, reverses_masks
 
 SYSTEMD: Final = "systemd"
+_KEEPS_AFFINITY: Final = (6, 2)  # the first Linux that keeps an affinity when a process enters a cpuset
 _SAFE_CPUS: Final = 8  # a mask of one byte has no order
 
 
@@ -29,14 +30,15 @@ def node_name(facts: HostFacts) -> Iterator[Finding]:
 
 def reservation(facts: HostFacts) -> Iterator[Finding]:
     """The kubelet should offer pods what can be granted."""
+    kubelet = facts.kubelet
     if facts.cpus is None:
         return
-    kubelet = facts.kubelet
     reserve = (kubelet.now if kubelet.process else kubelet.next).reserve
     gap = reservation_gap(reserve, facts.cpus)
     if gap is not None:
         code = FindingCode.RESERVATION if gap.excess_mcpu > 0 else FindingCode.RESERVATION_UNUSED
-        yield code.finding(gap.text, gap.remedy)
+        edits = (kubelet.edit(gap.key, gap.value),) if gap.key else ()
+        yield code.finding(gap.text, ": ".join((gap.remedy, *map(str, edits))), edits)
 
 
 def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:
@@ -93,4 +95,20 @@ def runc(facts: HostFacts) -> Iterator[Finding]:
         )
 
 
-RULES = (node_name, reservation, isolated_cpus, cgroups, runc)
+def cpu_affinity(facts: HostFacts) -> Iterator[Finding]:
+    """A CPU affinity of the runtime cuts what its containers run on, unless kernel or runc resets it."""
+    runtime, kernel = facts.runtime, facts.kernel
+    if runtime.affinity is None or (kernel and kernel < _KEEPS_AFFINITY) or not keeps_affinity(runtime.runc):
+        return
+    if facts.cpus is not None and facts.cpus.available <= runtime.affinity:
+        return
+    unknown = "" if kernel and runtime.runc else ", unless Linux is older than 6.2 or runc is 1.2.7, 1.3.1 or later"
+    yield FindingCode.CPU_AFFINITY.finding(
+        f"{runtime.affinity_file} sets CPUAffinity={runtime.affinity} for the runtime, and its containers inherit it"
+        f"{unknown}: they run on those of their CPUs alone, whatever their cpuset holds",
+        "upgrade runc to 1.2.7, 1.3.1 or later, or set an empty CPUAffinity= in a drop-in of the runtime's unit and "
+        "restart it; containers that run already keep theirs",
+    )
+
+
+RULES = (node_name, reservation, isolated_cpus, cgroups, runc, cpu_affinity)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
-from cri_proxy.node.drift.kubelet_state import CPU_STATE, REMEDY, KubeletManagers, read_managers
+from cri_proxy.node.drift.kubelet_state import CPU_OFF, CPU_STATE, REMEDY, KubeletManagers, read_managers
 from policies.container_name import ContainerName
 
 READ_SECONDS = 2.0  # two small files; a repair of a cpuset waits for them
@@ -54,7 +54,7 @@ class ManagerWatch:
             return
         self._has_carried = True
         if not self._caller:
-            remedy = f"Set cpuManagerPolicy: none {REMEDY.format(file=CPU_STATE)}"
+            remedy = f"Set {CPU_OFF} {REMEDY.format(file=CPU_STATE)}"
             self._caller = (
                 f"a call about {who} carried CPUs {cpus[:80]} of the caller's own, as the kubelet's static CPU "
                 f"manager sends them; they are replaced by ours. {remedy}"

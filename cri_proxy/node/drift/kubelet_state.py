@@ -11,6 +11,7 @@ from pathlib import Path
 from sysfs.cpuset import CpuSet, CpuSetError
 
 CPU_STATE, MEMORY_STATE = "cpu_manager_state", "memory_manager_state"
+CPU_OFF = "cpuManagerPolicy: none and remove cpuManagerPolicyOptions"
 REMEDY = "in the kubelet's configuration, delete {file} in its directory and restart the kubelet"
 # Policies that leave cpusets alone. The kubelet writes "None" for the memory manager's.
 _IDLE = ("", "none")
@@ -29,7 +30,7 @@ class KubeletManagers:
         """Return a sentence with the remedy for each manager that is on."""
         notes = []
         for what, policy, option, file in (
-            ("CPU", self.cpu_policy, "cpuManagerPolicy: none", CPU_STATE),
+            ("CPU", self.cpu_policy, CPU_OFF, CPU_STATE),
             ("memory", self.memory_policy, "memoryManagerPolicy: None", MEMORY_STATE),
         ):
             if policy.lower() not in _IDLE:

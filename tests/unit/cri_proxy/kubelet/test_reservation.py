@@ -65,7 +65,19 @@ def test_a_kubelet_that_keeps_more_leaves_cpu_time_unused() -> None:
     assert gap.remedy.endswith("or raise reservedResources.cpu here")
 
 
-def test_a_reservation_that_only_the_kubelet_has_can_be_removed() -> None:
+def test_a_reservation_that_only_the_kubelet_has_is_kept() -> None:
     gap = reservation_gap(KubeletReserve(cpus("0")), node())
     assert gap is not None
-    assert gap.remedy.startswith("remove ")
+    assert gap.remedy.startswith("keep it for the node's own processes")
+    assert (gap.key, gap.value) == ("", "")
+
+
+def test_beside_a_cgroup_of_its_own_the_amount_is_set_as_a_list_of_cpus_stops_the_kubelet() -> None:
+    reserve = KubeletReserve(CpuSet(), 100, 110, has_cgroups=True)
+    gap = reservation_gap(reserve, node(reserved="0-1"))
+    assert gap is not None
+    assert gap.remedy.startswith("set kubeReserved.cpu: 1900m in the kubelet's configuration")
+    assert (gap.key, gap.value) == ("kubeReserved.cpu", "1900m")
+    more = reservation_gap(KubeletReserve(CpuSet(), 0, 4000, has_cgroups=True), node(reserved="0"))
+    assert more is not None
+    assert more.remedy.startswith("keep it")

@@ -1,6 +1,6 @@
 import pytest
 
-from cri_proxy.runtime.runc import as_systemd_reads, is_misread, reverses_masks
+from cri_proxy.runtime.runc import as_systemd_reads, is_misread, keeps_affinity, reverses_masks
 from sysfs.cpuset import CpuSet, NodeSet
 
 
@@ -40,3 +40,19 @@ def test_offline_cpus_do_not_count_as_long_as_something_is_left() -> None:
 
 def test_what_was_written_is_not_misread_where_the_difference_is_offline() -> None:
     assert not is_misread(CpuSet.parse("0,8"), CpuSet.parse("0,9"), CpuSet.parse("0-7"))
+
+
+@pytest.mark.parametrize(
+    ("version", "keeps"),
+    [
+        ("", True),
+        ("1.1.15", True),
+        ("1.2.6", True),
+        ("1.2.7", False),
+        ("1.3.0", True),
+        ("1.3.1", False),
+        ("1.4.0", False),
+    ],
+)
+def test_runc_resets_an_affinity_since_1_2_7_and_1_3_1(version: str, keeps: bool) -> None:
+    assert keeps_affinity(version) == keeps

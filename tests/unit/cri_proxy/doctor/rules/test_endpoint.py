@@ -31,6 +31,7 @@ def test_a_flag_that_beats_the_right_file_is_what_to_change() -> None:
 def test_where_no_place_names_one_it_is_the_runtimes() -> None:
     found = only(next_start, healthy(kubelet=kubelet(next=settings(""))))
     assert "no flag and no file of the kubelet names an endpoint" in found.text
+    assert "/usr/lib/cri-proxy/kubelet.service.d/10-cri-proxy.conf" in found.remedy
     assert f"{FLAG}={OURS}" in found.remedy
 
 

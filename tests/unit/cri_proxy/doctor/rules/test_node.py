@@ -1,8 +1,9 @@
 import pytest
 
 from cri_proxy.doctor.facts.model import CgroupFacts, RuntimeFacts
-from cri_proxy.doctor.rules.node import cgroups, isolated_cpus, node_name, reservation, runc
+from cri_proxy.doctor.rules.node import cgroups, cpu_affinity, isolated_cpus, node_name, reservation, runc
 from cri_proxy.kubelet.reservation import NodeCpus
+from sysfs.cpuset import CpuSet
 from tests.fakes.node_facts import WIRED, codes, cpus, healthy, kubelet, only, proxy, settings
 
 
@@ -89,3 +90,37 @@ def test_without_systemd_an_old_runc_does_no_harm() -> None:
         runtime=RuntimeFacts("/r", runc="1.1.5"), cpus=cpus("0-15"), kubelet=kubelet("cgroupDriver: cgroupfs")
     )
     assert codes(runc, facts) == []
+
+
+def with_affinity(affinity: str, runc: str = "", kernel: tuple[int, int] | None = None) -> list[str]:
+    runtime = RuntimeFacts(runc=runc, affinity=CpuSet.parse(affinity), affinity_file="/etc/systemd/system.conf")
+    return [finding.text for finding in cpu_affinity(healthy(runtime=runtime, kernel=kernel))]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "runc", "kernel", "is_found"),
+    [
+        ("0-3", "", None, True),
+        ("0-3", "1.1.5+ds1", (6, 18), True),
+        ("0-3", "1.2.7", (6, 18), False),
+        ("0-3", "1.3.0", (6, 2), True),
+        ("0-3", "1.1.5", (6, 1), False),
+        ("0-7", "1.1.5", (6, 18), False),
+    ],
+)
+def test_an_affinity_of_the_runtime_cuts_what_containers_run_on(
+    affinity: str, runc: str, kernel: tuple[int, int] | None, is_found: bool
+) -> None:
+    assert bool(with_affinity(affinity, runc, kernel)) == is_found
+
+
+def test_what_is_not_known_of_kernel_and_runc_is_said() -> None:
+    assert "unless Linux is older than 6.2" in with_affinity("0-3")[0]
+    assert "unless" not in with_affinity("0-3", "1.1.5", (6, 18))[0]
+    assert "/etc/systemd/system.conf sets CPUAffinity=0-3" in with_affinity("0-3")[0]
+
+
+def test_beside_a_cgroup_of_its_own_the_reservation_is_an_amount_where_it_stands() -> None:
+    text = f"{WIRED}kubeReserved: {{cpu: 110m}}\nkubeReservedCgroup: /runtime\n"
+    found = only(reservation, healthy(kubelet=kubelet(text), cpus=cpus(reserved="0-1")))
+    assert [str(edit) for edit in found.edits] == ["set kubeReserved.cpu: 2000m in /var/lib/kubelet/config.yaml"]
