@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from cri_proxy.doctor.facts import model
 from cri_proxy.doctor.facts import processes as process_list
 from cri_proxy.doctor.facts.proxy import ask_daemon, is_enabled, node_cpus, read_access, refusal_of, silence_of
 from cri_proxy.doctor.facts.runtime import program_version, read_affinity, read_containerd
-from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets
+from cri_proxy.doctor.facts.unix_sockets import client_pids, file_inode, list_unix_sockets, parse_socket_table
 from cri_proxy.errors import ConfigError
 from cri_proxy.kubelet.distribution_files import distribution_of, distribution_words
 from cri_proxy.kubelet.distributions import KubernetesDistribution
@@ -27,6 +27,7 @@ from sysfs.errors import SysfsBaseError
 
 NRI_SOCKET: Final = "var/run/nri/nri.sock"
 NRI_PLUGINS: Final = "opt/nri/plugins"
+_SOCKET_TABLE: Final = Path("/proc/net/unix")
 _EMBEDDED_RUNTIME: Final = "embedded"
 
 
@@ -42,11 +43,15 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """The kernel's sockets, and the processes that hold them; ``unseen``: why they are not known, '' where they are."""
+    """The kernel's sockets, and the processes that hold them; ``unseen``: why they are not known, '' where they are.
+
+    ``is_partial``: only clients of our daemons are known, and no files.
+    """
 
     sockets: tuple[model.UnixSocket, ...]
     processes: tuple[model.ProcessFacts, ...]
     unseen: str = ""
+    is_partial: bool = False
 
     def owners(self, inodes: Iterable[int]) -> tuple[model.ProcessFacts, ...]:
         """Return the processes that hold one of these sockets."""
@@ -68,7 +73,7 @@ def look_at_node(places: Places) -> model.HostFacts:
     config = answers.config
     listen = str(socket_path(places.listen or config.listen))
     processes = process_list.list_processes(root)
-    connections = _connections(processes)
+    connections = connections_of(root, processes, list_unix_sockets)
     daemons = _daemons(connections, root / listen.lstrip("/"), root, config.runtime_endpoint)
     kubelet = _kubelet(root, connections, file_inode(root / listen.lstrip("/")), daemons)
     proxy = replace(
@@ -103,11 +108,40 @@ def look_at_node(places: Places) -> model.HostFacts:
     )
 
 
-def _connections(processes: tuple[model.ProcessFacts, ...]) -> Connections:
+def connections_of(
+    root: Path, processes: tuple[model.ProcessFacts, ...], list_sockets: Callable[[], tuple[model.UnixSocket, ...]]
+) -> Connections:
+    """Return the sockets with their processes; of a kernel without unix_diag those of our daemons' clients alone."""
     try:
-        return Connections(list_unix_sockets(), processes)
-    except OSError as error:
-        return Connections((), processes, error.strerror or str(error))
+        return Connections(list_sockets(), processes)
+    except OSError as missing:
+        try:
+            return _of_our_clients(root, processes)
+        except OSError as error:
+            return Connections(
+                (),
+                processes,
+                f"the kernel's module unix_diag does not answer ({missing.strerror or missing}), load it with "
+                f"`modprobe unix_diag`; and sockets of the daemon cannot be borrowed ({error.strerror or error})",
+            )
+
+
+def _of_our_clients(root: Path, processes: tuple[model.ProcessFacts, ...]) -> Connections:
+    """Return our daemons' accepted sockets with the processes of their clients, whose own sockets get numbers < 0."""
+    table = {each.inode: each for each in parse_socket_table(_SOCKET_TABLE.read_text(errors="replace"))}
+    found, ends = dict(table), dict[int, set[int]]()
+    for daemon in filter(process_list.is_proxy, processes):
+        files = process_list.socket_files(root / "proc" / str(daemon.pid))
+        accepted = {inode: fd for inode, fd in files.items() if inode in table and not table[inode].is_listening}
+        for inode, pid in client_pids(daemon.pid, accepted).items():
+            found[-inode] = model.UnixSocket(-inode, inode)
+            found[inode] = replace(table[inode], peer=-inode)
+            ends.setdefault(pid, set()).add(-inode)
+    named = (
+        replace(each, sockets=each.sockets | ends.get(each.pid, set())) if each.sockets is not None else each
+        for each in processes
+    )
+    return Connections(tuple(found.values()), tuple(named), is_partial=True)
 
 
 def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -> tuple[model.ProcessFacts, ...]:
@@ -123,6 +157,7 @@ def _daemons(connections: Connections, listen: Path, root: Path, runtime: str) -
         for process in found
         if process.sockets is None
         or connections.unseen
+        or connections.is_partial
         or process.sockets & held
         or any(peer.file in files for peer in connections.peers(process))
     )
@@ -132,7 +167,7 @@ def _holders(connections: Connections, path: Path) -> tuple[model.ProcessFacts, 
     """Return the processes that listen at this path, () for none; None where that cannot be seen."""
     inode = file_inode(path)
     listening = [each.inode for each in connections.sockets if each.is_listening and each.file == inode]
-    if connections.unseen or inode is None:
+    if connections.unseen or connections.is_partial or inode is None:
         return None
     return connections.owners(listening) or (() if not listening else None)
 

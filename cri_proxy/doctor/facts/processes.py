@@ -79,16 +79,21 @@ def _sockets(directory: Path, *, most: int | None = None) -> frozenset[int] | No
 
     psutil has the names of sockets, and a client's has none.
     """
-    found = set()
     try:
-        with os.scandir(directory / "fd") as entries:
-            for entry in islice(entries, most):
-                with suppress(OSError):  # closed meanwhile
-                    if match := _SOCKET.fullmatch(os.readlink(entry.path)):  # noqa: PTH115 - a process may have thousands
-                        found.add(int(match[1]))
+        return frozenset(socket_files(directory, most=most))
     except OSError:
         return None
-    return frozenset(found)
+
+
+def socket_files(directory: Path, *, most: int | None = None) -> dict[int, int]:
+    """Return the file descriptor of each socket of a process, by inode. Raises OSError."""
+    found = {}
+    with os.scandir(directory / "fd") as entries:
+        for entry in islice(entries, most):
+            with suppress(OSError):  # closed meanwhile
+                if match := _SOCKET.fullmatch(os.readlink(entry.path)):  # noqa: PTH115 - a process may have thousands
+                    found[int(match[1])] = int(entry.name)
+    return found
 
 
 def is_kubelet(process: ProcessFacts) -> bool:

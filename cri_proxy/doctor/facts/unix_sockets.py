@@ -2,12 +2,16 @@
 
 Sources: sock_diag(7), section UNIX sockets, and include/uapi/linux/unix_diag.h. An accepted socket carries the name and
 the file of the one that listens, so a client's peer says which socket file it was reached through.
+
+Kernels without the module unix_diag: /proc/net/unix has the names of sockets, accepted ones with that of the one that
+listens, and a server's own socket knows its client's process (SO_PEERCRED, unix(7); pidfd_getfd(2) borrows it).
 """
 
+import ctypes
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,6 +30,10 @@ _REQUEST = struct.Struct("=BBHLLLLL")  # struct unix_diag_req
 _MESSAGE = struct.Struct("=BBBBLLL")  # struct unix_diag_msg
 _ATTRIBUTE = struct.Struct("=HH")  # struct rtattr
 _BUFFER_BYTES: Final = 1 << 16
+_ACCEPTS: Final = 0x10000  # __SO_ACCEPTCON, among the flags of /proc/net/unix
+_CONNECTED: Final = 3  # SS_CONNECTED
+_SYS_PIDFD_GETFD: Final = 438  # on every architecture
+_UCRED = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 _MINOR_BITS: Final = 20  # of the kernel's own dev_t
 
 
@@ -92,3 +100,34 @@ def file_inode(path: Path) -> Inode | None:
         status = path.stat()
         return status.st_dev, status.st_ino & 0xFFFFFFFF
     return None
+
+
+def parse_socket_table(text: str) -> Iterator[UnixSocket]:
+    """Yield the listening and connected stream sockets of /proc/net/unix that have the name of a file; no peers."""
+    for line in text.splitlines()[1:]:
+        match line.split(maxsplit=7):
+            case [_, _, _, flags, "0001", state, inode, path] if path.startswith("/"):
+                listens = bool(int(flags, 16) & _ACCEPTS)
+                if listens or int(state, 16) == _CONNECTED:
+                    yield UnixSocket(int(inode), 0, path, file_inode(Path(path)), listens)
+
+
+def client_pids(pid: int, fds: Mapping[int, int]) -> dict[int, int]:
+    """Return the process at the other end of each of these sockets of ``pid``: fd by inode, pid by inode.
+
+    Raises OSError where the kernel does not lend another process's sockets.
+    """
+    found = {}
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(pid)
+    try:
+        for inode, fd in fds.items():
+            borrowed = libc.syscall(_SYS_PIDFD_GETFD, process, fd, 0)
+            if borrowed < 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+            with socket.socket(fileno=borrowed) as server:
+                found[inode], *_ = _UCRED.unpack(server.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    finally:
+        os.close(process)
+    return found

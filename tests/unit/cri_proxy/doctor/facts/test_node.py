@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.doctor.facts.model import HostFacts, ProcessFacts, UnixSocket
-from cri_proxy.doctor.facts.node import Connections, Places, look_at_node
+from cri_proxy.doctor.facts.node import Connections, Places, connections_of, look_at_node
+from cri_proxy.doctor.facts.processes import list_processes
 from cri_proxy.kubelet.settings import ENDPOINT
 from tests.fakes.kubelet_node import CONFIG, INSTANCE, KUBEADM_FLAGS, OURS, THEIRS, KubeletNode, kubelet_node
 
@@ -103,3 +104,29 @@ def test_files_of_cdi_that_name_cpus_are_found() -> None:
         node.put({"var/run/cdi/cpu.json": f'{{"kind": "dra.k8s.io/cpu", "devices": [{device}]}}'})
         found = look(node).claims
     assert (found.is_honoured, found.files) == (True, ("/var/run/cdi/cpu.json",))
+
+
+def no_module() -> tuple[UnixSocket, ...]:
+    raise FileNotFoundError(2, "No such file or directory")
+
+
+def test_without_unix_diag_the_clients_of_our_daemon_are_known(tmp_path: Path) -> None:
+    with kubelet_node() as node:
+        node.start_runtime()
+        daemon = node.start_proxy()
+        kubelet = node.start_kubelet()
+        found = connections_of(node.root, list_processes(node.root), no_module)
+    by_pid = {process.pid: process for process in found.processes}
+    ours = by_pid[daemon].sockets or frozenset()
+    assert found.unseen == ""
+    assert [peer.inode in ours for peer in found.peers(by_pid[kubelet])] == [True]
+
+
+def test_without_unix_diag_a_kubelet_that_is_no_client_has_no_peer_here() -> None:
+    with kubelet_node() as node:
+        node.start_runtime()
+        node.start_proxy()
+        kubelet = node.start_kubelet(connects=[])
+        found = connections_of(node.root, list_processes(node.root), no_module)
+        (process,) = (each for each in found.processes if each.pid == kubelet)
+    assert found.peers(process) == ()

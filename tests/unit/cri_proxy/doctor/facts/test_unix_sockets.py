@@ -5,7 +5,15 @@ import socket
 import struct
 from pathlib import Path
 
-from cri_proxy.doctor.facts.unix_sockets import file_inode, list_unix_sockets, parse_socket
+import pytest
+
+from cri_proxy.doctor.facts.unix_sockets import (
+    client_pids,
+    file_inode,
+    list_unix_sockets,
+    parse_socket,
+    parse_socket_table,
+)
 
 
 def inode(end: socket.socket) -> int:
@@ -52,3 +60,31 @@ def test_an_abstract_name_shows_its_first_byte() -> None:
 
 def test_a_file_that_is_missing_has_no_inode(tmp_path: Path) -> None:
     assert file_inode(tmp_path / "none") is None
+
+
+def test_without_sock_diag_the_table_has_the_names_of_servers_and_their_accepted_sockets(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+        accepted, _ = server.accept()
+        with accepted:
+            found = {each.inode: each for each in parse_socket_table(Path("/proc/net/unix").read_text())}
+            assert (found[inode(server)].is_listening, found[inode(accepted)].is_listening) == (True, False)
+            assert found[inode(accepted)].path == str(tmp_path / "s")
+            assert inode(client) not in found
+
+
+def test_a_borrowed_socket_knows_the_process_of_its_client(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+        accepted, _ = server.accept()
+        with accepted:
+            assert client_pids(os.getpid(), {inode(accepted): accepted.fileno()}) == {inode(accepted): os.getpid()}
+
+
+def test_a_file_that_cannot_be_borrowed_is_an_error() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        client_pids(os.getpid(), {1: 1_000_000})
