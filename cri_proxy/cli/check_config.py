@@ -14,7 +14,7 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import find_known_good
 from cri_proxy.config.load import load_source
 from cri_proxy.config.model import Config, known_options
-from cri_proxy.config.settings import host_node_name, settings_for
+from cri_proxy.config.settings import settings_for
 from cri_proxy.config.values import show_value
 from cri_proxy.errors import ConfigError, StoreError
 from cri_proxy.http.client import DaemonUnreachable, ask
@@ -124,8 +124,9 @@ def check(path: Path, admin: Path, *, names: tuple[str, str] = ("", ""), machine
     of ``machine``, else of the file's ``sysfsRoot``, else of the running daemon's.
     """
     from cri_proxy.http.routes import config_json
+    from cri_proxy.kubelet.distribution_files import kubelet_node_name
 
-    place = ConfigLocation(path, names[0] or host_node_name(), names[1])
+    place = ConfigLocation(path, names[0] or kubelet_node_name(), names[1])
     source = place.read(may_wait=True)
     try:
         loaded = load_source(place, source)

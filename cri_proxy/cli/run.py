@@ -78,8 +78,9 @@ def settings_from(args: argparse.Namespace) -> "Settings":
     """Return the settings of the daemon to start. Raises ConfigError."""
     from cri_proxy.config.overrides import given_options
     from cri_proxy.config.startup import start_settings
+    from cri_proxy.kubelet.distribution_files import kubelet_node_name
 
-    return start_settings(args.config, given_options(args))
+    return start_settings(args.config, given_options(args), kubelet_node_name())
 
 
 def run(args: argparse.Namespace) -> int:

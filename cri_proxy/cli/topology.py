@@ -45,8 +45,8 @@ def _as_configured(machine: Machine, path: Path) -> Machine:
     """Return the machine with the memory kinds that the configuration sets. Raises ConfigError."""
     from cri_proxy.config.load import load_config
     from cri_proxy.config.memory_kinds import kind_by_node
-    from cri_proxy.config.settings import host_node_name
+    from cri_proxy.kubelet.distribution_files import kubelet_node_name
     from sysfs.memory_kind import with_memory_kinds
 
-    config = load_config(path, node_name=host_node_name()).config
+    config = load_config(path, node_name=kubelet_node_name()).config
     return with_memory_kinds(machine, kind_by_node(config.memory_kinds))

@@ -237,8 +237,8 @@ class Config:
     node_name: str = _at_start(
         "",
         "nodeName",
-        "This node's name. Default: the host name in lower case. Only the command line's value chooses a file "
-        "of a configuration directory",
+        "This node's name. Default: the kubelet's `--hostname-override`, where its unit has one, else the host name in "
+        "lower case. Only the command line's value, or the default, chooses a file of a configuration directory",
         _NAME,
         flag="--node-name",
     )

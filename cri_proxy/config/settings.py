@@ -56,15 +56,20 @@ def host_node_name() -> str:
     return socket.gethostname().strip().lower()
 
 
-def settings_for(config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = ()) -> Settings:
-    """Return the settings of this configuration. Raises ConfigError where options contradict each other."""
+def settings_for(
+    config: Config, *, config_path: Path | None = None, warnings: tuple[str, ...] = (), node_name: str = ""
+) -> Settings:
+    """Return the settings of this configuration, whose node's name is ``node_name`` where it has none.
+
+    Raises ConfigError where options contradict each other.
+    """
     if bool(config.image_listen) != bool(config.image_endpoint):
         given, missing = ("imageListen", "imageEndpoint") if config.image_listen else ("imageEndpoint", "imageListen")
         where = str(config_path) if config_path else COMMAND_LINE
         raise ConfigError(where, 0, given, f"needs {missing} as well: give both or neither")
     return Settings(
         config=config,
-        node_name=config.node_name or host_node_name(),
+        node_name=config.node_name or node_name or host_node_name(),
         state_dir=Path(config.state_dir),
         sysfs_root=Path(config.sysfs_root),
         warnings=warnings,
@@ -75,5 +80,5 @@ def settings_at(location: ConfigLocation, source: Source, overrides: tuple[tuple
     """Return the settings of what was found at this location, the command line over it. Raises ConfigError."""
     loaded = load_source(location, source)
     config = with_values(loaded.config, overrides)
-    settings = settings_for(config, config_path=source.file, warnings=loaded.warnings)
+    settings = settings_for(config, config_path=source.file, warnings=loaded.warnings, node_name=location.node_name)
     return replace(settings, location=location, source=source, overrides=overrides, from_file=loaded.config)

@@ -15,15 +15,16 @@ from cri_proxy.errors import ConfigError, StoreError
 EMPTY_FILE = "is empty now: write {} if the defaults are meant"
 
 
-def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...]) -> Settings:
+def start_settings(path: Path | None, overrides: tuple[tuple[Known, object], ...], node_name: str = "") -> Settings:
     """Return the settings for this ``--config`` and command line. Raises ConfigError.
 
+    ``node_name`` is that of a node for which no option names another, '' for the host's name.
     Where the file cannot be used, they are the last known good ones of this path, if there are any.
     """
     given = with_values(Config(), overrides)
     if path is None:
-        return replace(settings_for(given), overrides=overrides)
-    location = ConfigLocation(path.absolute(), given.node_name or host_node_name(), given.node_group)
+        return replace(settings_for(given, node_name=node_name), overrides=overrides)
+    location = ConfigLocation(path.absolute(), given.node_name or node_name or host_node_name(), given.node_group)
     source = location.read(may_wait=True)
     try:
         settings = settings_at(location, source, overrides)
@@ -52,7 +53,9 @@ def fall_back(settings: Settings, problem: ConfigError) -> Settings | None:
         if kept is None:
             return None
         config = with_values(kept.config, settings.overrides)
-        instead = settings_for(config, config_path=location.path, warnings=settings.source.warnings)
+        instead = settings_for(
+            config, config_path=location.path, warnings=settings.source.warnings, node_name=location.node_name
+        )
     except (ConfigError, StoreError) as error:
         both = f"{problem.problem}; nor can what was in force before be used: {error}"
         raise replace(problem, problem=both) from problem

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from cri_proxy.bounded_yaml import YamlError
+from cri_proxy.config.addresses import optional_name
+from cri_proxy.config.settings import host_node_name
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS, KubernetesDistribution, known_by
 from cri_proxy.kubelet.files import read_file
-from cri_proxy.kubelet.settings import KubeletFile, Word, document_of
+from cri_proxy.kubelet.settings import HOSTNAME, KubeletFile, Word, document_of, merge_settings
+from cri_proxy.kubelet.unit import read_unit
 from cri_proxy.unix_socket import socket_path
 
 _ARG: Final = "kubelet-arg"
@@ -35,6 +38,16 @@ def distribution_words(root: Path, found: KubernetesDistribution) -> tuple[Word,
     if found.arguments and (file := read_file(root, found.arguments)) is not None:
         return tuple(_from_lines(file, found))
     return ()
+
+
+def kubelet_node_name(root: Path = Path("/")) -> str:
+    """Return the name of the kubelet's node: that of its flag, as its next start has it, else the host's. Blocks."""
+    words = distribution_words(root, distribution_of(root)) or read_unit(root).words
+    name = merge_settings(words, ()).get(HOSTNAME).value.strip().lower()
+    try:
+        return optional_name(name) or host_node_name()
+    except ValueError:
+        return host_node_name()
 
 
 def _from_config(root: Path, found: KubernetesDistribution) -> Iterator[Word]:

@@ -138,16 +138,17 @@ class Agent:
                 task.cancel()
 
     async def _take(self, payload: Payload, is_asked: bool) -> None:
-        await asyncio.to_thread(self._publish, payload)
+        await asyncio.to_thread(self._publish, payload, is_repeated=is_asked)
 
-    def _publish(self, payload: Payload) -> bool:
+    def _publish(self, payload: Payload, *, is_repeated: bool = False) -> bool:
+        """Write the copy; a problem that stays is said again at each repair, ``is_repeated``."""
         problem, is_new = payload.problem, False
         if not problem:
             try:
                 is_new = publish(self._target, dict(payload.files))
             except VolumeError as error:
                 problem = str(error)
-        if problem and problem != self._problem:
+        if problem and (is_repeated or problem != self._problem):
             self._log.error(events.CONFIG_NOT_WRITTEN, reason=problem)
         if is_new or (self._problem and not problem):
             names = [name for name, _ in payload.files]

@@ -19,7 +19,8 @@ def node_name(facts: HostFacts) -> Iterator[Finding]:
     kubelet, own = facts.kubelet, facts.proxy
     said = (kubelet.now if kubelet.process else kubelet.next).get(HOSTNAME)
     name = (said.value or facts.host_name).strip().lower()
-    ours = own.node_name or facts.host_name
+    # A daemon that is not told another name takes the one of the kubelet's next start.
+    ours = own.node_name or (kubelet.next.get(HOSTNAME).value or facts.host_name).strip().lower()
     if name and ours and name != ours:
         why = f"{said.where}, --{HOSTNAME}" if said.value else "the host's name"
         yield FindingCode.NODE_NAME.finding(

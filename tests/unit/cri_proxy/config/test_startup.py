@@ -141,3 +141,14 @@ def test_a_start_changes_nothing_that_was_kept(scene: Scene) -> None:
     kept = find_known_good(scene.state, scene.file)
     assert kept is not None
     assert kept.config == parse_config(GOOD)
+
+
+def test_the_kubelets_name_chooses_the_file_where_no_option_does(tmp_path: Path) -> None:
+    (tmp_path / "default.yaml").write_text(GOOD)
+    (tmp_path / "node.pool-7.yaml").write_text("adopt: pin\n")
+    state = overrides(stateDir=str(tmp_path / "state"))
+    settings = start_settings(tmp_path, state, "pool-7")
+    assert (settings.node_name, settings.config.adopt) == ("pool-7", "pin")
+    given = start_settings(tmp_path, (*state, *overrides(nodeName="w1")), "pool-7")
+    assert (given.node_name, given.config.adopt) == ("w1", "leave")
+    assert start_settings(None, state, "pool-7").node_name == "pool-7"

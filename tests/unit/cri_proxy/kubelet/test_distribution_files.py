@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.kubelet.distribution_files import distribution_of, distribution_words
+from cri_proxy.config.settings import host_node_name
+from cri_proxy.kubelet.distribution_files import distribution_of, distribution_words, kubelet_node_name
 from tests.fakes.made_up_roots import K3S_SOCKET, ROOTS, put
 
 K3S = "etc/rancher/k3s/config.yaml"
@@ -62,3 +63,18 @@ def test_snaps_hold_a_flag_on_each_line(tmp_path: Path) -> None:
 
 def test_a_node_that_nobody_knows_starts_its_kubelet_by_the_unit(tmp_path: Path) -> None:
     assert (distribution_of(tmp_path).name, words(tmp_path)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({}, ""),
+        ({"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--hostname-override=Pool-7\n"}, "pool-7"),
+        ({"etc/default/kubelet": "KUBELET_EXTRA_ARGS=--hostname-override=a/b\n"}, ""),
+        ({K3S: "node-name: edge-1\n"}, "edge-1"),
+    ],
+)
+def test_the_node_has_the_name_of_the_kubelets_flag(files: dict[str, str], name: str, tmp_path: Path) -> None:
+    for path, text in files.items():
+        put(tmp_path, path, text)
+    assert kubelet_node_name(tmp_path) == (name or host_node_name())

@@ -103,6 +103,17 @@ def test_what_fails_again_is_told_once(tmp_path: Path) -> None:
     assert len(scene.log.errors) == 1
 
 
+async def test_a_problem_that_stays_is_said_again_at_each_repair(tmp_path: Path) -> None:
+    clock = ManualClock()
+    scene = Scene(tmp_path, clock=clock)
+    (tmp_path / "config").rmdir()
+    async with served(scene):
+        await holds("it was said", lambda: len(scene.log.errors) == 1)
+        await clock.advance(REPAIR_SECONDS)
+        await holds("it is said again", lambda: len(scene.log.errors) == 2)
+    assert all("config: cannot read: No such file or directory" in error for error in scene.log.errors)
+
+
 async def test_what_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
     clock = ManualClock()
     scene = Scene(tmp_path, clock=clock)

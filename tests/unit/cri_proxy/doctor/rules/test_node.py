@@ -15,6 +15,12 @@ def test_the_nodes_name_comes_from_the_flag_of_the_running_kubelet() -> None:
     assert codes(node_name, healthy(kubelet=kubelet(now=now), proxy=proxy(node_name="pool-7"))) == []
 
 
+def test_a_daemon_that_is_to_start_takes_the_name_of_the_flag() -> None:
+    flagged = settings(WIRED, "--hostname-override=Pool-7")
+    both = kubelet(now=flagged, next=flagged)
+    assert codes(node_name, healthy(kubelet=both, proxy=proxy(node_name=""))) == []
+
+
 def test_without_the_flag_it_is_the_hosts() -> None:
     assert codes(node_name, healthy()) == []
     assert "is box (the host's name)" in only(node_name, healthy(host_name="box")).text
