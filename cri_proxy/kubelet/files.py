@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -78,4 +79,4 @@ def _drop_ins(root: Path, directory: str, *, is_assumed: bool) -> Iterator[Kubel
     for path in paths:
         file = read_file(root, f"{directory.rstrip('/')}/{path.relative_to(base)}")
         if file is not None:
-            yield file
+            yield replace(file, is_drop_in=True)

@@ -59,6 +59,7 @@ _MAPPINGS: Final = {
 _BOOLEANS: Final = (CGROUPS_PER_QOS, FEATURE_GATES)
 # Flags without a key in the file.
 _FLAGS: Final = {HOSTNAME: "", ROOT_DIRECTORY: "/var/lib/kubelet", CONFIG: "", CONFIG_DIRECTORY: ""}
+_KIND: Final = ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
 # Far more than any kubelet's configuration has.
 MAX_BYTES = 1 << 20
 _DIALECT = Dialect(max_bytes=MAX_BYTES, max_depth=32, max_nodes=50_000, has_aliases=True)
@@ -76,12 +77,13 @@ class Word:
 class KubeletFile:
     """A file that the kubelet reads; ``text`` None: it cannot be read.
 
-    ``changed_seconds``: its last change, since the epoch.
+    ``changed_seconds``: its last change, since the epoch. ``is_drop_in``: it lies in the directory of ``--config-dir``.
     """
 
     path: str
     text: str | None
     changed_seconds: float = 0.0
+    is_drop_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def merge_settings(words: Sequence[Word], files: Iterable[KubeletFile]) -> Kubel
                 found[key] = _over(found, Setting(key, value, file.path))
             else:
                 _drop(found, key)
-        problems += [(file.path, problem) for problem in _mistyped(document)]
+        problems += [(file.path, problem) for problem in _undecodable(document, is_drop_in=file.is_drop_in)]
     flags = tuple(flag_settings(words))
     given = {setting.key for setting in flags}
     for setting in flags:
@@ -236,8 +238,13 @@ def _memory(reservation: dict[object, object]) -> str:
     return f"{_text(reservation.get('numaNode'))}:{','.join(pairs)}"
 
 
-def _mistyped(document: dict[object, object]) -> Iterator[str]:
-    """Yield why the kubelet cannot decode a value: numbers and booleans where its type has text, and the reverse."""
+def _undecodable(document: dict[object, object], *, is_drop_in: bool) -> Iterator[str]:
+    """Yield why the kubelet cannot decode a file: numbers and booleans where its type has text, and the reverse.
+
+    A drop-in needs its kind.
+    """
+    if is_drop_in and (document.get("apiVersion"), document.get("kind")) != _KIND:
+        yield f"a drop-in begins with apiVersion: {_KIND[0]} and kind: {_KIND[1]}"
     for name in (name for name in (*_KEYS, *_MAPPINGS) if name in document):
         value = document[name]
         for key, each in (

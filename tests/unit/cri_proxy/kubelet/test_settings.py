@@ -159,3 +159,17 @@ def test_lists_read_as_their_flags() -> None:
 )
 def test_a_value_of_another_type_is_a_problem_as_the_kubelet_cannot_decode_it(text: str, problem: str) -> None:
     assert merged(config=text).problems == (("/config", problem),)
+
+
+@pytest.mark.parametrize(
+    "text", ["cpuManagerPolicy: none", "kind: KubeletConfiguration", "", "apiVersion: kubelet.config.k8s.io/v1beta1"]
+)
+def test_a_drop_in_without_its_kind_stops_the_kubelet(text: str) -> None:
+    ((_, problem),) = merge_settings((), [KubeletFile("/k.d/20.conf", text, is_drop_in=True)]).problems
+    assert "a drop-in begins with apiVersion: kubelet.config.k8s.io/v1beta1 and kind: KubeletConfiguration" in problem
+
+
+def test_a_drop_in_with_its_kind_is_read() -> None:
+    text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\n"
+    found = merge_settings((), [KubeletFile("/k.d/20.conf", text, is_drop_in=True)])
+    assert (found.problems, found.get(CPU_POLICY).value) == ((), "static")
