@@ -104,7 +104,7 @@ DISTRIBUTIONS: Final = (
         why_not="its root is read-only, it writes the kubelet's unit and configuration from its settings, and host "
         "containers, which start after the kubelet, are the only programs of others",
     ),
-    _rancher("k3s", "k3s", ("k3s.service", "k3s-agent.service"), ("usr/local/bin/k3s", "usr/bin/k3s")),
+    _rancher("k3s", "k3s", ("k3s.service", "k3s-agent.service"), ("usr/local/bin/k3s", "usr/bin/k3s", "bin/k3s")),
     _rancher("RKE2", "rke2", ("rke2-server.service", "rke2-agent.service"), ("usr/local/bin/rke2", "usr/bin/rke2")),
     KubernetesDistribution(
         "MicroK8s",

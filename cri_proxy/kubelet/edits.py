@@ -1,9 +1,12 @@
 """``Edit``: one change of a file or command line of the kubelet, which a remedy names and a program can apply. Pure."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.kubelet.settings import Setting
+from cri_proxy.kubelet.settings import ENFORCED, Setting
+
+_NUMERIC: Final = re.compile(r"[\d.,:_-]+")
 
 ARG: Final = "kubelet-arg "
 """Begins the key of a flag in a list of a distribution's own configuration."""
@@ -45,8 +48,15 @@ class Edit:
     def _pair(self) -> str:
         name, _, entry = self.key.partition(".")
         if not self.key.startswith(("--", ARG)):
-            return f"{self.key}: {self.value}"
+            return f"{self.key}: {self._in_yaml}"
         return f"{name}={entry}={self.value}" if entry else f"{name}={self.value}"
+
+    @property
+    def _in_yaml(self) -> str:
+        """Return the value as YAML needs it: the kubelet takes no number where its type has text."""
+        if self.key == ENFORCED:
+            return f"[{self.value}]"
+        return f'"{self.value}"' if _NUMERIC.fullmatch(self.value or "") else str(self.value)
 
 
 def edit_at(where: str, key: str, value: str | None) -> Edit:

@@ -39,7 +39,8 @@ def reservation(facts: HostFacts) -> Iterator[Finding]:
     if gap is not None:
         code = FindingCode.RESERVATION if gap.excess_mcpu > 0 else FindingCode.RESERVATION_UNUSED
         edits = (kubelet.edit(gap.key, gap.value),) if gap.key else ()
-        yield code.finding(gap.text, ": ".join((gap.remedy, *map(str, edits))), edits)
+        why = gap.remedy.partition(", ")[2]
+        yield code.finding(gap.text, ", ".join((*map(str, edits), why)) if edits else gap.remedy, edits)
 
 
 def isolated_cpus(facts: HostFacts) -> Iterator[Finding]:

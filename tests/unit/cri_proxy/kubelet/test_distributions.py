@@ -48,7 +48,7 @@ def test_kubeadms_files_on_a_node_of_another_distribution_do_not_hide_it() -> No
         (
             "EKS (nodeadm, AL2023)",
             Edit("/etc/kubernetes/kubelet/config.json", "kubeReserved.cpu", "1"),
-            "set kubeReserved.cpu: 1 in spec.kubelet.config of NodeConfig",
+            'set kubeReserved.cpu: "1" in spec.kubelet.config of NodeConfig',
         ),
         (
             "EKS (nodeadm, AL2023)",

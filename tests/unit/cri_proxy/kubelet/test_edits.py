@@ -8,6 +8,9 @@ from cri_proxy.kubelet.settings import Setting
     ("edit", "text"),
     [
         (Edit("/k.yaml", "cpuManagerPolicy", "none"), "set cpuManagerPolicy: none in /k.yaml"),
+        (Edit("/k.yaml", "reservedSystemCPUs", "0"), 'set reservedSystemCPUs: "0" in /k.yaml'),
+        (Edit("/k.yaml", "kubeReserved.cpu", "500m"), "set kubeReserved.cpu: 500m in /k.yaml"),
+        (Edit("/k.yaml", "enforceNodeAllocatable", "pods,none"), "set enforceNodeAllocatable: [pods,none] in /k.yaml"),
         (Edit("/k.yaml", "cpuManagerPolicyOptions"), "remove cpuManagerPolicyOptions from /k.yaml"),
         (Edit("/k.env", "--cpu-manager-policy", "none"), "set --cpu-manager-policy=none in /k.env"),
         (Edit("/k.env", "--feature-gates.MemoryManager"), "remove --feature-gates.MemoryManager from /k.env"),
