@@ -23,13 +23,18 @@ class Node:
         """Build an empty node; two CPUs are reserved."""
         self.machine = describe(description)
         self.reserved = choose_reserved(self.machine, self.machine.online, 2000)
-        chosen = TopologyAwareOptions(self.machine.online, self.reserved, **options)  # type: ignore[arg-type]
-        self.policy = build_policy("topology-aware", self.machine, chosen)
         self.shape = Shape(self.machine)
         self.sharable = (self.machine.online - self.reserved - self.machine.isolated).mask
-        self.pools = {pool.name: pool.cpus.mask for pool in self.policy.pools(Allocations())}
         self.held = Allocations()
         self._looked_at: ContainerKey | None = None
+        self.change(**options)
+
+    def change(self, **options: object) -> None:
+        """Have other options; the containers stay as far as they are legal then."""
+        self.options = TopologyAwareOptions(self.machine.online, self.reserved, **options)  # type: ignore[arg-type]
+        self.policy = build_policy("topology-aware", self.machine, self.options)
+        self.pools = {pool.name: pool.cpus.mask for pool in self.policy.pools(Allocations())}
+        self.held = self.policy.reinstate(self.held).allocations
 
     @property
     def free(self) -> int:

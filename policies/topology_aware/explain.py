@@ -10,12 +10,13 @@ from policies.preferences import PoolStrategy, Threads
 from policies.topology_aware import reasons
 from policies.topology_aware.cpus.allocate import Taken
 from policies.topology_aware.cpus.offer import Offer, offers_of, on_whole_cores, shared_cores
-from policies.topology_aware.locality.devices import ANYWHERE, far_devices, in_one_node, local_cpus, reach_in
+from policies.topology_aware.cpus.retained import keeps_enough
+from policies.topology_aware.locality.devices import far_devices, in_one_node, local_cpus, reach_in
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.packing import strategy_of
 from policies.topology_aware.ranking import Ranking
 from policies.topology_aware.score import WHY_WORSE, deciding_field, ranked
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import CpuSet
@@ -133,7 +134,8 @@ def _why_unfit(context: PlacementContext, ranking: Ranking, pool: int) -> str:
     free_isolated = context.supply.free_isolated(pool).bit_count()
     if context.demand.isolation is Isolation.REQUIRE and free_isolated < context.demand.whole:
         return f"short of isolated CPUs: {free_isolated} free"
-    far = why_not_near(context, context.tree.pools[pool])
+    stays = "" if keeps_enough(context, ranking.offers[pool].keep) else "elsewhere than the CPUs that it keeps"
+    far = stays or why_not_near(context, context.tree.pools[pool])
     if far:
         return far
     free = max(0, ranking.room.free_mcpu[pool])

@@ -22,13 +22,13 @@ from policies.hardware.domains import Level
 from policies.hardware.pools import Pool
 from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware import reasons
-from policies.topology_aware.alignment.place import place_aligned
+from policies.topology_aware.alignment.place import place_aligned, place_running
 from policies.topology_aware.claims.place import place_claimed
 from policies.topology_aware.cleared_domain import ClearedPools, better_choice, domains_of_choice, fewest_domains_of
 from policies.topology_aware.cpus.allocate import Taken, added_after, take
 from policies.topology_aware.cpus.offer import offers_of
 from policies.topology_aware.cpus.spread import domains_of
-from policies.topology_aware.devices.step import DeviceStep, near_given
+from policies.topology_aware.devices.step import DeviceStep, at_devices_of_now, near_given
 from policies.topology_aware.explain import PoolChoice, choice_reasons, ranked_pools, rejected
 from policies.topology_aware.memory.plan import MemoryPlan, memory_in, with_memory
 from policies.topology_aware.migration import plan_migrations
@@ -54,8 +54,8 @@ def place(context: PlacementContext) -> Decision:
         return Rejected(reasons.strict_conflict(context.demand.conflict))
     if not context.concerns_devices:
         return _in_steps(context, *steps_of(context))
-    devices = DeviceStep(context)
-    return devices.lacking or _in_steps(near_given(context), *steps_of(context, devices))
+    devices, context = DeviceStep(context), at_devices_of_now(near_given(context), is_chosen=False)
+    return devices.lacking or _in_steps(context, *steps_of(context, devices))
 
 
 def steps_of(context: PlacementContext, *devices: PlacementStep) -> tuple[tuple[PlacementStep, ...], Place]:
@@ -71,8 +71,9 @@ def steps_of(context: PlacementContext, *devices: PlacementStep) -> tuple[tuple[
         case CpuKind.RESERVED:
             return (*devices, _on_or_off_reserved, _as_asked_or_less), _search
         case _:
+            runs = (place_running,) if context.own is not None else ()
             within = (place_aligned,) if context.may_be_aligned else ()
-            return (*within, *devices, _with_room_made, _as_asked_or_less), _search
+            return (*runs, *within, *devices, _with_room_made, _as_asked_or_less), _search
 
 
 def _in_steps(context: PlacementContext, steps: Sequence[PlacementStep], place: Place) -> Decision:
@@ -141,24 +142,19 @@ def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
 
 
 def _as_asked_or_less(context: PlacementContext, place: Place) -> Decision:
-    """Place as asked, else without what is only preferred. A container that runs keeps its CPUs before it gets more."""
+    """Place as asked, else without what is only preferred."""
     previous = context.request.previous
     plain = without_whole_cores(context.demand)
     if previous is not None and _did_without_cores(context, previous, plain):
         again = place(replace(context, demand=plain))
         if isinstance(again, Placed) and again.grant.owned == previous.owned:
             return again
-    moving: Placed | None = None
     for demand, why in _ways(context):
         placement = place(replace(context, demand=demand))
-        if isinstance(placement, Rejected):
-            continue
-        placement = replace(placement, reasons=(*why, *placement.reasons)) if why else placement
-        if _keeps_cpus(context, placement.grant):
-            return placement
-        moving = moving or placement
+        if isinstance(placement, Placed):
+            return replace(placement, reasons=(*why, *placement.reasons))
     # The last refusal is of the least that would do.
-    return moving or _placed_elsewhere(context, place) or placement
+    return _placed_elsewhere(context, place) or placement
 
 
 def _did_without_cores(context: PlacementContext, previous: Previous, plain: Demand) -> bool:
@@ -209,13 +205,6 @@ def _may_have_isolated(context: PlacementContext) -> bool:
         return False
     moves = context.own is not None and bool(context.own.exclusive)
     return asks is not False and not moves and bool(context.tree.root.isolated)
-
-
-def _keeps_cpus(context: PlacementContext, grant: Grant) -> bool:
-    """Return whether a running container stays on its own CPUs: with more of them, or with some of them."""
-    if context.own is None or not context.own.owned or not grant.owned:
-        return True
-    return grant.owned <= context.own.owned or context.own.owned <= grant.owned
 
 
 def _search(context: PlacementContext) -> Decision:

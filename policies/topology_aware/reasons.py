@@ -132,6 +132,12 @@ def node_missing(demand: Demand, best: str, free: int) -> Reason:
     return Reason(ReasonCode.STRICT_NODE, f"wanted {wanted_text(demand)} in one NUMA node and no more; {most}")
 
 
+def not_in_its_node(demand: Demand, owned: CpuSet, free: str) -> Reason:
+    """The container runs, and its NUMA node cannot give the CPUs of its new size; ``free`` is in words."""
+    text = f"wanted {wanted_text(demand)} in the NUMA node of its CPUs {owned} and in no other; free {free}"
+    return Reason(ReasonCode.STRICT_NODE, text)
+
+
 def too_few_cores(wanted_mcpu: int) -> Reason:
     """The container runs on one thread of each core, and no pool has a core for each CPU that it asks for."""
     text = f"no pool has cores for {wanted_mcpu}m of shared CPUs, one thread of each: it runs on fewer"

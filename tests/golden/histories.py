@@ -40,6 +40,7 @@ ADDED_SINCE: Final = (
     "share=None",
     "devices=()",
     "is_running=False",
+    "is_running=True",  # every resize shows what it is
     "most_nodes=0",
     "prefers_chosen_sets=False",
     "via=''",

@@ -111,7 +111,7 @@ class Resize:
             cpu_request_mcpu=self.cpu_request_mcpu,
             memory_request_bytes=self.memory_request_bytes,
             memory_limit_bytes=self.memory_limit_bytes,
-            previous=grant.as_previous,
+            previous=grant.as_running,
         )
         return decided(self, world, wanted)
 

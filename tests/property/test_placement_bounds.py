@@ -1,8 +1,15 @@
 """What an oracle says of owners and of the reserved CPUs in random histories (``benchmarks/placement.py``)."""
 
-import pytest
+import random
 
-from benchmarks.placement import MEASURES, Tally, domains_beside_sharers, owners, reserve, value_of
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.placement import domains_beside_sharers, owners, reserve
+from benchmarks.placement_machines import SHAPES
+from benchmarks.placement_measures import MEASURES, Tally, value_of
+from benchmarks.placement_resizes import life
 
 OF_OWNERS = (
     "more packages",
@@ -40,3 +47,9 @@ def test_no_more_is_asked_of_reserved_cpus_than_they_have_while_others_are_free(
     reserve(tally, 1)
     assert tally.occasions["reserve"] > 50
     assert (tally.counts["reserve"], tally.counts["reserve after checks"]) == (0, 0)
+
+
+@settings(max_examples=max(3, settings().max_examples // 10))
+@given(st.sampled_from(sorted(SHAPES)), st.integers(0, 1 << 32))
+def test_a_resize_keeps_the_cpus_that_it_can_and_is_refused_for_want_of_room_alone(shape: str, seed: int) -> None:
+    assert [resize for resize in life(shape, random.Random(seed)) if not resize.is_right] == []

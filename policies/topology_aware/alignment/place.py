@@ -2,6 +2,9 @@
 
 The merge gives one more condition of the same search: CPUs to own, pools to share and memory of these nodes. A policy
 that refuses does so before the search, or where the search finds no place within the nodes.
+
+An owner that is resized keeps its CPUs before that, or stays on their nodes: one whose CPUs change loses the caches and
+the memory that it has warmed.
 """
 
 from bisect import bisect_left
@@ -26,9 +29,9 @@ from policies.topology_aware.alignment.offers import (
     share_hints,
 )
 from policies.topology_aware.reason_codes import ReasonCode
-from policies.topology_aware.reasons import wanted_text
+from policies.topology_aware.reasons import not_in_its_node, previous_lost, wanted_text
 from policies.topology_aware.supply.context import Place, PlacementContext, aligned
-from sysfs.cpuset import NodeSet
+from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
 _STRICT = (TopologyPolicy.RESTRICTED, TopologyPolicy.SINGLE_NUMA_NODE)
@@ -56,6 +59,49 @@ def rules_of(context: PlacementContext) -> TopologyOptions:
     if rules.policy is TopologyPolicy.NONE or cpu_nodes(context.tree.machine):
         return rules
     return replace(rules, policy=TopologyPolicy.NONE)
+
+
+def place_running(context: PlacementContext, place: Place) -> Decision:
+    """Return the first place of those in the order of the rule; a shrink never moves, nor is it refused."""
+    previous = context.request.previous
+    if previous is None or not previous.owned or not context.demand.whole:
+        return place(context)
+    for way in _keeping(context, previous.owned):
+        decision = place(way)
+        if isinstance(decision, Placed):
+            return decision
+    for way in _moving(context, previous.owned):
+        moved = place(way)
+        if isinstance(moved, Placed):
+            return replace(moved, reasons=(previous_lost(previous, holds=True), *moved.reasons))
+        decision = moved
+    if context.runs and context.demand.single_node:
+        free = free_in(context, _nodes_of(context, previous.owned))
+        return Rejected(not_in_its_node(context.demand, previous.owned, free), decision.ranking)
+    return decision
+
+
+def _keeping(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementContext]:
+    yield replace(context, keeps=True)
+    if context.runs and context.demand.asked <= len(owned):
+        demand = replace(context.demand, single_node=False, strict_hints=False, strict_threads=False)
+        yield replace(context, keeps=True, demand=demand)
+
+
+def _moving(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementContext]:
+    """Yield its nodes, if it runs, and then the machine, unless it runs and may be on one node alone."""
+    previous = context.request.previous
+    lost = replace(context, request=replace(context.request, previous=previous.of_devices if previous else None))
+    if context.runs:
+        nodes = _nodes_of(context, owned)
+        cpus = sum(node.cpus.mask for node in context.tree.machine.nodes if nodes >> node.id & 1)
+        yield replace(lost, within=cpus, demand=replace(context.demand, shares_within=False))
+    if not (context.runs and context.demand.single_node):
+        yield lost
+
+
+def _nodes_of(context: PlacementContext, owned: CpuSet) -> int:
+    return sum(1 << node.id for node in context.tree.machine.nodes if node.cpus & owned)
 
 
 def place_aligned(context: PlacementContext, place: Place) -> Decision:
@@ -170,8 +216,17 @@ def _earlier(context: PlacementContext, rules: TopologyOptions) -> tuple[Alignme
                 return replace(its, is_strict=rules.policy in _STRICT), True
     own = context.own.request.alignment if context.own is not None else None
     previous = context.request.previous
-    its = own or (previous.alignment if previous is not None else None)
+    its = own or (previous.alignment if previous is not None else None) or _of_cpus(context)
     return (None if its is None else replace(its, is_strict=rules.policy in _STRICT)), False
+
+
+def _of_cpus(context: PlacementContext) -> Alignment | None:
+    """Return the nodes of an owner that runs and is older than the policy, or whose hints left all nodes."""
+    if context.own is None or not context.own.owned or not context.runs:
+        return None
+    machine = context.tree.machine
+    nodes = sum(1 << node.id for node in cpu_nodes(machine) if node.cpus & context.own.owned)
+    return Alignment(NodeSet(nodes), NodeSet(mems_of(machine, nodes)))
 
 
 def _merge_of(context: PlacementContext, rules: TopologyOptions) -> _Merge:

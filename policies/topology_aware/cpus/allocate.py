@@ -12,10 +12,10 @@ from policies.topology_aware.cpus.distribution import on_other_cores, pick_evenl
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.cpus.pick_reasons import PickedCpus, how_picked
 from policies.topology_aware.cpus.picker import CandidateCpus, least_cost, pick_cpus, reduced, within_limits
-from policies.topology_aware.cpus.retained import additions
+from policies.topology_aware.cpus.retained import additions, keeps_enough
 from policies.topology_aware.cpus.tallies import Cost
-from policies.topology_aware.locality.devices import ANYWHERE, Locality, is_near_each, localities, reach_in
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.locality.devices import Locality, is_near_each, localities, reach_in
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from sysfs.cpuset import CpuSet
 
 
@@ -32,7 +32,7 @@ def take(context: PlacementContext, pool: Pool, offer: Offer, give: Sequence[int
     """Take the CPUs of this offer; None if the pool cannot give them after all. ``give`` bounds the pools below."""
     supply = context.supply
     reach = reach_in(context, pool) if context.is_bound else ANYWHERE
-    if not reach:
+    if not reach or not keeps_enough(context, offer.keep):
         return None
     if not context.demand.whole:
         return Taken(0, 0)

@@ -8,9 +8,9 @@ from policies.hardware.siblings import one_thread_per_core
 from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.cpus.cores import inner_on_cores, on_free_cores
 from policies.topology_aware.cpus.distribution import on_other_cores
-from policies.topology_aware.cpus.retained import retained
-from policies.topology_aware.locality.devices import ANYWHERE, is_near_each, reach_in
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.cpus.retained import keeps_enough, retained
+from policies.topology_aware.locality.devices import is_near_each, reach_in
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
@@ -100,7 +100,7 @@ def _fits(context: PlacementContext, remaining: _Remaining, pool: Pool, sliced: 
     """Return whether the pool can give this. ``keep`` is None if the container was not in this pool before."""
     demand, i = context.demand, pool.index
     room = remaining.room if keep is None else remaining.lenient
-    if not remaining.reach[i]:
+    if not remaining.reach[i] or not keeps_enough(context, keep or 0):
         return False
     if demand.is_zero:
         # Without a CPU of its own the pool's sharers run on what is shared above it, or on the reserved CPUs.

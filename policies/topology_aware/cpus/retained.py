@@ -7,8 +7,8 @@ from policies.hardware.pools import Pool
 from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.cpus.picker import CandidateCpus, pick_cpus, within_limits
-from policies.topology_aware.locality.devices import ANYWHERE, near_devices
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.locality.devices import near_devices
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.supply import Room
 
@@ -22,7 +22,9 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
     if previous is None:
         return 0, 0
     home = context.tree.by_name.get(previous.pool)
-    if home is not None and pool.index not in context.tree.pools[home].path:
+    is_around = home is None or pool.index in context.tree.pools[home].path
+    # One that was wider than its CPUs, and must be in one node by now.
+    if not is_around and not (context.keeps and context.demand.single_node and not previous.owned.mask & ~pool.cpus):
         return 0, 0
     owned = _worth_keeping(context, previous)
     if (home is None and not owned) or (previous.only_there and home not in (None, pool.index)):
@@ -35,6 +37,13 @@ def retained(context: PlacementContext, room: Room, pool: Pool, reach: int) -> t
     if not keep or keep & ~reach or not within_limits(context.tree, pool, below, room.give):
         return 0, 0
     return rank, keep
+
+
+def keeps_enough(context: PlacementContext, keep: int) -> bool:
+    """Return whether these are all of its CPUs or as many as it asks for, where it has no place without them."""
+    if not context.keeps or context.own is None:
+        return True
+    return keep.bit_count() == min(context.demand.whole, len(context.own.owned))
 
 
 def _worth_keeping(context: PlacementContext, previous: Previous) -> int:

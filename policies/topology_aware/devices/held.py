@@ -26,10 +26,8 @@ def fixed_devices(context: PlacementContext) -> tuple[DeviceGrant, ...] | None:
     """Return the devices of a container that runs, which nothing takes from it or adds to; None = they are chosen."""
     if context.devices is not None:
         return context.devices
-    own, previous = context.own, context.request.previous
-    runs = context.machine_devices is None or (previous is not None and previous.is_running)
-    if own is not None and runs:
-        return own.devices
+    if context.own is not None and (context.machine_devices is None or context.runs):
+        return context.own.devices
     return () if context.machine_devices is None else None
 
 

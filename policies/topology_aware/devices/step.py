@@ -129,6 +129,22 @@ def near_given(context: PlacementContext) -> PlacementContext:
     return replace(context, request=near(context.request, context.machine_devices.localities(given)))
 
 
+def at_devices_of_now(context: PlacementContext, *, is_chosen: bool) -> PlacementContext:
+    """Return the context without an earlier place, where a container comes back with a device that is elsewhere.
+
+    ``is_chosen``: those that are chosen here are among its devices already.
+    """
+    own, previous = context.own, context.request.previous
+    if own is None or previous is None or context.runs:
+        return context
+    chosen = () if is_chosen else sources_of([d for d in own.devices if d not in own.request.given])
+    before = {(hint.cpus, hint.nodes) for hint in own.request.hints if hint.source not in chosen}
+    if before.issuperset((hint.cpus, hint.nodes) for hint in context.request.hints):
+        return context
+    own = replace(own, request=aligned(own.request, None))
+    return replace(context, own=own, request=replace(context.request, previous=previous.of_devices), keeps=False)
+
+
 def join(context: PlacementContext, sharer: Grant) -> Decision:
     """Return the sharer's place for a container that shares it, with its own devices, on the sharer's nodes first."""
     machine, request = context.tree.machine, context.request
@@ -152,13 +168,13 @@ def _at_place_of(sharer: Grant, context: PlacementContext) -> Placed:
 def _near(context: PlacementContext, places: tuple[DeviceLocality, ...]) -> PlacementContext:
     """Return the context for the search near these places, and no longer near those of an earlier attempt."""
     earlier = frozenset(sources_of(earlier_devices(context)))
-    context = _without_devices(context)
     demand, request = context.demand, context.request
     elsewhere = tuple(hint for hint in request.hints if hint.source not in earlier)
     request = near(replace(request, hints=elsewhere) if earlier else request, places)
     if demand.kind is CpuKind.SHARED:
         demand = replace(demand, strict_hints=request.preferences.strict_hints and bool(request.hints))
-    return replace(context, request=request, demand=demand)
+    context = at_devices_of_now(replace(context, request=request, demand=demand), is_chosen=True)
+    return _without_devices(context)
 
 
 def _without_devices(context: PlacementContext) -> PlacementContext:

@@ -7,14 +7,12 @@ from operator import or_
 
 from policies.base import DeviceLocality
 from policies.hardware.pools import Pool, PoolTree
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.load import Load, load_of
 from policies.topology_aware.supply.supply import Room
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
-
-ANYWHERE = -1  # every CPU, as a mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +230,10 @@ def _reach_within(context: PlacementContext, pool: Pool) -> int:
 
 
 def aligned_cpus(context: PlacementContext) -> int:
-    """Return the CPUs of the nodes that hints were merged to, as a mask."""
+    """Return the CPUs of the nodes that hints were merged to, as a mask, and of those where a resize stays."""
     alignment = context.request.alignment
-    return ANYWHERE if alignment is None else _cpus_of(context.tree.machine, alignment.nodes) or ANYWHERE
+    nodes = ANYWHERE if alignment is None else _cpus_of(context.tree.machine, alignment.nodes) or ANYWHERE
+    return nodes & context.within
 
 
 def in_one_node(machine: Machine, pool: Pool) -> bool:

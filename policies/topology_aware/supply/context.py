@@ -13,6 +13,9 @@ from policies.topology_aware.supply.demand import Demand, demand_of
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from policies.topology_aware.supply.supply import Supply
 
+ANYWHERE = -1
+"""Every CPU, as a mask."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlacementContext:
@@ -24,6 +27,9 @@ class PlacementContext:
     ``machine_devices`` are those to choose from; None: none are chosen, and it keeps those that it holds.
     ``devices`` are those of a container that runs, whatever it asks for; None: as the request has it. ``in_use`` are
     devices that containers without a grant have.
+
+    ``keeps``: it has a place only where it keeps all of its CPUs, or as many as it asks for. ``within`` are the CPUs to
+    choose from, as a mask: those of its nodes.
     """
 
     tree: PoolTree
@@ -36,6 +42,13 @@ class PlacementContext:
     machine_devices: MachineDevices | None = None
     devices: tuple[DeviceGrant, ...] | None = None
     in_use: tuple[DeviceGrant, ...] = ()
+    keeps: bool = False
+    within: int = ANYWHERE
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is resized, and not created again."""
+        return self.request.previous is not None and self.request.previous.is_running
 
     @property
     def concerns_devices(self) -> bool:
@@ -53,7 +66,9 @@ class PlacementContext:
     @property
     def is_bound(self) -> bool:
         """Whether some CPUs are out of its reach, free or not."""
-        return self.demand.strict_hints or self.demand.single_node or self.request.alignment is not None
+        demand = self.demand
+        is_strict = demand.strict_hints or demand.single_node
+        return is_strict or self.request.alignment is not None or self.within != ANYWHERE
 
 
 Place = Callable[[PlacementContext], Decision]

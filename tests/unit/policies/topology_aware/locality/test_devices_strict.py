@@ -1,8 +1,8 @@
 import pytest
 
 from policies.base import DeviceLocality
-from policies.topology_aware.locality.devices import ANYWHERE, is_near_each, reach_in
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.locality.devices import is_near_each, reach_in
+from policies.topology_aware.supply.context import ANYWHERE, PlacementContext
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.unit.policies.build import context_of, four_nodes, request, tree_of
 
