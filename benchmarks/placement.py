@@ -7,15 +7,17 @@ Random histories on machines of several shapes; an oracle that shares no code wi
 import random
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.placement_machines import PACKED, SHAPES
+from benchmarks.placement_machines import FILLED, PACKED, SHAPES
 from benchmarks.placement_measures import MEASURES, Tally, basis_of, value_of
 from benchmarks.placement_node import FULL, GIBIBYTE, STEPS, Node, container, history, some_container
 from benchmarks.placement_oracle import Oracle, Promise
 from benchmarks.placement_resizes import lives
+from benchmarks.placement_spread import EQUAL, PODS, apart, beside_kubelet, evenly
 from cri_proxy.cri.read_request import read_create
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodAmounts, PodSpec, create_request
 from policies.base import CpuKind, Grant, Placed, QosClass, Request
@@ -155,7 +157,7 @@ def largest_first(loads: dict[int, float], cpus: dict[int, int], sharers: list[f
 
 
 # Fields that tell places apart which are as good for a container that shares; less load than this is noise.
-_NO_PLACE = ("previous", "priority", "undisturbed", "cores", "squeezed", "left", "first")
+_NO_PLACE = ("previous", "priority", "undisturbed", "cores", "squeezed", "pod", "expected", "left", "first")
 WORTH_MCPU = 50
 
 
@@ -250,6 +252,20 @@ def resizes(tally: Tally, seeds: int) -> None:
         tally.add("resizes", not resize.is_right)
 
 
+def filling_up(tally: Tally, seeds: int) -> None:
+    """Owners at high load beside the kubelet's, equal containers at low load, and pods of an idle machine."""
+    for shape, choice in product(FILLED, PoolStrategy):
+        counts = [pair for seed in range(-(-seeds // 2)) for pair in beside_kubelet(shape, seed, choice)]
+        ours, theirs = (sum(each) for each in zip(*counts, strict=True))
+        tally.at_least("unlike kubelet", 100 * (ours - theirs) / len(counts))
+    for shape, kind, choice in product(FILLED, EQUAL, (PoolStrategy.SPREAD, PoolStrategy.BALANCED)):
+        for uneven in evenly(shape, kind, choice):
+            tally.add("uneven", uneven)
+    for shape, kind in product(FILLED, PODS):
+        for is_apart in apart(shape, kind):
+            tally.add("pods apart", is_apart)
+
+
 def as_read(pod: PodSpec, container: ContainerSpec) -> Request:
     """The request of a container as it is read from CRI."""
     message = create_request(pod, container, "sandbox", node=KubeletNode(256 * GIBIBYTE))
@@ -292,6 +308,7 @@ def main(seeds: int) -> int:
         reserve,
         expander,
         pods,
+        filling_up,
         resizes,
     ):
         play(tally, seeds)

@@ -42,3 +42,26 @@ PACKED: dict[str, dict[str, object]] = {  # 16 domains of 16 CPUs each
         "l3": caches(16, 16),
     },
 }
+
+FILLED: dict[str, dict[str, object]] = {  # beside the kubelet, up to 85 % of the CPUs owned
+    "2 sockets, 4 nodes of 16 each": {"packages": 2, "nodes": 4, "cores": 16, "memory": "64Gi"},
+    "2 sockets, 2 nodes, 4 caches of 16 each": {
+        "packages": 2,
+        "nodes": 2,
+        "cores": 64,
+        "memory": "64Gi",
+        "l3": caches(16, 16),
+    },
+    "4 sockets of 32": {"packages": 4, "cores": 32, "memory": "64Gi"},
+    "1 socket, 8 caches of 16": {"cores": 128, "memory": "64Gi", "l3": caches(8, 16)},
+    "8 sockets of 16": {"packages": 8, "cores": 16, "memory": "64Gi"},
+    "2 sockets, 3 nodes of 20 threads": {"packages": 2, "nodes": 3, "cores": 10, "threads": 2, "memory": "64Gi"},
+    "2 sockets, 8 caches of 8 threads": {
+        "packages": 2,
+        "cores": 32,
+        "threads": 2,
+        "memory": "64Gi",
+        "l3": caches(16, 8),
+    },
+    "4 sockets, 2 nodes of 24": {"packages": 4, "nodes": 2, "cores": 24, "memory": "64Gi"},
+}

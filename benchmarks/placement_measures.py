@@ -63,6 +63,16 @@ MEASURES = (
     Measure("reserve after checks", "... likewise after slow checks", "0", lambda x: x == 0),
     Measure("sockets", "load of two sockets, memory expander at one", "<= 1.2", lambda x: x <= 1.2),
     Measure("pods", "pod-level pods: granted over requested", "1", lambda x: x == 1),
+    Measure(
+        "unlike kubelet",
+        "spans per 100 owners at 85 % above the kubelet's, worst machine",
+        "<= 0.2",
+        lambda x: x <= 0.2,
+    ),
+    Measure(
+        "uneven", "below half: containers in the fullest domain beyond one more than in others", "0", lambda x: x == 0
+    ),
+    Measure("pods apart", "pods of an idle machine on two sockets", "0", lambda x: x == 0),
     Measure("resizes", "resizes that left CPUs they could keep, or were refused with room", "0", lambda x: x == 0),
 )
 

@@ -3,16 +3,16 @@
 ``spread`` is the comparison without a score (docs/placement.md, Choosing the pool).
 """
 
+from dataclasses import dataclass
+
 from policies.hardware.pools import Pool
 from policies.preferences import PoolStrategy
 from policies.topology_aware.cpus.offer import Offer
 from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.load import Load
 from policies.topology_aware.supply.memory_account import promised_bytes
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply
-
-ChoiceScore = tuple[int, int | None]
-"""``Key.choice`` of a pool, and ``left`` where it is not the CPU time left (``spread`` and ``balanced``: None)."""
 
 
 def strategy_of(context: PlacementContext) -> PoolStrategy:
@@ -20,29 +20,69 @@ def strategy_of(context: PlacementContext) -> PoolStrategy:
     return context.request.preferences.pool_choice or context.options.pool_choice
 
 
-def choice_score(context: PlacementContext, pool: Pool, offer: Offer) -> ChoiceScore:
-    """Return the score of one pool; 0 everywhere under ``spread``."""
-    match strategy_of(context):
-        case PoolStrategy.PACK:
-            return _packed(context, pool, offer)
-        case PoolStrategy.BALANCED:
-            return _balanced(context, pool, offer), None
-        case _:
-            return 0, None
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How the machine fills up with one container: its strategy, and what is in use in each pool.
 
-
-def _packed(context: PlacementContext, pool: Pool, offer: Offer) -> ChoiceScore:
-    """Prefer the pool with the least left; of those the one in the fullest wider pool.
-
-    What has no request leaves untouched pools so: it fits everywhere, and goes where least is requested for each CPU.
+    ``used_mcpu`` is what is owned, and asked for of shared CPUs (``Load.inside``). ``is_tight``: the container owns
+    CPUs, and more than half of the machine is in use with it. Then the pool with the least left that has room comes
+    first: whole domains stay for those that are as large.
     """
+
+    context: PlacementContext
+    strategy: PoolStrategy
+    used_mcpu: tuple[int, ...]
+    is_tight: bool
+
+    def choice(self, pool: Pool, offer: Offer) -> int:
+        """Return ``Key.choice``; 0 everywhere under ``spread``."""
+        match self.strategy:
+            case PoolStrategy.PACK:
+                return self._packed(pool, offer)
+            case PoolStrategy.BALANCED if not self.is_tight:
+                return _balanced(self.context, pool, offer)
+            case _:
+                return 0
+
+    def left(self, pool: Pool, offer: Offer) -> tuple[int, ...]:
+        """Return ``Key.left``: of the pool below the root that holds this one, down to this one, minus what is used.
+
+        Of isolated CPUs, for a container that gets some, what is left of them.
+        """
+        supply, path = self.context.supply, pool.path[-2::-1]
+        if self.strategy is PoolStrategy.PACK:
+            return (-_free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0,)
+        if offer.isolated:
+            return tuple(supply.free_isolated(i).bit_count() for i in path)
+        if self.is_tight:
+            return (-_free_mcpu(supply, pool.index), _free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0)
+        # Of pools that are used as much one with fewer reserved CPUs.
+        return *(-self.used_mcpu[i] for i in path), pool.sharable.bit_count()
+
+    def _packed(self, pool: Pool, offer: Offer) -> int:
+        """Prefer the pool with the least left; of those the one in the fullest wider pool (``left``).
+
+        What has no request leaves untouched pools so: it fits everywhere, and goes where least is requested per CPU.
+        """
+        supply = self.context.supply
+        if self.context.demand.is_zero:
+            return -int(_is_untouched(supply, pool))
+        if offer.isolated:
+            return -supply.free_isolated(pool.index).bit_count()
+        return -_free_mcpu(supply, pool.index)
+
+
+def filling_of(context: PlacementContext, load: Load) -> Filling:
+    """Return how the machine fills up with this container."""
     supply, demand = context.supply, context.demand
-    above = -_free_mcpu(supply, pool.parent) if pool.parent >= 0 else 0
-    if demand.is_zero:
-        return -int(_is_untouched(supply, pool)), above
-    if offer.isolated:
-        return -supply.free_isolated(pool.index).bit_count(), above
-    return -_free_mcpu(supply, pool.index), above
+    used = tuple(
+        1000 * (supply.owned & pool.cpus).bit_count() + inside
+        for pool, inside in zip(context.tree.pools, load.inside, strict=True)
+    )
+    after = used[0] + 1000 * demand.whole + demand.shared_mcpu
+    root = context.tree.root
+    is_tight = demand.whole > 0 and 2 * after > 1000 * (root.sharable | root.isolated).bit_count()
+    return Filling(context, strategy_of(context), used, is_tight)
 
 
 def _balanced(context: PlacementContext, pool: Pool, offer: Offer) -> int:

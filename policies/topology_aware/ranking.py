@@ -13,11 +13,11 @@ from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores_now
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
-from policies.topology_aware.packing import choice_score, strategy_of
+from policies.topology_aware.packing import filling_of, strategy_of
 from policies.topology_aware.score import Key
-from policies.topology_aware.supply.context import PlacementContext
+from policies.topology_aware.supply.context import PlacementContext, pod_of
 from policies.topology_aware.supply.demand import Demand, Isolation
-from policies.topology_aware.supply.load import IDLE_MCPU, Load, load_of
+from policies.topology_aware.supply.load import FELT_MCPU, IDLE_MCPU, Load, load_of
 from policies.topology_aware.supply.supply import Room
 
 _LEVELS = {
@@ -28,7 +28,7 @@ _LEVELS = {
     BurstLevel.L3_CACHE: Level.L3,
 }
 _OF_KIND = {kind: level for level, kind in KINDS.items()}
-_DOMAINS = Key._fields.index("cpu_domains")
+_DOMAINS, _POD = Key._fields.index("cpu_domains"), Key._fields.index("pod")
 # Any narrower pool is better than any wider one: there are fewer levels than this.
 _WIDER = len(Level)
 # Fields of the key that say two things have the second one in their decimals; so many of it, never reached, would be 1:
@@ -86,6 +86,7 @@ def rank(context: PlacementContext, fixed: FixedScores, room: Room, lenient: Roo
     """Rank every pool, with its offer and key under the rule of ``room``."""
     offers = offers_of(context, room, lenient)
     keys = _with_domains(context, room, lenient, offers, _keys(context, fixed, room, offers))
+    keys = _with_pod(context, offers, keys)
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
     return Ranking(room, lenient, offers, keys, tuple(order))
 
@@ -96,17 +97,15 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     free = supply.shared[0] & ~supply.withheld | supply.free_isolated(0)
     priority = priority_fits(context.tree, free, demand.whole, demand.priority)
     wants_isolated = demand.isolation is not Isolation.NO
-    load, packs = load_of(supply), strategy_of(context) is PoolStrategy.PACK
+    load = load_of(supply)
+    filling = filling_of(context, load)
+    packs = filling.strategy is PoolStrategy.PACK
     nowhere = (0,) * len(context.tree.pools)
     hints, far = hint_scores_now(context, room, load) if context.request.hints else (nowhere, nowhere)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
         offer, memory = offers[i], fixed.memory[i]
-        choice, other_left = choice_score(context, pool, offer)
-        left = room.free_mcpu[i] - 1000 * offer.sliced - demand.shared_mcpu
-        if offer.isolated:
-            left = supply.free_isolated(i).bit_count() - offer.isolated
         keys.append(
             Key(
                 fits=int(offer.fits and _may_be_here(context, memory)),
@@ -119,7 +118,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 hugepages=memory.huge_pages,
                 memory_suits=2 * memory.kinds + memory.holds_limit,
                 # A container has a limit to burst to, or a level, or none of them.
-                width=min(1000 * supply.shared[i].bit_count(), demand.burst_mcpu) or fixed.burst[i],
+                width=_width(context, i) or fixed.burst[i],
                 crowded=0 if demand.whole or packs else -load.crowding(i),
                 near_memory=0 - fixed.distance[i],  # no -0.0
                 priority=priority[i],
@@ -127,14 +126,42 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 cpu_domains=0,
                 undisturbed=memory.as_is,
                 cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
-                choice=choice,
+                choice=filling.choice(pool, offer),
                 squeezed=-supply.squeezed(i, offer.sliced),
+                pod=0,
+                expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
                 quiet=-_load_after(load, i, demand, offer),
-                left=left if other_left is None else other_left,
+                left=filling.left(pool, offer),
                 first=-i,
             )
         )
     return tuple(keys)
+
+
+def _width(context: PlacementContext, pool: int) -> int:
+    """Return how much of the CPU limit the shared set has. Seven eighths are as good, so that load decides then."""
+    limit = context.demand.burst_mcpu
+    width = min(1000 * context.supply.shared[pool].bit_count(), limit)
+    return limit if 8 * width >= 7 * limit else width
+
+
+def _with_pod(context: PlacementContext, offers: tuple[Offer, ...], keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the keys with the nearness to the pod's other containers, in the pools that are best in all before that.
+
+    Where the shared CPUs would be busier than those of another of these pools by ``FELT_MCPU``, it counts for nothing.
+    """
+    homes = [context.tree.named(grant.pool).path for grant in pod_of(context) if grant.pool]
+    best = max(keys)
+    tied = [i for i, key in enumerate(keys) if key[:_POD] == best[:_POD]] if homes else []
+    if len(tied) < 2:
+        return keys
+    load, demand, result = load_of(context.supply), context.demand, list(keys)
+    busy = {i: load.after(i, demand.shared_mcpu or IDLE_MCPU, offers[i].sliced) for i in tied}
+    for i in tied:
+        if busy[i] < min(busy.values()) + FELT_MCPU:
+            path = frozenset(context.tree.pools[i].path)
+            result[i] = keys[i]._replace(pod=sum(len(path.intersection(home)) - 1 for home in homes))
+    return tuple(result)
 
 
 def _with_domains(

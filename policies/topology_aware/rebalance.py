@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
+from operator import itemgetter
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Placed
 from policies.hardware.pools import Pool, PoolTree
@@ -31,25 +32,23 @@ from policies.topology_aware.ranking import fixed_scores_of, rank
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext, context_of, with_moved
 from policies.topology_aware.supply.demand import has_overflowed, off_reserved
-from policies.topology_aware.supply.load import IDLE_MCPU, load_of
-from policies.topology_aware.supply.supply import Supply, room_of
+from policies.topology_aware.supply.load import FELT_MCPU, IDLE_MCPU, load_of
+from policies.topology_aware.supply.supply import FEW_CPUS, Supply, room_of
 from sysfs.cpuset import NodeSet
 
 # Containers of one call, each of which costs half a decision: the next call goes on behind them.
 LOOKED_AT = 64
 # Sharers of one placement, before the reply to the kubelet.
 SQUEEZED_LOOKED_AT = 2
-# Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing.
-FEW_CPUS = 2
-# How much less CPU time must be requested for each shared CPU for a container to move for that alone, in 1/1000: a move
-# costs copying its memory, and less than the twentieth of a CPU is the noise of small requests.
-WORTH_MCPU = 50
 # A sharer that asks for so much goes where its CPUs are quieter though smaller ones are crowded then: they find a place
 # sooner than it does.
 LARGE_MCPU = 1000
 # Fields that tell equal places apart, or say nothing about one for a container that shares.
 _TIES = frozenset(
-    {"previous", "isolated", "priority", "cpu_domains", "undisturbed", "cores", "squeezed", "left", "first"}
+    {
+        *("previous", "isolated", "priority", "cpu_domains", "undisturbed", "cores"),
+        *("squeezed", "pod", "expected", "left", "first"),
+    }
 )
 # A move for one of these changes it for no other container or, for those in the new pool, to no worse than it was for
 # the one that moves (quiet). The measure knows what it takes from others in the fields before. No other field decides.
@@ -239,7 +238,7 @@ class _Search:
             gained += gain_of_others(context.tree, self._options, context.others, context.own, moved)
         if gained < 0 or field == "affinity":
             return gained > 0
-        is_worth_it = field in _STEADY and (field != _LAST or fresh.quiet - now.quiet >= WORTH_MCPU)
+        is_worth_it = field in _STEADY and (field != _LAST or fresh.quiet - now.quiet >= FELT_MCPU)
         stays_near = farther < 0 if field == "near_memory" else field not in _FROM_MEMORY or farther <= 0
         if not is_worth_it or not stays_near or not self._stays_at_devices(context, moved, field):
             return False
@@ -324,7 +323,8 @@ def _above(tree: PoolTree, pool: int, levels: int) -> int:
 
 def _place(key: Key) -> tuple[float, ...]:
     """Return how good a place is, without what only tells equal places apart."""
-    return tuple(key[i] for i in _PLACE)
+    found: tuple[float, ...] = itemgetter(*_PLACE)(key)
+    return found
 
 
 def _nearest(pool: Pool, zone: int) -> int:

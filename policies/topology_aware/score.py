@@ -22,7 +22,7 @@ class Key(NamedTuple):
     hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
     memory_suits: int  # 2: its memory is of exactly the wanted kinds; 1 more: it could hold the memory limit
     # Is there room to share?
-    width: int  # wide enough for this much of the CPU limit; without a limit minus the levels from what suits it
+    width: int  # has this much of the CPU limit, seven eighths as all; without a limit minus levels from what suits it
     crowded: int  # minus how much busier than the machine's average, from a fifth of a CPU per CPU on, in tenths
     # Is everything close together?
     near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
@@ -35,8 +35,10 @@ class Key(NamedTuple):
     # How does the machine fill up?
     choice: int  # pack: minus what is left; balanced: what is left of CPUs and memory, in 1/1000; spread: 0
     squeezed: int  # minus the CPUs that containers with a limit lose below it, where CPUs are to be owned
+    pod: int  # the levels that it shares with the pools of its pod's others; 0: not compared, or much busier
+    expected: int  # CPU time up to the limit beside what others ask for there, where it shares
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
-    left: int  # CPU time left afterwards (isolated CPUs, where it gets one); pack: minus what the pool above has
+    left: tuple[int, ...]  # what is in use, minus, from the packages down; more than half full: what is left, minus
     first: int  # minus the pool's index: the lowest id wins the last tie
 
 
@@ -64,7 +66,8 @@ _FIELDS = {
         "has memory of other kinds, or less than the memory limit",
     ),
     "width": (
-        "how much of the CPU limit it is wide enough for, in 1/1000 CPU; without one minus the levels from what suits",
+        "how much of the CPU limit it is wide enough for, in 1/1000 CPU, seven eighths count as all; without one "
+        "minus the levels from what suits",
         "is not as wide as suits its bursts",
     ),
     "crowded": (
@@ -99,9 +102,18 @@ _FIELDS = {
         "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
         "has more CPU requested for each of its shared CPUs",
     ),
+    "pod": (
+        "the levels that it shares with the pools of its pod's other containers; 0 where it is much busier than others",
+        "is farther from the other containers of its pod",
+    ),
+    "expected": (
+        "the CPU time that it can expect up to its limit, beside what others ask for there",
+        "leaves less CPU time up to the limit, beside what others ask for",
+    ),
     "left": (
-        "what is left in it afterwards; PoolChoice pack: minus what the wider pool has",
-        "would have less left afterwards",
+        "minus what is in use in each wider pool, from the widest, and in it; on a machine that is more than half "
+        "full, minus what is left in it and in the wider pool; PoolChoice pack: minus what the wider pool has",
+        "lies where more is in use",
     ),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),
 }
@@ -118,4 +130,10 @@ def deciding_field(better: Key, worse: Key) -> str:
 def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:
     """Return the pools best first, with their keys and outcomes."""
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    return tuple(Ranked(names[i], tuple(zip(Key._fields, keys[i], strict=True)), outcomes[i]) for i in order)
+    return tuple(Ranked(names[i], _shown(keys[i]), outcomes[i]) for i in order)
+
+
+def _shown(key: Key) -> tuple[tuple[str, int | float | str], ...]:
+    """Return the fields as a table shows them: what a field has of several levels of pools in one text."""
+    shown = key._asdict() | {"left": "/".join(map(str, key.left))}
+    return tuple(shown.items())

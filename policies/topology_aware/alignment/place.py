@@ -7,7 +7,6 @@ An owner that is resized keeps its CPUs before that, or stays on their nodes: on
 the memory that it has warmed.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -30,7 +29,7 @@ from policies.topology_aware.alignment.offers import (
 )
 from policies.topology_aware.reason_codes import ReasonCode
 from policies.topology_aware.reasons import not_in_its_node, previous_lost, wanted_text
-from policies.topology_aware.supply.context import Place, PlacementContext, aligned
+from policies.topology_aware.supply.context import Place, PlacementContext, aligned, pod_of
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import Machine
 
@@ -206,11 +205,7 @@ def _outside(context: PlacementContext, rules: TopologyOptions, alignment: Align
 def _earlier(context: PlacementContext, rules: TopologyOptions) -> tuple[Alignment | None, bool]:
     """Return the nodes of its pod's other containers, or of its own earlier attempt or size; and whether of its pod."""
     if rules.scope is TopologyScope.POD:
-        uid = context.request.container.pod_uid
-        start = bisect_left(context.others, uid, key=lambda grant: grant.container.pod_uid)
-        for grant in context.others[start:]:
-            if grant.container.pod_uid != uid:
-                break
+        for grant in pod_of(context):
             its = grant.request.alignment
             if its is not None and its.scope is TopologyScope.POD:
                 return replace(its, is_strict=rules.policy in _STRICT), True

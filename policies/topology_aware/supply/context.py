@@ -1,7 +1,9 @@
 """``PlacementContext``: the input of all steps of one placement: request, demand, other grants, supply, options."""
 
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from policies.alignment import Alignment, TopologyPolicy
 from policies.base import Allocations, Decision, DeviceLocality, Grant, Request
@@ -88,6 +90,13 @@ def context_of(
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
     return PlacementContext(tree, options, left, others, request, demand, own, machine_devices, in_use=held.in_use)
+
+
+def pod_of(context: PlacementContext) -> Iterator[Grant]:
+    """Yield the grants of its pod's other containers."""
+    uid = context.request.container.pod_uid
+    start = bisect_left(context.others, uid, key=lambda grant: grant.container.pod_uid)
+    return takewhile(lambda grant: grant.container.pod_uid == uid, islice(context.others, start, None))
 
 
 def with_moved(context: PlacementContext, moved: tuple[Grant, ...]) -> Supply:

@@ -10,6 +10,8 @@ idle sets, and one that asks for a CPU weighs as much as ten."""
 CROWDED_MCPU = 200
 """How much busier than the machine's shared CPUs on average a set may be before a wider one is better: less is noise
 of single small requests, more than the fifth of a CPU is felt."""
+FELT_MCPU = 50
+"""How much more CPU time requested for each shared CPU a container feels: less is the noise of small requests."""
 _NO_CPU = 1_000_000
 """The load of a set in use without a CPU: more than that of any other, as no set is booked above what it has."""
 
@@ -32,6 +34,10 @@ class Load:
         if left > 0:
             return round(inside / left + self.around[pool])
         return _NO_CPU if inside else 0
+
+    def idle(self, pool: int) -> int:
+        """Return the CPU time of a set that no container asks for, in 1/1000 CPU."""
+        return max(0, round(1000 * self.cpus[pool] - self.inside[pool] - self.around[pool] * self.cpus[pool]))
 
     def crowding(self, pool: int, but_mcpu: int = 0) -> int:
         """Return by how much the set is busier than the machine on average and ``CROWDED_MCPU``, in tenths of a CPU.

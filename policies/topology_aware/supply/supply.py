@@ -14,6 +14,9 @@ from policies.topology_aware.supply.hugepages import huge_page_account
 from policies.topology_aware.supply.memory_account import MemoryAccount, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 
+FEW_CPUS = 2
+"""Where a container without a CPU limit is squeezed: it may use all that it finds, and finds next to nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Supply:
@@ -21,8 +24,9 @@ class Supply:
 
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
     ``unbooked_sharers`` counts the containers that use this pool's shared set and are booked with no CPU time;
-    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it. ``withheld`` CPUs are
-    shared but never owned. ``reserved_mcpu`` is booked on the reserved CPUs. ``memory`` has the promises by zones.
+    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it; of one without a limit
+    what it should find at least (``FEW_CPUS``). ``withheld`` CPUs are shared but never owned. ``reserved_mcpu`` is
+    booked on the reserved CPUs. ``memory`` has the promises by zones.
     """
 
     tree: PoolTree
@@ -74,8 +78,10 @@ class Supply:
             owned = owned | own if sign > 0 else owned & ~own
             if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
                 unbooked_sharers[here] += sign
-            if kind is CpuKind.SHARED and (limit := grant.request.cpu_limit_mcpu):
-                limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
+            if kind is CpuKind.SHARED:
+                limit_mcpu = grant.request.cpu_limit_mcpu
+                limit = -(-limit_mcpu // 1000) if limit_mcpu else FEW_CPUS + 1
+                limits[here] = _with_limit(limits[here], limit, sign)
             if grant.shared_mcpu:
                 for i in path:
                     granted[i] += sign * grant.shared_mcpu

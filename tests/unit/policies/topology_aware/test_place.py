@@ -217,7 +217,7 @@ def test_a_pool_with_idle_containers_is_emptied_only_when_nothing_else_is_left()
 
 def test_a_pool_with_idle_containers_keeps_a_cpu_while_another_pool_can_give() -> None:
     held = fill(OPEN, request("idle/c", 0, BEST_EFFORT, previous=before("NUMA node #0")), request("a/c", 4000))
-    assert cpus(OPEN, held, "a/c") == "4-7"
+    assert cpus(OPEN, held, "a/c") == "8-11"
     held = fill(OPEN, request("b/c", 11000), held=held)
     assert cpus(OPEN, held, "idle/c") == "3"
 

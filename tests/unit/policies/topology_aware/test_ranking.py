@@ -2,11 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import Request
+from policies.base import CpuKind, Grant, Request
 from policies.preferences import BurstLevel, CpuPriority
 from policies.topology_aware.ranking import burst_ranks, fixed_scores_of, rank
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.supply import room_of
+from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import BURSTABLE, before, context_of, four_nodes, request, supply_of, tree_of
@@ -32,9 +33,18 @@ def keys_of(machine: Machine, wanted: Request, withheld: str = "") -> dict[str, 
     return {pool.name: key for pool, key in zip(tree.pools, ranking.keys, strict=True)}
 
 
-def test_what_is_left_is_what_neither_others_nor_the_container_itself_has() -> None:
-    assert keys_of(four_nodes(), request(mcpu=2500))["NUMA node #1"].left == 1500
-    assert keys_of(four_nodes(isolated="6-7"), request(mcpu=1000))["NUMA node #1"].left == 1  # of two isolated CPUs
+def test_what_is_in_use_counts_from_the_package_down_until_half_of_the_machine_is() -> None:
+    tree = tree_of(four_nodes())
+    for owned, asked, left in (("4-5", 2000, (-2000, -2000, 4)), ("4-5,12-15", 4000, (-2000, 6000))):
+        other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(owned))
+        context = context_of(tree, request(mcpu=asked), other)
+        room = room_of(context.supply, keep_busy=True)
+        keys = rank(context, fixed_scores_of(context), room, room).keys
+        assert keys[tree.named("NUMA node #1").index].left == left
+
+
+def test_of_isolated_cpus_it_counts_what_is_left() -> None:
+    assert keys_of(four_nodes(isolated="6-7"), request(mcpu=1000))["NUMA node #1"].left == (2, 2)
 
 
 def test_cpus_of_the_preferred_priority_count_if_they_can_be_owned() -> None:

@@ -32,10 +32,10 @@ def moved(decision: Placed) -> dict[str, tuple[str, str]]:
 
 def test_one_that_would_be_below_its_limit_goes_where_it_fits() -> None:
     decision = placed(POLICY.decide(Allocations((sharer("s", 500, 3000),)), owner(2000)))
-    assert moved(decision) == {"s": ("NUMA node #1", "0-1")}
-    assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "4-7")]
+    assert moved(decision) == {"s": ("NUMA node #2", "0,2")}
+    assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "8-11")]
     (reason,) = (reason for reason in decision.reasons if reason.code == "rebalanced")
-    text = "1 container with too few of the CPUs left here moved with the same update: s/c to NUMA node #1"
+    text = "1 container with too few of the CPUs left here moved with the same update: s/c to NUMA node #2"
     assert reason.text == text
 
 
@@ -100,7 +100,7 @@ def test_its_memory_is_where_it_goes_too() -> None:
 def test_one_on_a_thread_of_each_core_moves_where_it_has_the_cores_that_it_asks_for(strict: bool) -> None:
     hider = sharer("s", 2000, 2000, threads=Threads.HIDE, strict_threads=strict)
     decision = placed(POLICY.decide(Allocations((hider,)), owner(2000)))
-    assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "4,6")]
+    assert [(update.container.pod_uid, str(update.pinning.cpus)) for update in decision.updates] == [("s", "8,10")]
     assert "others-too-few-cores" not in {reason.code for reason in decision.reasons}
 
 
