@@ -61,7 +61,7 @@ class HugePageNodes(StrEnum):
 class PoolStrategy(StrEnum):
     """Which of the pools that suit a container equally well it gets."""
 
-    SPREAD = "spread"  # with the most left
+    SPREAD = "spread"  # used least
     PACK = "pack"  # with the least left
     BALANCED = "balanced"  # by what is left of CPUs and memory, weighted
 

@@ -127,8 +127,8 @@ class TopologyAwareOptions(PolicyOptions):
     pool_choice: PoolStrategy = option(
         PoolStrategy.SPREAD,
         "PoolChoice",
-        "Which of the pools that suit equally, unless an annotation decides. spread: the one with the most left; "
-        "pack: the one with the least, so that whole domains stay idle; balanced: by what is left of CPUs and of "
+        "Which of the pools that suit equally, unless an annotation decides. spread: the one that is used least; "
+        "pack: the one with the least left, so that whole domains stay idle; balanced: by what is left of CPUs and of "
         "memory",
     )
     pool_weights: tuple[PoolWeight, ...] = option(

@@ -135,5 +135,4 @@ def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -
 
 def _shown(key: Key) -> tuple[tuple[str, int | float | str], ...]:
     """Return the fields as a table shows them: what a field has of several levels of pools in one text."""
-    shown = key._asdict() | {"left": "/".join(map(str, key.left))}
-    return tuple(shown.items())
+    return tuple(zip(Key._fields, (*key[:-2], "/".join(map(str, key.left)), key.first), strict=True))

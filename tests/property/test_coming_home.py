@@ -104,7 +104,7 @@ def test_each_move_betters_a_measure_of_all_sharers(shape: str) -> None:
             node.held = node.held.with_grants(grant)
             assert measure(node) > before, f"{number}: {grant.container} to {grant.pool}"
             moves += 1
-    assert moves >= 4
+    assert moves >= 3
 
 
 @pytest.mark.parametrize("shape", SOME)

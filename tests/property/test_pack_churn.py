@@ -36,4 +36,9 @@ def test_packed_owners_do_not_span_and_leave_room_for_large_ones() -> None:
     spans, largest = churn(PoolStrategy.PACK)
     assert spans == 0
     assert largest >= 12
-    assert churn(PoolStrategy.SPREAD)[1] < largest
+
+
+def test_spread_owners_leave_room_for_large_ones_once_half_of_the_machine_is_in_use() -> None:
+    spans, largest = churn(PoolStrategy.SPREAD)
+    assert spans <= 1
+    assert largest >= 12

@@ -164,7 +164,7 @@ POOL_CHOICE = Annotation(
     "pool-choice",
     preferences.choice(PoolStrategy),
     ("pool_choice",),
-    "Which of the pools that suit equally: with the most left, with the least, or by what is left of CPUs and memory.",
+    "Which of the pools that suit equally: used least, with the least left, or by what is left of CPUs and memory.",
     ("spread", "pack", "balanced", "c0: pack"),
     "tight",
     label="pool choice",
