@@ -127,7 +127,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 undisturbed=memory.as_is,
                 cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
                 choice=filling.choice(pool, offer),
-                squeezed=-supply.squeezed(i, offer.sliced),
+                squeezed=-supply.squeezed(i, offer.sliced, with_unbooked=filling.is_tight),
                 pod=0,
                 expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
                 quiet=-_load_after(load, i, demand, offer),

@@ -98,10 +98,6 @@ _FIELDS = {
         "minus the CPUs that others lose below their limits",
         "would leave others fewer CPUs than their limits",
     ),
-    "quiet": (
-        "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
-        "has more CPU requested for each of its shared CPUs",
-    ),
     "pod": (
         "the levels that it shares with the pools of its pod's other containers; 0 where it is much busier than others",
         "is farther from the other containers of its pod",
@@ -109,6 +105,10 @@ _FIELDS = {
     "expected": (
         "the CPU time that it can expect up to its limit, beside what others ask for there",
         "leaves less CPU time up to the limit, beside what others ask for",
+    ),
+    "quiet": (
+        "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
+        "has more CPU requested for each of its shared CPUs",
     ),
     "left": (
         "minus what is in use in each wider pool, from the widest, and in it; on a machine that is more than half "

@@ -24,9 +24,9 @@ class Supply:
 
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
     ``unbooked_sharers`` counts the containers that use this pool's shared set and are booked with no CPU time;
-    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it; of one without a limit
-    what it should find at least (``FEW_CPUS``). ``withheld`` CPUs are shared but never owned. ``reserved_mcpu`` is
-    booked on the reserved CPUs. ``memory`` has the promises by zones.
+    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it.
+    ``withheld`` CPUs are shared but never owned. ``reserved_mcpu`` is booked on the reserved CPUs. ``memory`` has the
+    promises by zones.
     """
 
     tree: PoolTree
@@ -78,10 +78,8 @@ class Supply:
             owned = owned | own if sign > 0 else owned & ~own
             if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
                 unbooked_sharers[here] += sign
-            if kind is CpuKind.SHARED:
-                limit_mcpu = grant.request.cpu_limit_mcpu
-                limit = -(-limit_mcpu // 1000) if limit_mcpu else FEW_CPUS + 1
-                limits[here] = _with_limit(limits[here], limit, sign)
+            if kind is CpuKind.SHARED and (limit := grant.request.cpu_limit_mcpu):
+                limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
             if grant.shared_mcpu:
                 for i in path:
                     granted[i] += sign * grant.shared_mcpu
@@ -126,13 +124,18 @@ class Supply:
         """Return the kernel-isolated CPUs of the pool that can still be given."""
         return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
 
-    def squeezed(self, pool: int, owned: int) -> int:
-        """Return how many CPUs below their limits the sharers here and above lose, summed up, if so many are owned."""
+    def squeezed(self, pool: int, owned: int, *, with_unbooked: bool = False) -> int:
+        """Return how many CPUs below their limits the sharers here and above lose, summed up, if so many are owned.
+
+        ``with_unbooked``: those that are booked with no CPU time count too, with what they should find at least.
+        """
         lost = 0
         for i in self.tree.pools[pool].path if owned else ():
             width = self.shared[i].bit_count()
             squeezed = self.limits[i][bisect_right(self.limits[i], width - owned) :]
             lost += sum(min(limit, width) - (width - owned) for limit in squeezed)
+            if with_unbooked:
+                lost += self.unbooked_sharers[i] * max(0, min(FEW_CPUS + 1, width) - (width - owned))
         return lost
 
     def holds(self) -> bool:

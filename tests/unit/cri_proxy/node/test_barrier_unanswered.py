@@ -295,7 +295,7 @@ async def test_a_resize_does_not_wait_longer_than_a_start_and_takes_no_cpu_of_th
 
 
 async def test_several_that_hang_cost_two_waits_at_most_and_are_all_named(site: Site) -> None:
-    ones = [await hanging(site, name) for name in ("s", "t", "u")]
+    ones = [await hanging(site, name) for name in ("s", "t", "u", "v")]
     owner, begun = await created(site, "a", OWNS_2), now()
     with pytest.raises(CallFailed, match=r"default/s/c: .* default/u/c: "):
         await site.kubelet.start(owner)
