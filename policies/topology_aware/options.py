@@ -131,6 +131,12 @@ class TopologyAwareOptions(PolicyOptions):
         "pack: the one with the least left, so that whole domains stay idle; balanced: by what is left of CPUs and of "
         "memory",
     )
+    device_cpus: Literal["avoid", "ignore"] = option(
+        "avoid",
+        "DeviceCPUs",
+        "The CPUs of NUMA nodes with accelerators (by PCI class). avoid: of pools that suit equally, a container that "
+        "asks for no device gets one without them; ignore: no difference is made",
+    )
     pool_weights: tuple[PoolWeight, ...] = option(
         (PoolWeight("cpu", 3), PoolWeight("memory", 1)),
         "PoolWeights",

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from policies.device_requests import NOTHING_ASKED
 from policies.hardware.domains import Level
 from policies.hardware.pools import KINDS, Pool, PoolTree
 from policies.preferences import BurstLevel, PoolStrategy
@@ -102,6 +103,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     packs = filling.strategy is PoolStrategy.PACK
     nowhere = (0,) * len(context.tree.pools)
     hints, far = hint_scores_now(context, room, load) if context.request.hints else (nowhere, nowhere)
+    beside = _beside_accelerators(context)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
@@ -130,12 +132,20 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 squeezed=-supply.squeezed(i, offer.sliced, with_unbooked=filling.is_tight),
                 pod=0,
                 expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
+                spares=-int(bool(pool.cpus & beside)),
                 quiet=-_load_after(load, i, demand, offer),
                 left=filling.left(pool, offer),
                 first=-i,
             )
         )
     return tuple(keys)
+
+
+def _beside_accelerators(context: PlacementContext) -> int:
+    """Return the CPUs that a container without devices leaves to others where it can."""
+    request = context.request
+    asks = request.hints or request.given or request.preferences.devices != NOTHING_ASKED
+    return 0 if asks or context.options.device_cpus == "ignore" else context.tree.accelerated
 
 
 def _width(context: PlacementContext, pool: int) -> int:

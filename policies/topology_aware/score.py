@@ -37,6 +37,7 @@ class Key(NamedTuple):
     squeezed: int  # minus the CPUs that containers with a limit lose below it, where CPUs are to be owned
     pod: int  # the levels that it shares with the pools of its pod's others; 0: not compared, or much busier
     expected: int  # CPU time up to the limit beside what others ask for there, where it shares
+    spares: int  # -1: has CPUs beside accelerators, and the container asks for no device
     quiet: int  # minus the CPU time requested afterwards for each shared CPU, in 1/1000; where CPUs are owned, in 250s
     left: tuple[int, ...]  # what is in use, minus, from the packages down; more than half full: what is left, minus
     first: int  # minus the pool's index: the lowest id wins the last tie
@@ -105,6 +106,10 @@ _FIELDS = {
     "expected": (
         "the CPU time that it can expect up to its limit, beside what others ask for there",
         "leaves less CPU time up to the limit, beside what others ask for",
+    ),
+    "spares": (
+        "-1: has CPUs of NUMA nodes with accelerators, and the container asks for no device",
+        "has CPUs beside accelerators, which are left to containers with devices",
     ),
     "quiet": (
         "minus the CPU requested afterwards for each of its shared CPUs, in 1/1000",
