@@ -68,10 +68,11 @@ class KubernetesDistribution:
 def _rancher(name: str, program: str, units: tuple[str, ...], signs: tuple[str, ...]) -> KubernetesDistribution:
     data = f"/var/lib/rancher/{program}/agent/etc"
     config = f"/etc/rancher/{program}/config.yaml"
+    read = "; how arguments are merged was read in its sources" if program == "k3s" else ""
     return KubernetesDistribution(
         name,
         f"`kubelet-arg` in `{config}`",
-        "made-up root; how arguments are merged was read in its sources",
+        f"made-up root{read}",
         (f"etc/rancher/{program}", *signs),
         config=config,
         drop_ins=f"{data}/kubelet.conf.d",
