@@ -129,7 +129,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 undisturbed=memory.as_is,
                 cores=_cores(context, pool, demand.whole - siblings[i][0], siblings[i][1]) if offer.sliced else 0,
                 choice=filling.choice(pool, offer),
-                squeezed=-supply.squeezed(i, offer.sliced, with_unbooked=filling.is_tight),
+                squeezed=-supply.squeezed(i, offer.sliced, with_unlimited=filling.is_tight),
                 pod=0,
                 expected=0 if demand.whole else min(demand.burst_mcpu, load.idle(i)),
                 spares=-int(bool(pool.cpus & beside)),

@@ -24,7 +24,8 @@ class Supply:
 
     ``shared`` are the shared sets: sharable CPUs without an owner. ``granted_mcpu`` are sums over the subtree;
     ``unbooked_sharers`` counts the containers that use this pool's shared set and are booked with no CPU time;
-    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it.
+    ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it, ``unlimited`` how many of
+    these have none.
     ``withheld`` CPUs are shared but never owned. ``reserved_mcpu`` is booked on the reserved CPUs. ``memory`` has the
     promises by zones.
     """
@@ -36,6 +37,7 @@ class Supply:
     granted_mcpu: tuple[int, ...]
     unbooked_sharers: tuple[int, ...]
     limits: tuple[tuple[int, ...], ...]
+    unlimited: tuple[int, ...]
     reserved_users: int
     reserved_mcpu: int
     memory: MemoryAccount
@@ -62,7 +64,7 @@ class Supply:
         tree = self.tree
         promises = promises_of(self.memory.nodes, grants)
         granted = list(self.granted_mcpu)
-        unbooked_sharers, limits = list(self.unbooked_sharers), list(self.limits)
+        unbooked_sharers, limits, unlimited = list(self.unbooked_sharers), list(self.limits), list(self.unlimited)
         owned, reserved_users, reserved_mcpu = self.owned, self.reserved_users, self.reserved_mcpu
         for grant in grants:
             kind = grant.kind
@@ -78,8 +80,11 @@ class Supply:
             owned = owned | own if sign > 0 else owned & ~own
             if not grant.shared_mcpu and kind in (CpuKind.SHARED, CpuKind.MIXED):
                 unbooked_sharers[here] += sign
-            if kind is CpuKind.SHARED and (limit := grant.request.cpu_limit_mcpu):
-                limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
+            if kind is CpuKind.SHARED:
+                if limit := grant.request.cpu_limit_mcpu:
+                    limits[here] = _with_limit(limits[here], -(-limit // 1000), sign)
+                else:
+                    unlimited[here] += sign
             if grant.shared_mcpu:
                 for i in path:
                     granted[i] += sign * grant.shared_mcpu
@@ -94,6 +99,7 @@ class Supply:
             granted_mcpu=tuple(granted),
             unbooked_sharers=tuple(unbooked_sharers),
             limits=tuple(limits),
+            unlimited=tuple(unlimited),
             reserved_users=reserved_users,
             reserved_mcpu=reserved_mcpu,
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
@@ -124,18 +130,19 @@ class Supply:
         """Return the kernel-isolated CPUs of the pool that can still be given."""
         return self.tree.pools[pool].isolated & ~self.owned & ~self.withheld
 
-    def squeezed(self, pool: int, owned: int, *, with_unbooked: bool = False) -> int:
+    def squeezed(self, pool: int, owned: int, *, with_unlimited: bool = False) -> int:
         """Return how many CPUs below their limits the sharers here and above lose, summed up, if so many are owned.
 
-        ``with_unbooked``: those that are booked with no CPU time count too, with what they should find at least.
+        ``with_unlimited``: those without a limit count too, with what they should find at least; not in pools of which
+        that is most.
         """
         lost = 0
         for i in self.tree.pools[pool].path if owned else ():
             width = self.shared[i].bit_count()
             squeezed = self.limits[i][bisect_right(self.limits[i], width - owned) :]
             lost += sum(min(limit, width) - (width - owned) for limit in squeezed)
-            if with_unbooked:
-                lost += self.unbooked_sharers[i] * max(0, min(FEW_CPUS + 1, width) - (width - owned))
+            if with_unlimited and self.tree.pools[i].sharable.bit_count() >= 2 * (FEW_CPUS + 1):
+                lost += self.unlimited[i] * max(0, min(FEW_CPUS + 1, width) - (width - owned))
         return lost
 
     def holds(self) -> bool:
@@ -152,7 +159,9 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     nodes = memory_nodes_of(tree.machine)
     memory = MemoryAccount(nodes, huge_pages=huge_page_account(tree.machine, nodes))
     no_limits: tuple[tuple[int, ...], ...] = ((),) * len(tree.pools)
-    return Supply(tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, 0, 0, memory)
+    return Supply(
+        tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, zeros, 0, 0, memory
+    )
 
 
 def _with_limit(limits: tuple[int, ...], limit: int, sign: int) -> tuple[int, ...]:
