@@ -116,8 +116,8 @@ _FIELDS = {
         "has more CPU requested for each of its shared CPUs",
     ),
     "left": (
-        "minus what is in use in each wider pool, from the widest, and in it; on a machine that is more than half "
-        "full, minus what is left in it and in the wider pool; PoolChoice pack: minus what the wider pool has",
+        "minus what is in use, the widest pool first; on a machine more than half full, and with PoolChoice pack, "
+        "minus what is left",
         "lies where more is in use",
     ),
     "first": ("minus its place in the tree: decides the last tie", "is equal but comes later"),

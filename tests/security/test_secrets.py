@@ -28,6 +28,7 @@ from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed
 from cri_proxy.http.client import ask
 from cri_proxy.logs import configure_logging
+from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.machines import small_machine
 from tests.fakes.waiting import holds
@@ -171,7 +172,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Traces:
             await client.close()
             await daemon.stop()
 
-    status, http, files = asyncio.run(run())
+    with asyncio.Runner(loop_factory=RelayLoop) as runner:
+        status, http, files = runner.run(run())
     return Traces(status, stream.getvalue(), http, (*files, *files_in(directory)))
 
 

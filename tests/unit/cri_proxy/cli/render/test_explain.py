@@ -33,8 +33,8 @@ pools, best first
   compared from left to right, the larger value wins; fields that are equal, or
   decided nothing, are left out
   depth  deeper pools are smaller and closer
-  left   what is left in it afterwards; PoolChoice pack: minus what the wider
-         pool has
+  left   minus what is in use, the widest pool first; on a machine more than
+         half full, and with PoolChoice pack, minus what is left
 
 changes of other containers
   - default/web/c1: from CPUs 1-3 to CPU 1
