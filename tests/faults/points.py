@@ -59,7 +59,6 @@ SAVES = (
     "re-plan: save grant",
     "re-plan: save announced",
     "re-plan: save confirmed",
-    "re-plan: save removal",
     "re-plan: save decision",
 )
 STAGES_OF_A_SAVE = ("asked", "durable")
