@@ -43,12 +43,12 @@ class CreateCalls:
             found = self._devices.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)
+        self._node.absent_containers.note(found.request, found.named)
         if found.refusal:
             return refused(self._node.refuse(found.request, Refusal("cdi", found.refusal)))
         reservation = await self._node.place(found.request, sandbox_id, problems=tuple(map(str, found.problems)))
         if isinstance(reservation, Refusal):
             return refused(reservation)
-        self._node.absent_containers.note(found.request, found.named)
         for problem in found.missing:
             self._context.journal.hint_missing(reservation.row, problem)
         try:

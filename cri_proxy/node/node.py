@@ -300,39 +300,44 @@ class Refusals:
 class _Named:
     """What the annotations of a pod name, what it has had, and when the last of these was created."""
 
-    names: Set[str]
-    request: Request
+    names: Set[str] = frozenset()
     had: set[str] = field(default_factory=set)
     at_seconds: float = 0.0
+    is_reported: bool = False
 
 
 class AbsentContainers:
-    """Reports annotations that name containers which their pod never had; CRI tells which it has one by one."""
+    """Reports annotations that name containers which their pod never had; CRI tells which it has one by one.
+
+    Nothing is said of a pod that is older than this process: which containers it had is not known.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._pods: dict[str, _Named] = {}
 
     def note(self, request: Request, named: Set[str]) -> None:
-        """Note that this container of a pod is created, whose annotations name these."""
-        if not named:
+        """Note that this container of a pod is about to be created, whose annotations name these."""
+        uid = request.container.pod_uid
+        if not named or (uid not in self._pods and any(row.key.pod_uid == uid for row in self._context.ledger.rows())):
             return
-        pod = self._pods.setdefault(request.container.pod_uid, _Named(named, request))
+        pod = self._pods.setdefault(uid, _Named())
         pod.names, pod.at_seconds = named, self._context.clock.monotonic_seconds()
         pod.had.add(request.container.name)
 
     def look(self) -> None:
-        """Report each name once, when its pod has had no new container for a while; forget pods that have gone."""
-        now_seconds = self._context.clock.monotonic_seconds()
-        for uid, pod in list(self._pods.items()):
-            rows = self._context.ledger.of_pod(uid)
-            if rows and now_seconds - pod.at_seconds < SETTLED_SECONDS:
+        """Report a pod once, when it has had no new container for a while; forget pods whose sandbox has gone."""
+        now_seconds, ledger = self._context.clock.monotonic_seconds(), self._context.ledger
+        present = {sandbox.pod.uid for sandbox in ledger.sandboxes.values()}
+        self._pods = {uid: pod for uid, pod in self._pods.items() if uid in present}
+        for uid, pod in self._pods.items():
+            absent, rows = sorted(pod.names - pod.had), ledger.of_pod(uid)
+            if not absent or not rows or pod.is_reported or now_seconds - pod.at_seconds < SETTLED_SECONDS:
                 continue
-            del self._pods[uid]
-            if rows and (absent := sorted(pod.names - pod.had)):
-                names = ", ".join(absent[:MOST_NAMED]) + ", ..." * (len(absent) > MOST_NAMED)
-                reason = f"annotations name {names}, and the pod has had no such container"
-                self._context.journal.noted_of(rows[0], events.ANNOTATION_IGNORED, reason=reason)
+            pod.is_reported = True
+            names = ", ".join(absent[:MOST_NAMED]) + ", ..." * (len(absent) > MOST_NAMED)
+            reason = f"annotations name {names}, and the pod has had no such container so far"
+            self._context.journal.noted_of(rows[0], events.ANNOTATION_IGNORED, reason=reason)
 
 
 def refusal_of(rejected: Rejected) -> Refusal:

@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.node.node import SETTLED_SECONDS
 from tests.fakes.site import Site, opened
@@ -15,16 +16,42 @@ async def site() -> AsyncIterator[Site]:
         yield site
 
 
-async def reported(site: Site, *annotations: tuple[str, str], after_seconds: float = SETTLED_SECONDS) -> list[str]:
-    """The reasons of annotations that are ignored, a while after a pod of the containers a and b was created."""
+def reasons(site: Site) -> list[str]:
+    """The reasons of the warnings from here on."""
     found: list[str] = []
     site.log.warning = lambda event, **fields: found.append(str(fields["reason"]))  # type: ignore[method-assign]
-    pod = PodSpec("p", (guaranteed("a", 1000), guaranteed("b", 1000)), annotations=annotations)
-    await site.run_spec(pod)
-    await site.clock.sleep(after_seconds)
-    await site.node.slow_check()
-    await site.node.slow_check()
     return found
+
+
+def two(*annotations: tuple[str, str]) -> PodSpec:
+    return PodSpec("p", (guaranteed("a", 1000), guaranteed("b", 1000)), annotations=annotations)
+
+
+async def wait(site: Site, seconds: float = SETTLED_SECONDS) -> None:
+    await site.clock.sleep(seconds)
+    await site.node.slow_check()
+    await site.node.slow_check()
+
+
+async def reported(site: Site, *annotations: tuple[str, str], after_seconds: float = SETTLED_SECONDS) -> list[str]:
+    """The reasons of annotations that are ignored, a while after a pod of the containers a and b was created."""
+    found = reasons(site)
+    await site.run_spec(two(*annotations))
+    await wait(site, after_seconds)
+    return found
+
+
+async def restart(site: Site, spec: PodSpec, pod: RunningPod, name: str) -> None:
+    """Let a container exit, remove it, and create it again."""
+    await site.kubelet.stop(pod.container_id(name))
+    await site.kubelet.remove(pod.container_id(name))
+    container = next(container for container in spec.containers if container.name == name)
+    await site.kubelet.start(await site.kubelet.create(spec, container, pod.sandbox_id, attempt=1))
+    await site.node.settle()
+
+
+BOTH = (f"{OURS}/prefer-shared-cpus", "{a: true, b: true}")
+ANOTHER = (f"{OURS}/prefer-shared-cpus", "{a: true, b: true, zzz: true}")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +66,7 @@ async def reported(site: Site, *annotations: tuple[str, str], after_seconds: flo
 async def test_a_name_that_no_container_of_the_pod_has_is_reported_once(
     site: Site, key: str, value: str, absent: str
 ) -> None:
-    expected = f"annotations name {absent}, and the pod has had no such container"
+    expected = f"annotations name {absent}, and the pod has had no such container so far"
     assert await reported(site, (key, value)) == [expected]
 
 
@@ -53,6 +80,39 @@ async def test_annotations_of_the_pods_own_containers_are_no_news(site: Site, va
     assert (
         await reported(site, (f"{OURS}/prefer-shared-cpus", value), (f"memory-type.{OURS}/container.a", "dram")) == []
     )
+
+
+@pytest.mark.parametrize("named", [BOTH, ANOTHER])
+async def test_a_restart_after_the_report_is_no_news(site: Site, named: tuple[str, str]) -> None:
+    pod = await site.run_spec(two(named))
+    await wait(site)
+    found = reasons(site)
+    await restart(site, two(named), pod, "b")
+    await wait(site)
+    assert found == []
+
+
+async def test_a_container_that_has_gone_was_there(site: Site) -> None:
+    """As an init container, between whose end and the first of the others nothing of the pod runs."""
+    found, spec = reasons(site), two(BOTH)
+    sandbox_id = await site.kubelet.run_sandbox(spec)
+    first = await site.kubelet.create(spec, spec.containers[0], sandbox_id)
+    await site.kubelet.start(first)
+    await site.kubelet.stop(first)
+    await site.kubelet.remove(first)
+    await wait(site)
+    await site.kubelet.start(await site.kubelet.create(spec, spec.containers[1], sandbox_id))
+    await wait(site)
+    assert found == []
+
+
+async def test_nothing_is_said_of_a_pod_that_an_earlier_process_has_seen(site: Site) -> None:
+    pod = await site.run_spec(two(BOTH))
+    await site.open()
+    found = reasons(site)
+    await restart(site, two(BOTH), pod, "b")
+    await wait(site)
+    assert found == []
 
 
 async def test_a_pod_that_has_gone_is_not_reported(site: Site) -> None:
