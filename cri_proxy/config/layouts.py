@@ -23,6 +23,7 @@ _FOREIGN_POLICIES = frozenset(
 )
 # The objects of nri-plugins: their spec holds the policy's options directly, and sections without effect here.
 _POLICY_OBJECTS = ("TopologyAwarePolicy", "BalloonsPolicy")
+_KINDS = frozenset({"", "ConfigMap", *_POLICY_OBJECTS})
 _POLICY_OBJECT_KEYS = frozenset({"apiversion", "kind", "metadata", "spec", "status"})
 _OF_ALL_POLICIES = frozenset({"availableresources", "reservedresources"})
 _OF_BALLOONS = frozenset({"pincpu", "pinmemory", "reservedpoolnamespaces"})
@@ -106,8 +107,20 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
         found = _from_config_map(tree, path, names)
     else:
         raise ConfigError(path, tree.line, "kind", f"expected ConfigMap, {' or '.join(_POLICY_OBJECTS)}, got {kind!r}")
-    unread = sorted({_word(other, "kind") for other in others} - {kind, *_POLICY_OBJECTS, "ConfigMap"})
-    return replace(found, warnings=(*found.warnings, *(f"kind {other}: without effect here" for other in unread)))
+    return replace(found, warnings=(*found.warnings, *_passed_over(tree, others)))
+
+
+def _passed_over(chosen: Tree, others: Sequence[Tree]) -> Iterator[str]:
+    """Yield what of the other objects has no effect; policy objects of the same kind are for other nodes."""
+    kind = _word(chosen, "kind")
+    yield from (f"kind {other}: without effect here" for other in sorted({_word(o, "kind") for o in others} - _KINDS))
+    for other in others:
+        if (other_kind := _word(other, "kind")) in _KINDS and (kind == "ConfigMap" or other_kind != kind):
+            yield f"{_title(other)}: passed over, {_title(chosen)} counts"
+
+
+def _title(tree: Tree) -> str:
+    return f"{_word(tree, 'kind')} {_word(tree, 'metadata', 'name')}".strip() or "the document without a kind"
 
 
 def _listed(tree: Tree) -> Iterator[Tree]:
@@ -172,20 +185,19 @@ def _from_policy_object(tree: Mapping, path: str, kind: str) -> Normalized:
     spec = _inside(tree, "spec", _POLICY_OBJECT_KEYS, path, kind)
     if spec is None:
         return Normalized(())
-    is_ours = [
-        item.key.casefold() in _OF_ALL_POLICIES | _OF_BALLOONS
-        if kind != _POLICY_OBJECTS[0]
-        else item.key.casefold() not in _FOREIGN_SPEC
-        for item in spec.items
-    ]
-    foreign = [item.key for item, ours in zip(spec.items, is_ours, strict=True) if not ours]
-    ours = [item for item, ours in zip(spec.items, is_ours, strict=True) if ours]
+    ours = [item for item in spec.items if _has_effect(item.key.casefold(), kind)]
+    foreign = [item.key for item in spec.items if not _has_effect(item.key.casefold(), kind)]
     of_all = tuple(item for item in ours if item.key.casefold() in _OF_ALL_POLICIES)
     own = tuple(item for item in ours if item.key.casefold() not in _OF_ALL_POLICIES)
     group = (Item(_RENAMED["topology-aware"], spec.line, Mapping(own, spec.line)),) if own else ()
     return Normalized(
         (*of_all, *group), tuple(f"spec.{key}: a section of nri-plugins, without effect here" for key in foreign)
     )
+
+
+def _has_effect(key: str, kind: str) -> bool:
+    """Return whether this key in the spec of an object of nri-plugins is read, or an error where it is not known."""
+    return key not in _FOREIGN_SPEC if kind == _POLICY_OBJECTS[0] else key in _OF_ALL_POLICIES | _OF_BALLOONS
 
 
 def _parsed(item: Item, path: str) -> tuple[Tree, ...]:

@@ -81,8 +81,13 @@ def policy_options(config: Config, machine: Machine, root: Path = Path("/")) -> 
     if config.reserved.memory:
         machine = with_reserved_memory(machine, reserved_by_node(config.reserved.memory, machine))
         for node in machine.nodes:
-            if node.memory_bytes and not node.ordinary_bytes:
-                raise _fail(_RESERVED_MEMORY, f"node {node.id} has {bytes_text(node.memory_bytes)}: leave it some")
+            if node.reserved_bytes and node.memory_bytes and not node.ordinary_bytes:
+                free_bytes = replace(node, reserved_bytes=0).ordinary_bytes
+                problem = (
+                    f"{bytes_text(node.reserved_bytes)} is all of node {node.id} outside huge pages "
+                    f"({bytes_text(free_bytes)}) or more: leave containers some"
+                )
+                raise _fail(_RESERVED_MEMORY, problem)
     return Resolved(machine, options, notes)
 
 

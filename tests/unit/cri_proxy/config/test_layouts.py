@@ -104,6 +104,18 @@ def test_a_policy_of_ours_comes_before_a_configmap_and_that_before_balloons() ->
     ]
 
 
+def test_an_object_that_could_have_been_the_configuration_is_named() -> None:
+    config_map = f"{OBJECT}  default: 'adopt: pin'\n"
+    both = plain("---\n".join([config_map, policy("default", 1)]))
+    counts = "TopologyAwarePolicy default counts"
+    assert [w for w in both.warnings if "passed over" in w] == [f"ConfigMap x: passed over, {counts}"]
+    twice = plain("---\n".join([config_map, config_map]))
+    assert twice.warnings == ("ConfigMap x: passed over, ConfigMap x counts",)
+    other = plain(f"adopt: pin\n---\n{config_map}")
+    assert other.warnings == ("ConfigMap x: passed over, the document without a kind counts",)
+    assert plain("---\n".join(policy(name, 1) for name in ("default", "node.n2"))).warnings == ()
+
+
 def test_of_balloons_what_the_policies_share_is_read_and_the_rest_is_named() -> None:
     spec = "{reservedResources: {cpu: 1}, pinMemory: false, balloonTypes: [], idleCPUClass: x}"
     found = plain(f"kind: BalloonsPolicy\nspec: {spec}\n")

@@ -1,10 +1,13 @@
+import re
+from dataclasses import replace
+
 import pytest
 
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.memory_kinds import kind_by_node, parse_node_memory, reserved_by_node
 from cri_proxy.config.resolve import policy_options
 from cri_proxy.errors import ConfigError
-from sysfs.model import MemoryKind
+from sysfs.model import HugePages, MemoryKind
 from tests.fakes.machines import small_machine
 
 
@@ -86,13 +89,22 @@ def test_what_is_kept_is_promised_to_no_container() -> None:
 @pytest.mark.parametrize(
     ("memory", "problem"),
     [
-        ("{0: 2Gi}", "reservedResources.memory: node 0 has 2Gi: leave it some"),
-        ("5Gi", "reservedResources.memory: node 0 has 2Gi: leave it some"),
+        ("{0: 2Gi}", "2Gi is all of node 0 outside huge pages (2Gi) or more: leave containers some"),
+        ("5Gi", "2560Mi is all of node 0 outside huge pages (2Gi) or more: leave containers some"),
     ],
 )
 def test_a_node_keeps_some_memory_for_containers(memory: str, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
+    with pytest.raises(ConfigError, match=re.escape(f"reservedResources.memory: {problem}")):
         policy_options(parse_config(f"{BESIDE}: {memory}"), small_machine(memory="2Gi"))
+
+
+def test_a_node_of_huge_pages_alone_needs_no_reserve() -> None:
+    machine = small_machine(memory="2Gi")
+    first, last = machine.nodes
+    pools = (HugePages(2 << 20, 1024),)
+    machine = replace(machine, nodes=(first, replace(last, huge_pages=pools)))
+    resolved = policy_options(parse_config(f"{BESIDE}: {{0: 1Gi}}"), machine)
+    assert [node.ordinary_bytes // MIB for node in resolved.machine.nodes] == [1024, 0]
 
 
 @pytest.mark.parametrize(
