@@ -1,9 +1,9 @@
 """``PodAnnotations``: the annotations of a pod that are read, within one bound for all, each text parsed once. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -141,27 +141,26 @@ def _unknown(annotations: Mapping[str, str], domains: Sequence[str]) -> Iterator
         if number == _MAX_UNKNOWN:
             yield AnnotationProblem(full_key, cut(annotations[full_key]), f"unknown, after {number} others: see these")
             break
-        yield AnnotationProblem(full_key, cut(annotations[full_key]), why())
+        yield AnnotationProblem(full_key, cut(annotations[full_key]), why)
     for full_key in annotations:
         if _KOORDINATORS.fullmatch(full_key) and full_key not in OF_KOORDINATOR and full_key not in OF_OTHERS:
             near = _near(full_key.rpartition("/")[2], *_KNOWN)
             yield AnnotationProblem(full_key, cut(annotations[full_key]), f"there is no {full_key}; {question(near)}")
 
 
-def _why_unknown(full_key: str, domains: Sequence[str]) -> Callable[[], str] | None:
-    """Return what gives the reason why no container's value can be found under this key; None where one can."""
+def _why_unknown(full_key: str, domains: Sequence[str]) -> str:
+    """Return why no container's value can be found under this key; '' where one can."""
     key = key_in(full_key, domains)
     prefix, separator, scope = full_key.partition("/")
     if key not in _PARSED:
-        return None if full_key == GRANT_KEY else partial(_no_such_key, key)
+        return "" if full_key == GRANT_KEY else _no_such_key(key)
     if prefix in domains:
-        return None
+        return ""
     if (row := _ROWS.get(key)) and row.by_container_only:
-        domain = prefix.removeprefix(f"{key}.")
-        return lambda: f"write {domain}/{key}: CONTAINER: ..., a map by container name"
+        return f"write {prefix.removeprefix(f'{key}.')}/{key}: CONTAINER: ..., a map by container name"
     if not separator or scope == "pod" or _CONTAINER.fullmatch(scope):
-        return None
-    return lambda: f"expected /pod or /container.NAME behind the key, got /{cut(scope)}"
+        return ""
+    return f"expected /pod or /container.NAME behind the key, got /{cut(scope)}"
 
 
 def _no_such_key(key: str) -> str:
