@@ -38,7 +38,11 @@ class InotifyThread(threading.Thread):
         """Open the descriptor. Raises OSError."""
         super().__init__(name="inotify", daemon=True)
         self.descriptor = inotify.InotifyDescriptor()
-        self._end, self._ask_to_end = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._end, self._ask_to_end = os.pipe2(os.O_CLOEXEC)
+        except OSError:  # no descriptor is left for the pipe
+            self.descriptor.close()
+            raise
         self._on_event = on_event
 
     def run(self) -> None:

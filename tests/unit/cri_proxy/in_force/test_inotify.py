@@ -1,5 +1,7 @@
 """The kernel's notices, of real directories."""
 
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -177,3 +179,16 @@ def test_nothing_to_follow_opens_nothing() -> None:
     before = watching()
     assert not Inotify(lambda: None).follow({})
     assert watching() == before
+
+
+def test_no_descriptor_is_left_where_none_remains_for_the_threads_end(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(flags: int) -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pipe2", full)
+    before = list(Path("/proc/self/fd").iterdir())
+    notices = Inotify(lambda: None)
+    assert notices.follow(ConfigLocation(directory / "c.yaml").lookups()) == "inotify: Too many open files"
+    assert len(list(Path("/proc/self/fd").iterdir())) == len(before)
