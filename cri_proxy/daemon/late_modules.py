@@ -1,4 +1,4 @@
-"""Modules of Python's that are loaded once something of them is used."""
+"""Modules of Python's that are loaded once something of them is used. Imports none that imports one of those."""
 
 import sys
 import threading

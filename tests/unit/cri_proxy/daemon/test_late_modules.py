@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-LATE = "import sys\nfrom cri_proxy.daemon.lazy_import import load_late\nload_late('colorsys')\nimport colorsys\n"
+LATE = "import sys\nfrom cri_proxy.daemon.late_modules import load_late\nload_late('colorsys')\nimport colorsys\n"
 
 
 def output(program: str) -> str:
@@ -32,5 +32,5 @@ def test_threads_may_use_it_first_at_once() -> None:
 
 
 def test_a_module_that_is_loaded_stays_as_it_is() -> None:
-    used = "import colorsys\nfrom cri_proxy.daemon.lazy_import import load_late\nload_late('colorsys')\nimport sys\n"
+    used = "import colorsys\nfrom cri_proxy.daemon.late_modules import load_late\nload_late('colorsys')\nimport sys\n"
     assert output(f"{used}print(sys.modules['colorsys'] is colorsys)") == "True\n"
