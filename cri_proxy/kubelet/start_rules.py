@@ -21,7 +21,7 @@ _MEMORY_POLICIES: Final = ("None", "Static")  # their case counts
 _SINGLE_NODE: Final = "single-numa-node"
 _TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", _SINGLE_NODE)
 _SCOPES: Final = ("container", "pod")
-_DEFAULTS: Final = {
+_KNOWN_WORDS: Final = {
     keys.CPU_POLICY: _CPU_POLICIES,
     keys.MEMORY_POLICY: _MEMORY_POLICIES,
     keys.TOPOLOGY_POLICY: _TOPOLOGY_POLICIES,
@@ -93,7 +93,7 @@ def _state(settings: KubeletSettings, manager: str) -> Edit:
 
 def _words(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
     """Take only the names of policies and scopes that the kubelet knows, in its own case."""
-    for key, known in _DEFAULTS.items():
+    for key, known in _KNOWN_WORDS.items():
         setting = settings.get(key)
         if setting.value not in known:
             off = next((word for word in known if word.lower() == setting.value.lower()), known[0])
