@@ -16,7 +16,6 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
 from tests.fakes.waiting import holds
-from tests.testbed.child import run
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.errors import TryoutError
@@ -139,22 +138,10 @@ class Stage:
                 await self.remove_pod(sandbox_id, seconds=seconds)
             except TryoutError as error:
                 stuck.append(error)
-                await self._remove_past_cri(sandbox_id)
+                await self.containerd.end_tasks(sandbox_id)
+                await self.kubelet.remove_pod(sandbox_id)
         if stuck:
             raise stuck[0]
-
-    async def _remove_past_cri(self, sandbox_id: str) -> None:
-        """Take the tasks of a pod from containerd, then the pod."""
-        request = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox_id))
-        reply = await self.direct.call("ListContainers", request, pb.ListContainersResponse)
-        for container in reply.containers:
-            with suppress(TryoutError):  # it has none
-                self.ctr("tasks", "delete", "--force", container.id)
-        await self.kubelet.remove_pod(sandbox_id)
-
-    def ctr(self, *words: str) -> None:
-        """Do something to containerd that CRI knows nothing of. Raises TryoutError."""
-        run(("ctr", "-a", str(self.containerd.socket), "-n", "k8s.io", *words), seconds=REMOVED_SECONDS)
 
     async def tidy(self) -> None:
         """Make it as a test expects it, whatever became of the one before."""

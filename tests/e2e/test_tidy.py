@@ -18,7 +18,7 @@ async def kept(stage: Stage) -> tuple[str, str]:
     """The ids of a sandbox and of its container, which has a task that CRI knows nothing of."""
     sandbox_id = await stage.kubelet.run_sandbox(KEPT)
     container_id = await stage.kubelet.create(KEPT, KEPT.containers[0], sandbox_id)
-    stage.ctr("tasks", "start", "--detach", container_id)
+    stage.containerd.ctr("tasks", "start", "--detach", container_id)
     return sandbox_id, container_id
 
 
@@ -27,7 +27,7 @@ async def test_a_pod_that_cannot_be_removed_yet_is_removed_once_it_can(stage: St
     with pytest.raises(CallFailed, match=REFUSAL):
         await stage.kubelet.remove_pod(sandbox_id)
     removing = asyncio.get_running_loop().create_task(stage.remove_pod(sandbox_id))
-    stage.ctr("tasks", "delete", "--force", container_id)
+    stage.containerd.ctr("tasks", "delete", "--force", container_id)
     await removing
     assert await stage.kubelet.sandboxes() == ()
 

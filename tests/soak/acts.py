@@ -32,8 +32,9 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
-# containerd's words for a start that was given up and goes on, or whose task is still there
-STARTING: Final = ("is in starting state", "cannot delete running task")
+TASK_LEFT: Final = "cannot delete running task"
+"""containerd's words for a start that was given up and whose task is still there."""
+STARTING: Final = ("is in starting state", TASK_LEFT)
 EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
 

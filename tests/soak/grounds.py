@@ -92,6 +92,9 @@ class Ground(ABC):
     async def exit(self, container_id: str) -> None:
         """A container ends by itself; one that is gone is no error."""
 
+    async def end_tasks(self, sandbox_id: str) -> None:  # noqa: B027 - most runtimes leave none
+        """End what the runtime has left running of a pod and does not remove."""
+
     @abstractmethod
     def listeners(self) -> int | None:
         """How many follow the runtime's events; None where that cannot be told."""
@@ -229,6 +232,9 @@ class ContainerdGround(Ground):
         with contextlib.suppress(CallFailed, RuntimeUnavailable, ProcessLookupError):
             if pid := await self._kubelet.pid(container_id):
                 os.kill(pid, signal.SIGKILL)
+
+    async def end_tasks(self, sandbox_id: str) -> None:
+        await self.containerd.end_tasks(sandbox_id)
 
     def listeners(self) -> int | None:
         """containerd does not tell."""

@@ -17,7 +17,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
-from tests.soak.acts import EVENTS, SECONDS, Acts
+from tests.soak.acts import EVENTS, SECONDS, TASK_LEFT, Acts
 from tests.soak.clients import CoreChannel, Tally
 from tests.soak.daemon import COLLECT
 from tests.soak.grounds import Ground, Wanted, ground
@@ -199,12 +199,14 @@ async def least(place: Ground) -> Mapping[str, float]:
     return {name: min(reading[name] for reading in readings) for name in readings[0]}
 
 
-async def not_removed(direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
+async def not_removed(place: Ground, direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
     """Remove what a call made that nobody waited for; give what cannot be removed yet, which a kubelet tries again."""
     for sandbox_id in set(await direct.sandboxes()) - wanted:
         try:
             await direct.remove_pod(sandbox_id)
         except CallFailed as failure:
+            if TASK_LEFT in str(failure):
+                await place.end_tasks(sandbox_id)
             yield str(failure)
 
 
@@ -219,7 +221,7 @@ async def comes_to_rest(place: Ground, acts: Acts, tally: Tally, *, seconds: flo
     async def is_at_rest() -> bool:
         nonlocal found
         await acts.greet()
-        found = tuple([text async for text in not_removed(direct, {pod.sandbox_id for pod in pods})])
+        found = tuple([text async for text in not_removed(place, direct, {pod.sandbox_id for pod in pods})])
         found = found or tuple(problems(await place.daemon.admin.status(), await place.enforced(), wanted))
         found = found or await claims(place)
         return not found
