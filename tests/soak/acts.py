@@ -32,8 +32,7 @@ SECONDS: Final = 90.0
 """The longest that anything may take on a machine that has much else to do."""
 EXCUSED_SECONDS: Final = 3.0
 """After a restart of the runtime, once every client is connected again: for the daemon's own connections."""
-TASK_LEFT: Final = "cannot delete running task"
-"""containerd's words for a start that was given up and whose task is still there."""
+TASK_LEFT: Final = "cannot delete running task"  # containerd's words where a start that was given up left its task
 STARTING: Final = ("is in starting state", TASK_LEFT)
 EVENTS: Final = RUNTIME + "GetContainerEvents"
 POD_UID: Final = "io.kubernetes.pod.uid"
