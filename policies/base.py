@@ -1,7 +1,7 @@
 """Frozen values of decisions: requests with preferences, grants, allocations, pinnings, reasons and pool views."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Self
 from policies.alignment import Alignment, PodSums
 from policies.claims import CpuClaim
 from policies.container_name import ContainerName
-from policies.device_grants import DeviceGrant, sources_of
+from policies.device_grants import DeviceGrant, DeviceHolding, sources_of
 from policies.pod_share import PodShare, PodTotals
 from policies.preferences import Preferences
 from sysfs.cpuset import CpuSet, NodeSet
@@ -223,11 +223,11 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """All grants of the node, sorted by container, CPUs withheld from exclusive use, devices used without a grant."""
+    """All grants of the node, sorted by container, CPUs withheld from exclusive use, devices held without a grant."""
 
     grants: tuple[Grant, ...] = ()
     withheld: CpuSet = CpuSet()  # used by containers with a cpuset of their own (docs/placement.md, Choosing CPUs)
-    in_use: tuple[DeviceGrant, ...] = ()  # by containers that are left alone
+    holdings: tuple[DeviceHolding, ...] = ()  # of containers that have no grant here
 
     def _index(self, container: ContainerKey) -> int:
         return bisect_left(self.grants, container, key=lambda g: g.container)
@@ -236,6 +236,11 @@ class Allocations:
         """Return the grant of this container, or None."""
         i = self._index(container)
         return self.grants[i] if i < len(self.grants) and self.grants[i].container == container else None
+
+    def device_holders(self) -> Iterator[tuple[str, tuple[DeviceGrant, ...]]]:
+        """Yield everyone who has devices, by name, with these: containers with a grant, then others."""
+        yield from ((str(grant.request.full_name), grant.devices) for grant in self.grants if grant.devices)
+        yield from ((holding.holder, holding.devices) for holding in self.holdings)
 
     def with_grants(self, *grants: Grant) -> Self:
         """Return a copy with these grants, each in place of an older one of the same container."""

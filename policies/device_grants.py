@@ -82,6 +82,18 @@ class DeviceGrant:
         return f"{self.kind} {self.minor}" + (f" VF {self.vf}" if self.vf else "")
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceHolding:
+    """Devices of a container without a grant that counts: it has ended, or is left alone. ``holder`` is its name.
+
+    ``pod_uid`` is the pod whose containers may have them all the same, '' where none may.
+    """
+
+    holder: str
+    devices: tuple[DeviceGrant, ...]
+    pod_uid: str = ""
+
+
 def listed_only(name: str) -> DeviceGrant:
     """Return a whole device that cost files alone list, by its name there.
 

@@ -288,8 +288,7 @@ class CriInterceptor:
         sandbox_id = ledger.full_sandbox_id(message_of(pb.StopPodSandboxRequest, call.message).pod_sandbox_id)
 
         def release() -> None:
-            for row in ledger.of_sandbox(sandbox_id):
-                self._coordinator.release(row, "sandbox stopped")
+            self._coordinator.stop_sandbox(sandbox_id, "sandbox stopped")
 
         return Answer(Forward(), self._once_done("sandbox stopped", release))
 

@@ -16,6 +16,7 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.decision_log.summary import Circumstances
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import ACTIVE
+from cri_proxy.node.ledger.pod_devices import handed_on
 from cri_proxy.state.rows import DisplacedGrant, GonePod, Row
 from policies.base import Allocations, ContainerKey, Decision, Grant, Pinning, Placed, Rejected, Request
 from policies.devices import EMPTY_INVENTORY, DeviceInventory
@@ -48,11 +49,8 @@ class Reservation:
     devices: DeviceInventory = EMPTY_INVENTORY
 
 
-@dataclass(eq=False)
 class NotRecovered(CriProxyError):
     """Nothing can be decided: an internal error keeps the saved state from being restored; it is tried again."""
-
-    problem: str
 
     def __str__(self) -> str:
         return f"the saved placements could not be restored: {self.problem}"
@@ -127,15 +125,8 @@ class Coordinator:
         moved = self._ledger.grants_with(decision.moved)
         displaced = tuple(r for m in moved if (r := self._ledger.get(m.key)) is not None)
         circumstances = self._circumstances()
-        row = Row(
-            grant=decision.grant,
-            sandbox_id=sandbox_id,
-            container_id="",
-            state="reserved",
-            acknowledged=None,
-            created_order=self._ledger.next_order(),
-            displaced=tuple(DisplacedGrant(other.grant, other.created_order) for other in displaced),
-        )
+        order, former = self._ledger.next_order(), tuple(DisplacedGrant(r.grant, r.created_order) for r in displaced)
+        row = Row(decision.grant, sandbox_id, "", "reserved", acknowledged=None, created_order=order, displaced=former)
         self._ledger.put(row, *moved)
         before = displaced if earlier is None else (earlier, *displaced)
         cpus = decision.pinning.cpus
@@ -179,10 +170,11 @@ class Coordinator:
         if current is None:
             return  # a newer attempt of the same name has the place
         created = replace(current, container_id=container_id, state="created", acknowledged=written, displaced=())
-        self._ledger.put(created)
+        rows = created, *handed_on(created, reservation.before, self._ledger.rows(), self._ledger.policy.known)
+        self._ledger.put(*rows)
         self._ledger.confirm(created.key, written)
         self._effects.untouched.add(container_id)
-        self._context.persistence.save_later([created])
+        self._context.persistence.save_later(rows)
         self.update_fallback()
         self._effects.schedule()
         self._context.journal.carried_out(created)
@@ -258,11 +250,17 @@ class Coordinator:
         self._effects.schedule()
         self._context.signals.room_freed.send()
 
-    def forget_sandbox(self, sandbox_id: str, why: str) -> None:
-        """Free and remove everything in a sandbox that is removed."""
+    def stop_sandbox(self, sandbox_id: str, why: str) -> tuple[Row, ...]:
+        """Free everything in a sandbox that has stopped, also devices that were kept for its pod; return the rows."""
         rows = self._ledger.of_sandbox(sandbox_id)
         for row in rows:
             self.release(row, why)
+        self._ledger.note_stopped([sandbox_id])
+        return rows
+
+    def forget_sandbox(self, sandbox_id: str, why: str) -> None:
+        """Free and remove everything in a sandbox that is removed."""
+        rows = self.stop_sandbox(sandbox_id, why)
         self._ledger.drop(*(row.key for row in rows))
         sandbox = self._ledger.sandboxes.pop(sandbox_id, None)
         self._effects.starts_ended_in(sandbox_id)

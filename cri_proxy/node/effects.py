@@ -19,7 +19,7 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import UNKNOWN_OUTCOME
 from cri_proxy.node.context import Context
 from cri_proxy.node.ledger.deadlock import break_deadlocks
-from cri_proxy.node.ledger.ledger import ACTIVE, needs_call, unmet
+from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS, PendingCalls
 from cri_proxy.state.rows import Row
@@ -121,7 +121,7 @@ class Effects:
         for row, wanted, target in self._ledger.outstanding():
             key = row.grant.container
             self._is_held_back |= target != wanted
-            if target is None or key in self._scheduled or key in self.failures or not needs_call(target, row):
+            if target is None or key in self._scheduled or key in self.failures or not row.needs_call(target):
                 continue
             self._scheduled.add(key)
             self._updates.start(self._run_scheduled(key), name=f"update {key.name}")
@@ -265,7 +265,7 @@ class Effects:
         target = self._ledger.due(current)
         if target is None:
             return None
-        missing = unmet(target, current.acknowledged, self._ledger.unconfirmed(row.key))
+        missing = current.unmet(target)
         # Memory nodes that only widen go with CPUs, others later.
         if missing.cpus is not None and self._moves_pages(current, missing):
             missing = replace(missing, mems=None)

@@ -12,6 +12,8 @@ from policies.container_name import ContainerName
 # runtime last said. An exited container's grant is free, its CPUs are wanted again by the next attempt.
 RowState = Literal["reserved", "pending", "created", "running", "exited"]
 
+_UNKNOWN = Pinning()
+
 
 @dataclass(frozen=True, slots=True)
 class DisplacedGrant:
@@ -55,13 +57,27 @@ class Row:
     @property
     def known(self) -> Pinning:
         """``acknowledged``, or no field before the first confirmation."""
-        return self.acknowledged or Pinning()
+        return self.acknowledged or _UNKNOWN
 
     def after(self, confirmed: Pinning) -> "Row":
         """Return the row after an update that the runtime confirmed; a field that it did not write keeps its value."""
         open_cpus, open_mems = (self.unconfirmed.cpus, self.unconfirmed.mems) if self.unconfirmed else (None, None)
         left = Pinning(open_cpus if confirmed.cpus is None else None, open_mems if confirmed.mems is None else None)
         return replace(self, acknowledged=confirmed.over(self.acknowledged), unconfirmed=_or_none(left))
+
+    def unmet(self, target: Pinning) -> Pinning:
+        """Return those fields of ``target`` that the runtime has not confirmed; None for the others."""
+        known, unconfirmed = self.acknowledged or _UNKNOWN, self.unconfirmed or _UNKNOWN
+        return Pinning(
+            target.cpus if unconfirmed.cpus is not None or target.cpus != known.cpus else None,
+            target.mems if unconfirmed.mems is not None or target.mems != known.mems else None,
+        )
+
+    def needs_call(self, target: Pinning) -> bool:
+        """Return whether something of ``target`` is ``unmet``."""
+        known, unconfirmed = self.acknowledged or _UNKNOWN, self.unconfirmed or _UNKNOWN
+        needs_cpus = target.cpus is not None and (unconfirmed.cpus is not None or target.cpus != known.cpus)
+        return needs_cpus or (target.mems is not None and (unconfirmed.mems is not None or target.mems != known.mems))
 
     def after_unknown(self, sent: Pinning) -> "Row":
         """Return the row after an update without a known outcome: the container may be on both sets."""

@@ -78,7 +78,7 @@ class _Reinstatement:
     def __init__(self, decisions: Decisions, saved: Allocations) -> None:
         self._tree, self._options, self._machine_devices = decisions.tree, decisions.options, decisions.devices
         self._saved = saved
-        self._held = Allocations((), saved.withheld, saved.in_use)
+        self._held = Allocations((), saved.withheld, saved.holdings)
         self._supply = decisions.empty_beside(saved)  # of ``_held``
         self._replaced: dict[ContainerKey, Reason] = {}
         self._unplaced: dict[ContainerKey, Reason] = {}

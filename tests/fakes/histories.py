@@ -205,6 +205,7 @@ class World(Site):
     async def lose_the_store(self) -> None:
         """A new process that knows nothing: it takes up what the runtime has, and the annotations that we left."""
         self.store = MemoryStore()
+        self.devices.forget_pods()
         await self.open(self.check)
 
     async def slow_check(self) -> None:

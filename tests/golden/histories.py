@@ -46,6 +46,7 @@ ADDED_SINCE: Final = (
     "via=''",
     "claim=None",
     "in_use=()",
+    "holdings=()",
     "pod_request_mcpu=0",
 )
 # A field that says nothing, as a value shows it, and as it did when the marks were recorded.

@@ -10,17 +10,16 @@ from dataclasses import replace
 
 from cri_proxy.node.ledger.confirmed_cpus import ConfirmedCpus
 from cri_proxy.node.ledger.ordered_rows import ACTIVE, OrderedRows
+from cri_proxy.node.ledger.pod_devices import kept
 from cri_proxy.node.ledger.start_calls import StartCalls
 from cri_proxy.signals import Signal
 from cri_proxy.state.rows import Row, SandboxRow
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceHolding
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet
 
-__all__ = ["ACTIVE", "Ledger", "full_id", "needs_call", "unmet"]
-
-_UNKNOWN = Pinning(None, None)
+__all__ = ["ACTIVE", "Ledger", "full_id"]
 
 
 class Ledger:
@@ -36,7 +35,8 @@ class Ledger:
         self._aside: set[ContainerKey] = set()
         self._left_to_others: dict[str, CpuSet] = {}
         self._foreign: dict[str, CpuSet] = {}
-        self._in_use: tuple[DeviceGrant, ...] = ()
+        self._left_alone: tuple[DeviceHolding, ...] = ()
+        self._stopped: frozenset[str] = frozenset()  # sandboxes, none of which starts again
         # A frozen snapshot of all grants that count, and of the CPUs withheld from exclusive use.
         self.allocations = Allocations()
         self._desired: Mapping[ContainerKey, Pinning] = {}
@@ -159,12 +159,19 @@ class Ledger:
     def unconfirmed(self, key: ContainerKey) -> Pinning:
         """Return the sets that were last sent without a known outcome; a field is None where the outcome is known."""
         row = self._rows.get(key)
-        return row.unconfirmed if row is not None and row.unconfirmed is not None else _UNKNOWN
+        return row.unconfirmed if row is not None and row.unconfirmed is not None else Pinning()
 
-    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet], devices: tuple[DeviceGrant, ...] = ()) -> None:
+    def note_foreign(self, cpus_by_container_id: Mapping[str, CpuSet], devices: tuple[DeviceHolding, ...] = ()) -> None:
         """Withhold the cpusets of these containers, which are not ours to write, and the devices that they have."""
-        self._foreign, self._in_use = dict(cpus_by_container_id), devices
+        self._foreign, self._left_alone = dict(cpus_by_container_id), devices
         self._changed()
+
+    def note_stopped(self, sandbox_ids: Collection[str]) -> None:
+        """Give back the devices that ended containers of these sandboxes left to their pods."""
+        stopped = self._stopped.union(sandbox_ids) & {row.sandbox_id for row in self.rows()}
+        if stopped != self._stopped:
+            self._stopped = stopped
+            self._changed()
 
     def leave_to_another(self, container_id: str, cpus: CpuSet) -> None:
         """Leave this container to the manager that keeps pinning it: not written any more, its CPUs withheld."""
@@ -194,7 +201,7 @@ class Ledger:
         if row is None or self.starts.loses_updates(row):
             return None
         target = self._free_of_others(row)
-        if target is None or not self.starts.has_taken(row, unmet(target, row.acknowledged, self.unconfirmed(key))):
+        if target is None or not self.starts.has_taken(row, row.unmet(target)):
             return target
         return None
 
@@ -322,7 +329,7 @@ class Ledger:
         looked_at = self._maybe_unmet | self._rows.changed
         rows = [self._rows[key] for key in sorted(looked_at) if key in self._rows]
         live = [row for row in rows if row.container_id and row.state in ACTIVE]
-        found = tuple([row for row in live if needs_call(desired[row.grant.container], row)])
+        found = tuple([row for row in live if row.needs_call(desired[row.grant.container])])
         self._rows.changed.clear()
         self._maybe_unmet = {row.grant.container for row in found}
         return found
@@ -340,10 +347,10 @@ class Ledger:
         """Return where this container may be now if a call is needed to bring it there, else None."""
         # Before its start it may have been created onto CPUs that are exclusive to another until a call is confirmed.
         wanted = self.desired().get(row.key)
-        if row.state != "created" and (wanted is None or not needs_call(wanted, row)):
+        if row.state != "created" and (wanted is None or not row.needs_call(wanted)):
             return None
         target = self.sendable(row.key)
-        return target if target is not None and needs_call(target, row) else None
+        return target if target is not None and row.needs_call(target) else None
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Return the active rows of this pod."""
@@ -360,14 +367,17 @@ class Ledger:
     def _changed(self) -> None:
         self.version += 1
         withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._left_to_others.values())).mask
-        grants = []
+        grants, ended = [], []
         for row in self.rows():
+            if row.state == "exited" and row.grant.devices:
+                ended.append(row)
             if row.state in ACTIVE:
                 grants.append(row.grant)
                 # Only by request: what the policy none passed on may lose its CPUs to the next policy.
                 if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
                     withheld |= row.acknowledged.cpus.mask
-        allocations = Allocations(tuple(grants), CpuSet(withheld), self._in_use)
+        holdings = (*self._left_alone, *kept(ended, self._stopped)) if ended else self._left_alone
+        allocations = Allocations(tuple(grants), CpuSet(withheld), holdings)
         if self._left_to_others or allocations != self.allocations:  # most changes are of states
             self.allocations, self._is_desired_known = allocations, False
         self._signal.send()
@@ -379,19 +389,3 @@ def full_id(text: str, known: Collection[str]) -> str:
         return text
     matches = [full for full in known if full.startswith(text)]
     return matches[0] if len(matches) == 1 else text
-
-
-def unmet(target: Pinning, acknowledged: Pinning | None, unconfirmed: Pinning) -> Pinning:
-    """Return those fields of ``target`` that the runtime has not confirmed; None for the others."""
-    known = acknowledged or _UNKNOWN
-    return Pinning(
-        target.cpus if unconfirmed.cpus is not None or target.cpus != known.cpus else None,
-        target.mems if unconfirmed.mems is not None or target.mems != known.mems else None,
-    )
-
-
-def needs_call(target: Pinning, row: Row) -> bool:
-    """Return whether something of ``target`` is ``unmet`` for this row."""
-    known, unconfirmed = row.acknowledged or _UNKNOWN, row.unconfirmed or _UNKNOWN
-    needs_cpus = target.cpus is not None and (unconfirmed.cpus is not None or target.cpus != known.cpus)
-    return needs_cpus or (target.mems is not None and (unconfirmed.mems is not None or target.mems != known.mems))

@@ -9,7 +9,6 @@ from typing import Final, Self
 
 from cri_proxy.node.ledger.ledger import Ledger
 from cri_proxy.node.pending_calls import PendingCall
-from cri_proxy.node.status.inventory import LEFT_ALONE
 from cri_proxy.node.status.model import ContainerView, DeviceHolderView, DeviceUseView, HugePageView, MemoryNodeView
 from cri_proxy.node.sync.adoption import LeftAlone
 from cri_proxy.state.device_words import device_words
@@ -276,8 +275,7 @@ def device_views(joined: JoinedDevices, allocations: Allocations) -> tuple[Devic
     A device that is held by another name, as of the inventory, is held here by each of its names.
     """
     holders: dict[str, list[DeviceHolderView]] = {}
-    held = [(str(grant.request.full_name), grant.devices) for grant in allocations.grants if grant.devices]
-    for holder, devices in (*held, (LEFT_ALONE, allocations.in_use)):
+    for holder, devices in allocations.device_holders():
         by_type: dict[str, set[str]] = {}
         for name in (name for device in devices for name in _names_of(device, joined)):
             by_type.setdefault(type_of(name), set()).add(name)

@@ -14,8 +14,6 @@ from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.text import numbered, some
 
-LEFT_ALONE: Final = "a container that is left alone"
-
 _NAMES_SHOWN: Final = 4
 
 
@@ -36,7 +34,7 @@ class InventoryFileView:
 class HolderView:
     """A container that holds a device, or ``amount`` of its 100 units; ``is_given``: others chose it.
 
-    It is LEFT_ALONE where no grant names it.
+    Behind its name stands why it has no grant, where it has none: it has ended, or is left alone.
     """
 
     container: str
@@ -67,8 +65,7 @@ class InventoryDeviceView:
 def inventory_views(joined: JoinedDevices, allocations: Allocations) -> tuple[InventoryDeviceView, ...]:
     """Return every device, by type and minor, with who holds it."""
     held: dict[DeviceKey, list[tuple[str, DeviceGrant]]] = {}
-    holders = [(str(grant.request.full_name), grant.devices) for grant in allocations.grants if grant.devices]
-    for name, devices in (*holders, (LEFT_ALONE, allocations.in_use)):
+    for name, devices in allocations.device_holders():
         for device in (joined.likely_here(held) or held for held in devices):
             if not isinstance(device.minor, str):  # cost files alone list that one
                 held.setdefault(device.key, []).append((name, device))

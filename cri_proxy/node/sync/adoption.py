@@ -25,7 +25,7 @@ from cri_proxy.node.sync.restore_grant import keeps_wishes, rebuild
 from cri_proxy.node.sync.runtime_state import LiveContainer
 from cri_proxy.state.rows import Row
 from policies.base import Grant, Pinning, QosClass, Request
-from policies.device_grants import DeviceGrant, with_given
+from policies.device_grants import DeviceGrant, DeviceHolding, with_given
 from sysfs.cpuset import CpuSet
 
 _QOS_ORDER = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
@@ -194,9 +194,10 @@ class Adoption:
     def _withhold(self) -> None:
         """Withhold the cpusets that containers brought along from exclusive use, and their devices from any."""
         cpus = {i: left.cpus for i, left in self._left.items() if left.cpus is not None}
-        self._context.ledger.note_foreign(
-            cpus, tuple(device for left in self._left.values() for device in left.devices)
+        held = (
+            DeviceHolding(f"{left.name} (left alone)", left.devices) for left in self._left.values() if left.devices
         )
+        self._context.ledger.note_foreign(cpus, tuple(held))
 
     async def present_pinning(self, container_id: str) -> Pinning:
         """Return the runtime's record of this container. Raises CallFailed and RuntimeUnavailable."""

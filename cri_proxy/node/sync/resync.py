@@ -61,6 +61,7 @@ class Resync(SyncPart):
         gone = {s.sandbox_id: s.pod.uid for s in saved.sandboxes if s.sandbox_id not in self._ledger.sandboxes}
         self._note_unreadable(node)
         self._ledger.put(*found.rows)
+        self._ledger.note_stopped(node.stopped)
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
         changed = [*await self.placement.reinstate(adopted, self._ledger.next_order())]
@@ -167,6 +168,7 @@ class Resync(SyncPart):
             # What is not listed may be an item that cannot be read.
             if not node.unreadable or (listed if row.container_id else latest) is not None:
                 self._judge(row, listed, latest)
+        self._ledger.note_stopped(node.stopped)
         self._effects.schedule()
         if not sandbox_id:
             self._note_unreadable(node)

@@ -50,7 +50,7 @@ class LiveContainer:
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """Containers, and the ids of all sandboxes.
+    """Containers, and the ids of all sandboxes; of those that have ``stopped`` too.
 
     ``unreadable`` items of the lists are left out: while there are any, what is not listed may be there all the same.
     """
@@ -58,6 +58,7 @@ class LiveNode:
     containers: tuple[LiveContainer, ...]
     sandboxes: frozenset[str]
     unreadable: int = 0
+    stopped: frozenset[str] = frozenset()
 
 
 async def list_node(channel: RuntimeChannel) -> LiveNode:
@@ -66,7 +67,8 @@ async def list_node(channel: RuntimeChannel) -> LiveNode:
     sandboxes = await _ask(channel, pb.ListPodSandboxRequest(), LIST_TIMEOUT_SECONDS, read)
     pod_uids = {s.id: s.metadata.uid or s.id for s in sandboxes.readable}
     listed = await list_containers(channel, pod_uids)
-    return LiveNode(listed.containers, frozenset(pod_uids), listed.unreadable + sandboxes.unreadable)
+    stopped = frozenset(s.id for s in sandboxes.readable if s.state == pb.SANDBOX_NOTREADY)
+    return LiveNode(listed.containers, frozenset(pod_uids), listed.unreadable + sandboxes.unreadable, stopped)
 
 
 async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, sandbox_id: str = "") -> LiveNode:

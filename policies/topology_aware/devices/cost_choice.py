@@ -135,7 +135,8 @@ def choose_by_cost(context: PlacementContext, held: HeldDevices, stock: DeviceSt
     devices: list[str] = []
     for kind, found in candidates.items():
         is_known = kind in stock.catalog.costed
-        devices += [name for name in found.names if name in cheapest] if is_known else found.names[: found.count]
+        in_order = dict.fromkeys((*found.must, *found.names))
+        devices += [name for name in found.names if name in cheapest] if is_known else [*in_order][: found.count]
     why = [reasons.lost(had)] if earlier else []
     why += [reason for found in candidates.values() for reason in found.why]
     why += reasons.chosen(devices, solution, scope)
@@ -169,7 +170,7 @@ def _candidates(
     links = held.node.allocator.inventory.links
     is_linked = links is not None and all(kind == GPU and minor in links.indices for kind, minor in gpus)
     if not is_linked or not 1 < amount.count <= len(gpus) == len(inside):
-        return Candidates(inside, (), amount.count)
+        return Candidates(inside, _left_to_pod(held, inside)[: amount.count], amount.count)
     asked = DeviceAsk(requests=((WHOLE_GPUS[0], amount.count),))
     found = PlaceSearch(held, asked, dict.fromkeys(gpus, "")).find(context, None)
     if isinstance(found, CannotAllocate):
@@ -178,6 +179,13 @@ def _candidates(
     names = tuple(name for name in inside if name in taken)
     why = reasons.allocated(held.node.allocator, found.answer, found.passed_over)
     return Candidates(names, names, amount.count, (why,))
+
+
+def _left_to_pod(held: HeldDevices, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these devices that ended containers of the pod had."""
+    pieces = (piece for device in held.left_to_pod for piece in held.node.joined.held(device))
+    left = frozenset(name for piece in pieces for name in piece.names)
+    return tuple(name for name in names if name in left)
 
 
 def _elsewhere(nodes: Mapping[str, int | None], alignment: Alignment | None, devices: Iterable[str]) -> tuple[str, ...]:

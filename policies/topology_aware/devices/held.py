@@ -6,12 +6,11 @@ from functools import cached_property
 from itertools import chain
 
 from policies.base import Grant, Request
-from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
 from policies.devices import WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 
-LEFT_ALONE = "a container that is left alone"
 UNHEALTHY = "unhealthy"
 """In place of a holder: no container gets the device."""
 
@@ -39,6 +38,16 @@ def earlier_devices(context: PlacementContext) -> tuple[DeviceGrant, ...]:
     return () if previous is None else previous.devices
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceClaim:
+    """What one container holds of one device. One that no source lists any more is no rival (``is_here``)."""
+
+    holder: str
+    pod_uid: str
+    device: DeviceGrant
+    is_here: bool = True
+
+
 @dataclass(frozen=True)
 class HeldDevices:
     """What others hold while one container is placed, and what it ``has`` already: others chose it, or costs did."""
@@ -51,8 +60,27 @@ class HeldDevices:
     def by_others(self) -> tuple[DeviceGrant, ...]:
         """What other pods hold, and what containers without a grant have."""
         pod = self.context.request.container.pod_uid
-        grants = (grant for grant in self.context.others if grant.devices and grant.container.pod_uid != pod)
-        return (*(held for grant in grants for held in grant.devices), *self.context.in_use)
+        grants = (grant.devices for grant in self.context.others if grant.devices and grant.container.pod_uid != pod)
+        return tuple(chain.from_iterable((*grants, *(holding.devices for holding in self._apart))))
+
+    @property
+    def _apart(self) -> Iterator[DeviceHolding]:
+        """Yield what containers without a grant have: what an ended one had its pod may have."""
+        pod = self.context.request.container.pod_uid
+        return (holding for holding in self.context.holdings if holding.pod_uid != pod)
+
+    @property
+    def left_to_pod(self) -> tuple[DeviceGrant, ...]:
+        """What ended containers of its pod had, and none of the pod has got since."""
+        pod = self.context.request.container.pod_uid
+        left = (device for holding in self.context.holdings if holding.pod_uid == pod for device in holding.devices)
+        return tuple(device for device in left if not device.is_given)
+
+    @cached_property
+    def claims(self) -> tuple[DeviceClaim, ...]:
+        """What others hold, by holder."""
+        joined = self.node.joined
+        return (*claims_of(self.context.others, joined), *claims_apart(self._apart, joined))
 
     @cached_property
     def by_pod(self) -> tuple[DeviceGrant, ...]:
@@ -77,7 +105,7 @@ class HeldDevices:
 
     def _holdings(self) -> Iterator[tuple[str, DeviceGrant]]:
         yield from ((holder_name(grant), device) for grant in self.context.others for device in grant.devices)
-        yield from ((LEFT_ALONE, device) for device in self.context.in_use)
+        yield from ((holding.holder, device) for holding in self._apart for device in holding.devices)
 
     def is_free(self, piece: Piece) -> bool:
         """Return whether the container can have this device, or VF, as a whole."""
@@ -109,20 +137,20 @@ def holder_name(grant: Grant) -> str:
     return str(grant.request.full_name)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceClaim:
-    """What one container holds of one device. One that no source lists any more is no rival (``is_here``)."""
-
-    holder: Grant
-    device: DeviceGrant
-    is_here: bool = True
-
-
 def claims_of(grants: Iterable[Grant], joined: JoinedDevices) -> tuple[DeviceClaim, ...]:
     """Return what these containers hold of the devices that are here, in their order."""
     held = ((grant, device) for grant in grants for device in grant.devices)
-    found = ((grant, device, joined.likely_here(device)) for grant, device in held)
-    return tuple(DeviceClaim(grant, here or device, here is not None) for grant, device, here in found)
+    return tuple(_claim(holder_name(grant), grant.container.pod_uid, device, joined) for grant, device in held)
+
+
+def claims_apart(holdings: Iterable[DeviceHolding], joined: JoinedDevices) -> Iterator[DeviceClaim]:
+    """Yield what containers without a grant hold, in their order."""
+    return (_claim(each.holder, each.pod_uid, device, joined) for each in holdings for device in each.devices)
+
+
+def _claim(holder: str, pod_uid: str, device: DeviceGrant, joined: JoinedDevices) -> DeviceClaim:
+    here = joined.likely_here(device)
+    return DeviceClaim(holder, pod_uid, here or device, here is not None)
 
 
 def with_claims_counted(
@@ -164,7 +192,7 @@ def rivals(
     is_full = _is_over(here, [device, *(claim.device for claim in claims if claim.device.key == device.key)])
     for claim in claims:
         policies = (device.exclusive, claim.device.exclusive)
-        is_apart = ExclusivePolicy.PCIE_LEVEL in policies and claim.holder.container.pod_uid != pod
+        is_apart = ExclusivePolicy.PCIE_LEVEL in policies and claim.pod_uid != pod
         if claim.device.key == device.key:
             is_same_vf = bool(device.vf) and claim.device.vf == device.vf
             if is_full or is_apart or is_same_vf or ExclusivePolicy.DEVICE_LEVEL in policies:

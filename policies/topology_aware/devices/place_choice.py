@@ -15,7 +15,7 @@ from policies.device_grants import DeviceGrant, DeviceKey, by_place
 from policies.device_requests import DeviceAsk
 from policies.devices import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion, read_annotations
 from policies.topology_aware.devices import reasons
-from policies.topology_aware.devices.held import HeldDevices, claims_of, earlier_devices
+from policies.topology_aware.devices.held import HeldDevices, earlier_devices
 from policies.topology_aware.devices.reasons import ChosenDevices
 from policies.topology_aware.devices.supply import NodeRoom, Shortage, node_room, sets_by_room
 from policies.topology_aware.supply.context import PlacementContext
@@ -33,10 +33,14 @@ def question_of(asked: DeviceAsk) -> DeviceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FoundAllocation:
-    """What was found. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none."""
+    """What was found. ``passed_over``: the nodes of the first choice, which had too little room, as a mask; 0: none.
+
+    ``is_left``: ended containers of its pod had these devices.
+    """
 
     answer: DeviceAllocation
     is_earlier: bool = False
+    is_left: bool = False
     passed_over: int = 0
 
 
@@ -73,7 +77,7 @@ class PlaceSearch:
                 " where one is named, `cri-proxy status` says why nothing of it counts"
             )
         kinds = [demand.kind for demand in self._node.allocator.demands(self.question)]
-        return Rejected(reasons.refused(problem, kinds, claims_of(self._held.context.others, self._node.joined)))
+        return Rejected(reasons.refused(problem, kinds, self._held.claims))
 
     def choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Return the devices on the container's nodes, else where its topology policy allows it anywhere."""
@@ -93,14 +97,18 @@ class PlaceSearch:
             return ChosenDevices(devices, (reasons.kept(devices, runs=False), *why))
         lost = [reasons.lost(earlier)] if earlier else []
         chosen = [reasons.allocated(self._node.allocator, found.answer, found.passed_over)] if devices else []
-        return ChosenDevices(devices, (*lost, *chosen, *why))
+        left = [reasons.left_to_pod(devices)] if found.is_left else []
+        return ChosenDevices(devices, (*lost, *left, *chosen, *why))
 
     def find(
         self, context: PlacementContext, within: int | None, earlier: tuple[DeviceGrant, ...] = ()
     ) -> FoundAllocation | CannotAllocate:
         """Return the devices on these nodes (a mask, None: anywhere): the earlier ones where they serve."""
         again = self._again(within, earlier) if earlier else None
-        return FoundAllocation(again, is_earlier=True) if again is not None else self._best(context, within)
+        if again is not None:
+            return FoundAllocation(again, is_earlier=True)
+        left = None if earlier else self._of_pod(within)
+        return FoundAllocation(left, is_left=True) if left is not None else self._best(context, within)
 
     def _again(self, nodes: int | None, earlier: tuple[DeviceGrant, ...]) -> DeviceAllocation | None:
         """Return the earlier devices if they are a valid answer to the same question: free, healthy, as large."""
@@ -109,6 +117,20 @@ class PlaceSearch:
         answer = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only).run()
         is_same = isinstance(answer, DeviceAllocation) and set(answer.grants) == set(earlier)
         return answer if isinstance(answer, DeviceAllocation) and is_same else None
+
+    def _of_pod(self, nodes: int | None) -> DeviceAllocation | None:
+        """Return devices that ended containers of the pod had, if they are enough of each type that those had."""
+        left = {grant.key: grant.vf for grant in by_place(self._held.left_to_pod)}
+        kinds = {kind for kind, _ in left}
+        if not left or not kinds & self._anywhere[0].found.keys():
+            return None
+        inventory = self._node.allocator.inventory.devices
+        only = {**{device.key: "" for device in inventory if device.kind not in kinds}, **left}
+        if self._only is not None:
+            only = {key: vf for key, vf in only.items() if key in self._only}
+        within = self._node.within(nodes)
+        answer = DeviceAttempt(self._node.allocator, self.question, self._held.usage, within, only).run()
+        return answer if isinstance(answer, DeviceAllocation) else None
 
     def _best(self, context: PlacementContext, within: int | None) -> FoundAllocation | CannotAllocate:
         attempt, first = self._anywhere if within is None else self._attempt(within)

@@ -11,7 +11,7 @@ from policies.device_grants import DeviceGrant, ExclusivePolicy, cost_names
 from policies.device_requests import DeviceAmount
 from policies.devices import WHOLE, Closeness, DeviceAllocation, DeviceAllocator
 from policies.devices.costs import CPU_TYPE, CostTerm, CostValue, Selection, type_of
-from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim, holder_name
+from policies.topology_aware.devices.held import UNHEALTHY, DeviceClaim
 from policies.topology_aware.reason_codes import ReasonCode
 from sysfs.cpuset import NodeSet
 from sysfs.known_words import did_you_mean
@@ -85,10 +85,17 @@ def lost(devices: Sequence[DeviceGrant]) -> Reason:
     return Reason(ReasonCode.DEVICES_LOST, text)
 
 
+def left_to_pod(devices: Sequence[DeviceGrant]) -> Reason:
+    """The container has devices that an ended container of its pod had."""
+    return Reason(
+        ReasonCode.DEVICES_KEPT, f"{held_text(devices)}: from an ended container of its pod, which keeps them"
+    )
+
+
 def claimed_twice(devices: Sequence[DeviceGrant], claims: Sequence[DeviceClaim]) -> Reason:
     """A saved grant has devices, or more of them than another one leaves: both stay counted, as both containers run."""
     by_name = bool(devices[0].cost_name)
-    holders = holder_name(claims[0].holder) if by_name else _holders_text(claims)
+    holders = claims[0].holder if by_name else _holders_text(claims)
     text = f"{held_text(devices)} of its saved grant also held by {holders}: counted for both"
     return Reason(ReasonCode.DEVICES_LOST, f"{text}; create this container again so that it gets others")
 
@@ -235,7 +242,7 @@ def _holders_text(claims: Iterable[DeviceClaim]) -> str:
     """Return who holds what, those with most first: ``gpu 0, gpu 1 by default/pod/container``."""
     by_holder: dict[str, list[str]] = {}
     for claim in claims:
-        names = by_holder.setdefault(holder_name(claim.holder), [])
+        names = by_holder.setdefault(claim.holder, [])
         if str(claim.device) not in names:
             names.append(str(claim.device))
     order = sorted(by_holder.items(), key=lambda pair: (-len(pair[1]), pair[0]))

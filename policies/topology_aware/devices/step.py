@@ -14,7 +14,6 @@ from policies.topology_aware.devices.cost_choice import DeviceStock, choose_by_c
 from policies.topology_aware.devices.held import (
     HeldDevices,
     asks_for_devices,
-    claims_of,
     earlier_devices,
     fixed_devices,
     rivals,
@@ -99,7 +98,7 @@ class DeviceStep:
         if not given:
             return
         yield reasons.given(given)
-        claims, pod = claims_of(self._context.others, node.joined), self._context.request.container.pod_uid
+        claims, pod = self._held.claims, self._context.request.container.pod_uid
         for device in given:
             others = tuple(rivals(node.allocator, device, claims, pod))
             if others:

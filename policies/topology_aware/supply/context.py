@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 
 from policies.alignment import Alignment, TopologyPolicy
 from policies.base import Allocations, Decision, DeviceLocality, Grant, Request
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceHolding
 from policies.device_requests import NOTHING_ASKED
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
@@ -27,8 +27,8 @@ class PlacementContext:
     and gets a new size, or is created again.
 
     ``machine_devices`` are those to choose from; None: none are chosen, and it keeps those that it holds.
-    ``devices`` are those of a container that runs, whatever it asks for; None: as the request has it. ``in_use`` are
-    devices that containers without a grant have.
+    ``devices`` are those of a container that runs, whatever it asks for; None: as the request has it. ``holdings``
+    are devices that containers without a grant have.
 
     ``keeps``: it has a place only where it keeps all of its CPUs, or as many as it asks for. ``within`` are the CPUs to
     choose from, as a mask: those of its nodes.
@@ -43,7 +43,7 @@ class PlacementContext:
     own: Grant | None = None
     machine_devices: MachineDevices | None = None
     devices: tuple[DeviceGrant, ...] | None = None
-    in_use: tuple[DeviceGrant, ...] = ()
+    holdings: tuple[DeviceHolding, ...] = ()
     keeps: bool = False
     within: int = ANYWHERE
 
@@ -89,7 +89,7 @@ def context_of(
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
-    return PlacementContext(tree, options, left, others, request, demand, own, machine_devices, in_use=held.in_use)
+    return PlacementContext(tree, options, left, others, request, demand, own, machine_devices, holdings=held.holdings)
 
 
 def pod_of(context: PlacementContext) -> Iterator[Grant]:

@@ -1,13 +1,12 @@
 from cri_proxy.in_force.file_state import FilesReport
 from cri_proxy.node.status.inventory import (
-    LEFT_ALONE,
     InventoryFileView,
     inventory_views,
     misplaced_warning,
     state_of,
 )
 from policies.base import Allocations, CpuKind, Grant
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceHolding
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import two_pairs
@@ -40,11 +39,10 @@ def test_what_is_held_and_no_longer_listed_is_missing() -> None:
 
 
 def test_what_a_container_has_that_is_left_alone_is_held() -> None:
-    views = inventory_views(
-        JoinedDevices(two_pairs()), Allocations(in_use=(DeviceGrant("gpu", 1, 100, is_given=True),))
-    )
+    left = DeviceHolding("default/a/c (left alone)", (DeviceGrant("gpu", 1, 100, is_given=True),))
+    views = inventory_views(JoinedDevices(two_pairs()), Allocations(holdings=(left,)))
     assert [(state_of(view), view.free) for view in views[:2]] == [("free", 100), ("held", 0)]
-    assert [holder.container for holder in views[1].holders] == [LEFT_ALONE]
+    assert [holder.container for holder in views[1].holders] == [left.holder]
 
 
 def test_a_file_without_problems_is_good() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from cri_proxy.config.model import Config
@@ -181,20 +183,23 @@ async def test_one_that_has_ended_is_refused_in_the_runtimes_own_words(site: Sit
 @pytest.mark.parametrize(
     ("asks", "devices"),
     [
-        ({"device-request.cri-proxy.io/container.c": "example.com/gpu=1"}, "example.com/gpu/0"),
+        ({"cri-proxy.io/device-request": "example.com/gpu=1"}, "example.com/gpu/0"),
         ({"cri-proxy.io/device-resources": "nvidia.com/gpu=2"}, "gpu/0, gpu/1"),
     ],
     ids=["of cost files", "of the inventory"],
 )
 async def test_one_whose_devices_others_have_by_now_does_not_start(asks: dict[str, str], devices: str) -> None:
-    """It was told of them when it was created."""
+    """It was told of them when it was created. Another container of its pod may have got them since."""
     async with opened(Site(policy_with_devices("example.com/gpu/0", devices=two_pairs()))) as site:
         late = await abandoned(site, OWNS_2, **asks)
-        pod = await site.run("b", OWNS_2, **asks)
+        spec = PodSpec("a", (replace(OWNS_2, name="d"),), annotations=tuple(asks.items()))
+        sandbox_id = site.runtime.node.containers[late].sandbox_id
+        other = await site.kubelet.create(spec, spec.containers[0], sandbox_id)
+        await site.kubelet.start(other)
         with pytest.raises(CallFailed, match=rf"others have its devices by now \({devices}\)"):
             await site.kubelet.start(late)
-        assert holders(site) == {pod.container_id("c")}
-        await site.kubelet.remove_pod(pod.sandbox_id)
+        assert holders(site) == {other}
+        await site.kubelet.stop(other)
         await site.kubelet.start(late)
         assert holders(site) == {late}
         assert device_words(site.row(late).grant) == tuple(devices.split(", "))

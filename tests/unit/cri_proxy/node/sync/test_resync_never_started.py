@@ -8,6 +8,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri_client import pods
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
+from cri_proxy.errors import CallFailed
 from cri_proxy.node.sync.reconcile import START_WITHIN_SECONDS
 from cri_proxy.state.memory_store import MemoryStore
 from tests.fakes.device_checks import DeviceCheck
@@ -18,12 +19,12 @@ from tests.unit.cri_proxy.node.stage import OWNS_2, START, background, direct, e
 
 LIST = RUNTIME + "ListContainers"
 GPUS = ("example.com/gpu/0", "example.com/gpu/1")
-BOTH_GPUS = (("device-request.cri-proxy.io/container.c", "example.com/gpu=2"),)
+BOTH = {"device-request.cri-proxy.io/container.c": "example.com/gpu=2"}
 AMOUNTS = pods.PodAmounts(3000, 3000, 64 << 20, 64 << 20)
 OWNER = PodSpec("job", (OWNS_2,))
-WITH_DEVICES = PodSpec("job", (OWNS_2,), annotations=BOTH_GPUS)
+WITH_DEVICES = PodSpec("job", (OWNS_2,), annotations=tuple(BOTH.items()))
 SHARES_ITS_PODS = PodSpec("job", (ContainerSpec("c"),), amounts=AMOUNTS)
-EVERYTHING = PodSpec("all", (guaranteed("c", 7000),), annotations=BOTH_GPUS)
+EVERYTHING = PodSpec("all", (guaranteed("c", 7000),))
 
 KINDS = pytest.mark.parametrize(
     "spec", [OWNER, WITH_DEVICES, SHARES_ITS_PODS], ids=["owner", "with devices", "shares its pod's CPUs"]
@@ -93,6 +94,19 @@ async def test_it_holds_nothing_once_no_kubelet_waits_for_it(
         assert holders(site) == set()
         await site.kubelet.create(EVERYTHING, EVERYTHING.containers[0], await site.kubelet.run_sandbox(EVERYTHING))
         DeviceCheck(site.runtime).look_settled(site.node.context.ledger)
+
+
+@pytest.mark.parametrize("moment", [check, restart, restart_of_the_runtime])
+async def test_its_devices_stay_its_pods(moment: Callable[[Site], Awaitable[None]]) -> None:
+    async with opened(Site(policy_with_devices(*GPUS))) as site:
+        first = await created(site, WITH_DEVICES)
+        await site.clock.sleep(START_WITHIN_SECONDS + 1)
+        await moment(site)
+        assert holders(site) == set()
+        with pytest.raises(CallFailed, match="held: 2 by default/job/c"):
+            await site.run("other", OWNS_2, **BOTH)
+        again = await succeeded(site, first, WITH_DEVICES)
+        assert len(site.row(again).grant.devices) == 2
 
 
 @pytest.mark.parametrize("moment", [check, restart])

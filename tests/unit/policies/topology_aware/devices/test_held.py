@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from policies.base import CpuKind, Grant, Previous
-from policies.device_grants import DeviceGrant, ExclusivePolicy
+from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
 from policies.devices import DeviceInventory, InventoryDevice
 from policies.topology_aware.devices.cost_choice import DeviceStock
-from policies.topology_aware.devices.held import LEFT_ALONE, UNHEALTHY, HeldDevices, earlier_devices, fixed_devices
+from policies.topology_aware.devices.held import UNHEALTHY, HeldDevices, earlier_devices, fixed_devices
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet
@@ -98,7 +98,17 @@ def test_who_has_a_device_that_is_not_free_is_told_by_whatever_is_in_the_way() -
 
 
 def test_what_a_container_without_a_grant_uses_is_held() -> None:
-    at = replace(context(), in_use=listed(f"{GPU}/2"))
+    at = replace(context(), holdings=(DeviceHolding("default/a/c (left alone)", listed(f"{GPU}/2")),))
     piece = DEVICES.joined.named(f"{GPU}/2")
-    assert HeldDevices(at, DEVICES).holder(piece) == LEFT_ALONE
+    assert HeldDevices(at, DEVICES).holder(piece) == "default/a/c (left alone)"
     assert not HeldDevices(at, DEVICES).is_free(piece)
+
+
+def test_what_an_ended_container_had_its_pod_alone_may_have() -> None:
+    devices = listed(f"{GPU}/2")
+    piece = DEVICES.joined.named(f"{GPU}/2")
+    for pod, is_free in (("a", False), ("new", True)):
+        at = replace(context(), holdings=(DeviceHolding("default/a/c (ended)", devices, pod),))
+        held = HeldDevices(at, DEVICES)
+        assert (held.is_free(piece), held.left_to_pod) == (is_free, devices if is_free else ())
+        assert [claim.holder for claim in held.claims] == ([] if is_free else ["default/a/c (ended)"])

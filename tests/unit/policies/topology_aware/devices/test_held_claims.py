@@ -12,7 +12,7 @@ HALF = DeviceGrant("gpu", 0, 50)
 
 def holders(device: DeviceGrant, *others: Grant, pod: str = "mine", groups: bool = True) -> list[str]:
     found = rivals(ALLOCATOR, device, claims_of(others, ALLOCATOR.joined), pod, groups=groups)
-    return [claim.holder.container.pod_uid for claim in found]
+    return [claim.pod_uid for claim in found]
 
 
 def test_shares_stand_beside_each_other_up_to_a_whole_device() -> None:

@@ -89,5 +89,5 @@ def test_devices_outside_the_nodes_are_counted() -> None:
 
 
 def test_a_device_of_two_saved_grants_is_said_to_count_for_both() -> None:
-    text = reasons.claimed_twice(HELD[:1], [DeviceClaim(holding("a/c"), HELD[0])]).text
+    text = reasons.claimed_twice(HELD[:1], [DeviceClaim("default/a/c", "a", HELD[0])]).text
     assert "also held by default/a/c: counted for both" in text

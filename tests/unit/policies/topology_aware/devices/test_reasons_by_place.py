@@ -12,7 +12,7 @@ from policies.devices import (
     JointChoice,
 )
 from policies.topology_aware.devices import reasons
-from policies.topology_aware.devices.held import DeviceClaim
+from policies.topology_aware.devices.held import DeviceClaim, holder_name
 from sysfs.cpuset import NodeSet
 from tests.unit.policies.allocations import DEVICE, PCIE, holding, whole
 
@@ -23,7 +23,7 @@ WITHIN = Alignment(NodeSet.of([1]), NodeSet.of([1]))
 
 
 def claims(*grants: Grant) -> list[DeviceClaim]:
-    return [DeviceClaim(grant, device) for grant in grants for device in grant.devices]
+    return [DeviceClaim(holder_name(g), g.container.pod_uid, device) for g in grants for device in g.devices]
 
 
 def allocated(*devices: DeviceGrant, passed_over: int = 0, **choice: object) -> str:
