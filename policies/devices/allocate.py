@@ -21,7 +21,7 @@ from policies.devices.joint import (
     sets_by_node,
 )
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
-from policies.devices.links import GpuRequest
+from policies.devices.links import GpuRequest, NodeDistance
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -65,9 +65,18 @@ class CannotAllocate:
 class DeviceAllocator:
     """Allocates from an inventory. It keeps nothing: what containers hold is an argument of each question."""
 
-    def __init__(self, inventory: DeviceInventory, joined: JoinedDevices | None = None) -> None:
-        """Group the devices by PCIe. ``joined`` are those of this inventory, None: they are joined here."""
+    def __init__(
+        self,
+        inventory: DeviceInventory,
+        joined: JoinedDevices | None = None,
+        distance: NodeDistance | None = None,
+    ) -> None:
+        """Group the devices by PCIe. ``joined`` are those of this inventory, None: they are joined here.
+
+        ``distance`` is that of two NUMA nodes of the machine, None where it is not known.
+        """
         self.inventory = inventory
+        self.distance = distance
         self.joined = joined or JoinedDevices(inventory)
         self.groups = pcie_groups(inventory.devices)
         self.group_of = {device.key: number for number, group in enumerate(self.groups) for device in group.devices}
@@ -119,7 +128,7 @@ class DeviceAttempt:
         """Find what can serve, of ``only`` these devices, each with a VF or ''. Raises DemandError."""
         self._groups: Sequence[PcieGroup] = allocator.groups
         self._usage = usage
-        self._links = allocator.inventory.links
+        self._links, self._distance = allocator.inventory.links, allocator.distance
         self._joined = allocator.joined
         self._annotations = question.annotations
         self._demands: dict[str, DeviceDemand] = {}
@@ -182,7 +191,8 @@ class DeviceAttempt:
         is_anywhere = demand.hint.scope not in (RequiredScope.PCIE, RequiredScope.DEVICE)
         if self._links is None or len(chosen.devices) > 1 or not is_anywhere or not counts_links(demand):
             return chosen
-        linked = best_linked(self._links, self._groups, self._candidates[GPU].usable, chosen.devices[GPU])
+        usable = self._candidates[GPU].usable
+        linked = best_linked(self._links, self._groups, usable, chosen.devices[GPU], self._distance)
         chosen = replace(chosen, devices={GPU: linked})
         return replace(chosen, link_score=link_score(self._links, chosen.minors))
 

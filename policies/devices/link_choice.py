@@ -13,7 +13,16 @@ from typing import Final
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.costs import Group, Inventory, SelectOptions, SetRequest, layered, select_in
 from policies.devices.demand import DeviceDemand
-from policies.devices.links import GpuRequest, LinkMatrix, allocate, points_between
+from policies.devices.links import (
+    GpuPlace,
+    GpuPlaces,
+    GpuRequest,
+    LinkMatrix,
+    NodeDistance,
+    allocate,
+    places_of,
+    points_between,
+)
 from policies.devices.model import GPU, PcieGroup
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
@@ -37,11 +46,13 @@ def best_linked(
     groups: Sequence[PcieGroup],
     usable: Sequence[DeviceCandidate],
     chosen: Sequence[DeviceCandidate],
+    distance: NodeDistance | None = None,
 ) -> tuple[DeviceCandidate, ...]:
     """Return as many GPUs as ``chosen``, on as many NUMA nodes, that score highest by their links.
 
     Of each set of nodes best-effort takes one (``policies.devices.links``), which also leaves good ones to others. Ties
-    go to the lowest nodes, and to what is chosen already where the matrix lacks one of the GPUs.
+    go to GPUs that are near each other, then to nodes in use, then to the lowest ones, and to what is chosen already
+    where the matrix lacks one of the GPUs.
     """
     on_node: dict[int | None, list[DeviceCandidate]] = {}
     for candidate in usable:
@@ -50,14 +61,32 @@ def best_linked(
     is_known = {candidate.device.minor for candidate in usable} <= matrix.indices
     if not is_known or comb(len(on_node), width) > MOST_NODE_SETS:
         return tuple(chosen)
-    nodes = sorted(on_node, key=lambda node: (node is None, node))
-    best: tuple[int, tuple[DeviceCandidate, ...]] | None = None
+    free = {candidate.device.minor for candidate in usable}
+    places = gpu_places(matrix, groups)
+    taken = {gpu: place for gpu, place in places.items() if gpu not in free}
+    used = {place.node for place in taken.values()}
+    nodes = sorted(on_node, key=lambda node: (node not in used, node is None, node))
+    best: tuple[tuple[int, int], tuple[DeviceCandidate, ...]] | None = None
     for some in combinations(nodes, width):
         here = {candidate.device.minor: candidate for node in some for candidate in on_node[node]}
-        found = allocate(matrix, GpuRequest(len(chosen), frozenset(here)))
-        if found.devices and (best is None or found.score > best[0]):
-            best = (found.score, tuple(here[minor] for minor in found.devices))
+        at = taken | {gpu: places[gpu] for gpu in here}
+        found = allocate(matrix, GpuRequest(len(chosen), frozenset(here), places=at, distance=distance))
+        score = found.score, found.nearness
+        if found.devices and (best is None or score > best[0]):
+            best = score, tuple(here[minor] for minor in found.devices)
     return tuple(chosen) if best is None else best[1]
+
+
+def gpu_places(matrix: LinkMatrix, groups: Sequence[PcieGroup]) -> GpuPlaces:
+    """Return where the GPUs of an inventory are; of those whose node it leaves open what the matrix tells."""
+    listed = {
+        device.minor: GpuPlace(group.numa, number if group.pcie is not None else None)
+        for number, group in enumerate(groups)
+        for device in group.devices
+        if device.kind == GPU and group.numa is not None
+    }
+    every = {device.minor: GpuPlace() for group in groups for device in group.devices if device.kind == GPU}
+    return {**every, **places_of(matrix), **listed}
 
 
 def cheapest_linked(

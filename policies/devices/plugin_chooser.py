@@ -10,8 +10,8 @@ from itertools import groupby, zip_longest
 from typing import Final, Protocol
 
 from policies.devices.costs import NO_DEVICES, CostTable, Inventory, cheapest_of
-from policies.devices.link_choice import cheapest_linked
-from policies.devices.links import GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
+from policies.devices.link_choice import cheapest_linked, gpu_places
+from policies.devices.links import GpuPlaces, GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
 from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
@@ -53,7 +53,11 @@ def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) ->
     if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
         listed = set(known.costs.devices.get(resource, ()))
         found = LinkChooser(
-            known.links, minors, known.costs, {minors[n]: names[n] for n in names if names[n] in listed}
+            known.links,
+            minors,
+            known.costs,
+            {minors[n]: names[n] for n in names if names[n] in listed},
+            gpu_places(known.links, offered.groups),
         )
     elif _has_costs(known.costs.table, set(names.values())):
         found = CostChooser(known.costs, resource, names)
@@ -69,7 +73,7 @@ def _has_costs(table: CostTable, names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LinkChooser:
-    """Prefers the GPUs that best-effort takes; of sets with as good links the cheapest one.
+    """Prefers the GPUs that best-effort takes; of sets with as good links the cheapest one, then the nearest.
 
     ``gpus`` has the number in the matrix of each device, ``names`` those of the numbers in the cost files. A device
     without a number counts as unlinked and comes last. Devices that are parts of one GPU are not told apart: with
@@ -81,6 +85,7 @@ class LinkChooser:
     gpus: Mapping[str, int]
     costs: Inventory = NO_DEVICES
     names: Mapping[int, str] = field(default_factory=dict)
+    places: GpuPlaces | None = None
 
     def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
         """Return the preferred set of this size, with all of ``included``; empty where there is none."""
@@ -95,7 +100,7 @@ class LinkChooser:
             return ()
         more = tuple(MatrixGpu(free + i) for i in range(len(unlinked)))
         matrix = LinkMatrix((*self.matrix.gpus, *more), (), self.matrix.links)
-        request = GpuRequest(size, frozenset(name_of), frozenset(number[name] for name in included))
+        request = GpuRequest(size, frozenset(name_of), frozenset(number[name] for name in included), self.places)
         chosen = allocate(matrix, request, _SPARING).devices
         if size > 1 and chosen:
             chosen = cheapest_linked(matrix, self.costs, self.names, request, chosen)

@@ -10,6 +10,7 @@ __getattr__ = door(
     cut: ChosenSet, best_set
     matrix: Link, LinkError, LinkMatrix, LinkMode, MAX_NVLINKS, MatrixGpu, MatrixNic, SELF, UNKNOWN, matrix_of
     matrix: pair_points, points_between, set_points
+    places: GpuPlace, GpuPlaces, NodeDistance, places_of
     node_scores: FULL_SCORE, NodeScore, node_score, ranked_points
     text: link_of, read_links
     """,

@@ -27,5 +27,9 @@ from policies.devices.links.node_scores import FULL_SCORE as FULL_SCORE
 from policies.devices.links.node_scores import NodeScore as NodeScore
 from policies.devices.links.node_scores import node_score as node_score
 from policies.devices.links.node_scores import ranked_points as ranked_points
+from policies.devices.links.places import GpuPlace as GpuPlace
+from policies.devices.links.places import GpuPlaces as GpuPlaces
+from policies.devices.links.places import NodeDistance as NodeDistance
+from policies.devices.links.places import places_of as places_of
 from policies.devices.links.text import link_of as link_of
 from policies.devices.links.text import read_links as read_links

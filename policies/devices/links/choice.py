@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from policies.devices.links.cut import ChosenSet, TooManySets, best_set, swapped_set
 from policies.devices.links.matrix import LinkError, LinkMatrix, LinkMode, PairPoints, points_between, set_points
+from policies.devices.links.places import GpuPlaces, NodeDistance, place_points, places_of, used_first
 
 
 class LinkPolicy(StrEnum):
@@ -49,11 +50,17 @@ class LinkOptions:
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """A number of GPUs out of the available ones, with the required ones among them; None: all are available."""
+    """A number of GPUs out of the available ones, with the required ones among them; None: all are available.
+
+    ``places`` decide between sets with links that are worth as much; None: as the matrix tells them, {}: numbers alone
+    do. ``distance`` is that of their nodes, None where it is not known.
+    """
 
     size: int
     available: frozenset[int] | None = None
     required: frozenset[int] = frozenset()
+    places: GpuPlaces | None = None
+    distance: NodeDistance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class GpuAllocation:
     """The GPUs by index, ascending, and the points of their pairs; none where ``rejected`` is why.
 
     ``total`` is that of the cut they are a set of, None where the policy makes none; ``is_optimal``: no cut has more.
+    ``nearness`` compares sets with the same score: more is nearer.
     """
 
     devices: tuple[int, ...]
@@ -68,6 +76,7 @@ class GpuAllocation:
     total: int | None = None
     is_optimal: bool = True
     rejected: str = ""
+    nearness: int = 0
 
 
 def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = LinkOptions()) -> GpuAllocation:
@@ -75,7 +84,10 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
     if unknown := sorted((request.available or frozenset()) - matrix.indices):
         known = ", ".join(map(str, sorted(matrix.indices))) or "none"
         raise LinkError(0, 0, f"GPU{unknown[0]}", f"available, but not in the matrix, which has {known}")
+    places = places_of(matrix) if request.places is None else request.places
     available = sorted(matrix.indices if request.available is None else request.available)
+    if options.policy is LinkPolicy.BEST_EFFORT:
+        available = used_first(places, available)
     if problem := _problem(request, available):
         return GpuAllocation((), rejected=problem)
     points = points_between(matrix, available, options.mode)
@@ -85,8 +97,13 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
     if options.policy is LinkPolicy.SIMPLE or request.size == 1:
         spares_links = options.spares_links and options.policy is LinkPolicy.BEST_EFFORT
         return _first(available, points, request.size, required, spares_links=spares_links)
-    found, is_optimal = _best_effort(points, request.size, required, options)
-    return GpuAllocation(tuple(available[i] for i in found.members), found.score, found.total, is_optimal)
+    near = place_points(places, available, request.distance)
+    outweighs = 1 + sum(map(sum, near))
+    both = [[a * outweighs + b for a, b in zip(*rows, strict=True)] for rows in zip(points, near, strict=True)]
+    found, is_optimal = _best_effort(both, request.size, required, options)
+    score, nearness = divmod(found.score, outweighs)
+    devices = tuple(sorted(available[i] for i in found.members))
+    return GpuAllocation(devices, score, found.total // outweighs, is_optimal, nearness=nearness)
 
 
 def _problem(request: GpuRequest, available: Sequence[int]) -> str:
@@ -121,7 +138,7 @@ def _first(
     """Return what is required and the first others, or those with the fewest points to what is available."""
     order = sorted(range(len(available)), key=lambda i: (i not in required, sum(points[i]) if spares_links else 0, i))
     members = sorted(order[:size])
-    return GpuAllocation(tuple(available[i] for i in members), set_points(points, members))
+    return GpuAllocation(tuple(sorted(available[i] for i in members)), set_points(points, members))
 
 
 def _best_effort(

@@ -47,7 +47,7 @@ def node_score(matrix: LinkMatrix, requests: Sequence[int], available: frozenset
     left = matrix.indices if available is None else available
     devices, points = [], 0
     for size in requests:
-        found = allocate(matrix, GpuRequest(size, left), LinkOptions(mode=LinkMode.MATRIX))
+        found = allocate(matrix, GpuRequest(size, left, places={}), LinkOptions(mode=LinkMode.MATRIX))
         if found.rejected:
             raise LinkError(0, 0, "request", found.rejected)
         devices.append(found.devices)

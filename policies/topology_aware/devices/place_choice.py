@@ -1,12 +1,14 @@
 """Choose devices of the inventory: those that the container had, else the best beside free CPUs. Pure.
 
 How good a choice is by itself, ``policies.devices`` says. Of choices that are equally good, the one on the fewest NUMA
-nodes is taken, and of these one whose nodes have room for the container's CPUs and memory.
+nodes is taken, of these one whose nodes have room for the container's CPUs and memory, then one whose nodes are near
+each other.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
+from itertools import combinations, starmap
 from operator import or_
 from typing import Final
 
@@ -139,20 +141,29 @@ class PlaceSearch:
         room = node_room(context, self._node.nodes)
         touched = self._node.touched(first.grants)
         width, lacks = touched.bit_count(), room.shortage(touched)
+        found = lacks, self._apart(touched)
         tried = 0
-        for size in range(1, width + lacks.is_short):  # where it lacks nothing, only fewer nodes are better
-            best: tuple[tuple[Shortage, tuple[int, ...]], DeviceAllocation] | None = None
-            for shortage, nodes in self._sets(room, attempt, within, size):
-                if tried == MOST_SETS or (best is not None and shortage > best[0][0]):
+        for size in range(1, width + (lacks.is_short or width > 1)):  # one node that lacks nothing is best
+            best: tuple[tuple[Shortage, int], tuple[int, ...], DeviceAllocation] | None = None
+            sets = (
+                (shortage, self._apart(nodes), nodes) for shortage, nodes in self._sets(room, attempt, within, size)
+            )
+            for shortage, apart, nodes in sorted(sets):
+                key = shortage, apart
+                if tried == MOST_SETS or (best is not None and key > best[0]) or (size == width and key >= found):
                     break
                 tried += 1
-                answer = first if nodes == touched else self._attempt(nodes)[1]
+                answer = self._attempt(nodes)[1]
                 if isinstance(answer, DeviceAllocation) and _rank(answer) <= _rank(first):
-                    key = shortage, (*self._spread(answer), nodes)
-                    best = (key, answer) if best is None or key < best[0] else best
-            if best is not None and (size < width or best[0][0] < lacks):
-                return FoundAllocation(attempt.cheapest(best[1]), passed_over=touched if best[0][0] < lacks else 0)
+                    spread = (*self._spread(answer), nodes)
+                    best = (key, spread, answer) if best is None or (key, spread) < best[:2] else best
+            if best is not None:
+                return FoundAllocation(attempt.cheapest(best[2]), passed_over=touched if best[0][0] < lacks else 0)
         return FoundAllocation(attempt.cheapest(first))
+
+    def _apart(self, nodes: int) -> int:
+        """Return how far these nodes, a mask, are from each other: the sum of the distances of each two of them."""
+        return sum(starmap(self._node.distance, combinations(NodeSet(nodes), 2)))
 
     def _sets(
         self, room: NodeRoom, attempt: DeviceAttempt, within: int | None, size: int

@@ -22,7 +22,8 @@ class MachineDevices:
 
     def __init__(self, machine: Machine, devices: DeviceInventory, joined: JoinedDevices | None = None) -> None:
         """Bind to both. ``joined`` are these devices, None: they are joined here."""
-        self.allocator: Final = DeviceAllocator(devices, joined)
+        self._by_id = {node.id: node for node in machine.nodes}
+        self.allocator: Final = DeviceAllocator(devices, joined, self.distance)
         self.catalog: Final = DeviceCatalog(machine, devices.costs)
         self.nodes: Final = tuple(node for node in machine.nodes if node.cpus)
         beside = [(node.id, node.near) for node in machine.nodes if not node.cpus]
@@ -33,6 +34,10 @@ class MachineDevices:
         self.joined: Final = self.allocator.joined
         self._every = reduce(or_, self.masks, 0)
         self._addresses = {device.key: device.path.bus for device in devices.devices}
+
+    def distance(self, one: int, other: int) -> int:
+        """Return the distance of two NUMA nodes, 255 where the machine lacks one of them."""
+        return self._by_id[one].distance_to(other) if one in self._by_id else 255
 
     def within(self, nodes: int | None) -> int | None:
         """Return the mask of the nodes on which a device has to be for these nodes with CPUs; None: anywhere."""
