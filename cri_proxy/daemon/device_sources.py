@@ -12,14 +12,12 @@ from cri_proxy.config.model import Config
 from cri_proxy.config.option_groups import CostOptions, DeviceOptions
 from cri_proxy.costs.merge import CostDirectory
 from cri_proxy.costs.words import silent_text
-from cri_proxy.errors import StoreError
-from cri_proxy.file_workers import FileCalls, FilesFailed
-from cri_proxy.in_force.files import READ_SECONDS, FilesInForce, FilesKind, InForce
-from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
+from cri_proxy.in_force.files import FilesInForce, FilesKind, InForce
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.in_force.text_files import texts_file
 from cri_proxy.inventory.driver_names import DriverIdentifiers
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
-from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id, find_numbers
+from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers, boot_id
 from cri_proxy.inventory.pci import inventory_of
 from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory, JoinedDevices
 from policies.devices.costs import NO_DEVICES, Inventory
@@ -100,36 +98,25 @@ class ReadDevices:
 class DeviceSources:
     """The files in force, the identifiers of the driver, and the numbers of scanned devices, for ``begin``."""
 
-    def __init__(self, config: Config, root: Path, files: FileCalls, *, clock: Clock, journal: Notes) -> None:
+    def __init__(self, config: Config, root: Path, state: StateDirectory, *, clock: Clock) -> None:
         """``root`` is the directory that holds ``proc``. Nothing is read yet."""
-        self.costs = FilesInForce(COST_FILES, cost_source(config.costs), files, clock=clock, journal=journal)
-        self.listed = FilesInForce(
-            INVENTORY_FILE, inventory_source(config.devices), files, clock=clock, journal=journal
-        )
-        self._identifiers = DriverIdentifiers(root, files)
-        self._files, self._root, self._journal = files, root, journal
+        self.costs = FilesInForce(COST_FILES, cost_source(config.costs), state, clock=clock)
+        self.listed = FilesInForce(INVENTORY_FILE, inventory_source(config.devices), state, clock=clock)
+        self._identifiers = DriverIdentifiers(root, state.files)
+        self._root, self._journal = root, state.journal
+        self._writer = LastGoodWriter(state, NUMBERS, events.INVENTORY_NOT_KEPT)
         self._numbers = DeviceNumbers()
         self._inventory = EMPTY_INVENTORY
         self._disagreements: tuple[str, ...] = ()
-        self._writer: LastGoodWriter[DeviceNumbers] | None = None
 
-    async def begin(self, state_dir: Path) -> None:
+    async def begin(self) -> None:
         """Put in force what the files say now, or did when they were last good, and the numbers of the last process."""
-        self._numbers, *_ = await asyncio.gather(
-            self._saved(state_dir), self.costs.begin(state_dir), self.listed.begin(state_dir)
-        )
+        self._numbers, *_ = await asyncio.gather(self._saved(), self.costs.begin(), self.listed.begin())
 
-    async def _saved(self, state_dir: Path) -> DeviceNumbers:
-        boot = await asyncio.to_thread(boot_id, self._root)
-        try:
-            return await self._files.run(str(state_dir), find_numbers, state_dir, boot, within_seconds=READ_SECONDS)
-        except (StoreError, FilesFailed) as error:
-            self._journal.noted(events.INVENTORY_NOT_KEPT, reason=str(error))
-            return DeviceNumbers(boot=boot)
-
-    def save_in(self, state: StateDirectory) -> None:
-        """Save the numbers of scanned devices there from now on."""
-        self._writer = LastGoodWriter(state, NUMBERS, events.INVENTORY_NOT_KEPT)
+    async def _saved(self) -> DeviceNumbers:
+        nothing = DeviceNumbers(boot=await asyncio.to_thread(boot_id, self._root))
+        found = await self._writer.find(nothing)
+        return nothing if found is None else found.since(nothing.boot)
 
     async def at(self, config: Config) -> ReadDevices:
         """Return the content of the files that this configuration names."""
@@ -161,5 +148,4 @@ class DeviceSources:
         before = self._numbers
         if config.devices.scan and (numbers := before.after(known.inventory)) != before:
             self._numbers = numbers
-            if self._writer is not None:
-                self._writer.keep(numbers)
+            self._writer.keep(numbers)

@@ -46,6 +46,7 @@ from cri_proxy.relay.traffic import Traffic
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import GATHER_SECONDS, Store
+from cri_proxy.tasks import Tasks
 from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -108,16 +109,17 @@ class Engine:
         settings, config = self.settings, self.settings.config
         files = HostFiles(FileWorkers(self._launcher, most=HOST_WORKERS), FileWorkers(self._launcher, most=POD_WORKERS))
         closing.callback(files.close)
-        devices = DeviceSources(config, settings.sysfs_root, files.of_host, clock=self._clock, journal=self.journal)
-        store, _ = await asyncio.gather(self._open_store(closing), devices.begin(settings.state_dir))
+        saves = Tasks(lambda error: self.journal.failed_open("background", error))
+        closing.push_async_callback(saves.cancel)
+        state = StateDirectory(settings.state_dir, saves, self.journal, files.of_host)
+        devices = DeviceSources(config, settings.sysfs_root, state, clock=self._clock)
+        store, _ = await asyncio.gather(self._open_store(closing), devices.begin())
         channel = RuntimeClient(endpoint, max_reply_bytes={EXEC: OUTPUT_BYTES})
         closing.push_async_callback(channel.close)
         environment = self._environment(channel, store, files.of_host)
         inventory = await devices.joined(config, self._built.machine)
         node = Node(self._built.policy.with_devices(inventory), config, environment)
         closing.push_async_callback(node.close)
-        state = StateDirectory(settings.state_dir, node.background, self.journal, files.of_host)
-        devices.save_in(state)
         hints = DeviceHints(settings.sysfs_root, files.of_pods)
         await hints.cdi.remember_in(state)
         devices.use(config, node.context.ledger.policy.known)

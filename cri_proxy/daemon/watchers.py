@@ -98,8 +98,8 @@ class Watchers:
         self.configuration = Follower("configuration", watch, writer)
         devices, take = applier.devices, applier.take_files
         self._of_files = (
-            devices.costs.follow(state, partial(take, devices.costs)),
-            devices.listed.follow(state, partial(take, devices.listed)),
+            devices.costs.follow(partial(take, devices.costs)),
+            devices.listed.follow(partial(take, devices.listed)),
         )
         self.hotplug = HotplugWatcher(
             lambda: host.fingerprint(self.reloader.config),

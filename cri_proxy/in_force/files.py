@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from cri_proxy.clock import Clock
-from cri_proxy.errors import StoreError
-from cri_proxy.file_workers import FileCalls, FilesFailed
+from cri_proxy.file_workers import FilesFailed
 from cri_proxy.in_force.file_state import FilesReport, FileState, Judged, texts_in_force, where_text
-from cri_proxy.in_force.last_good_writer import LastGoodWriter, Notes, StateDirectory
+from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from cri_proxy.in_force.state_file import StateFile
 from cri_proxy.in_force.symlinks import Lookups
 from cri_proxy.in_force.text_files import FoundFiles, KeptTexts
 from cri_proxy.in_force.watch import BlockingPlace, Follower, Take, Watch
 
 READ_SECONDS: Final = 2.0
-"""For a directory of a few files, and for what was saved of it."""
+"""For a directory of a few files."""
 JUDGE_SECONDS: Final = 20.0
 """For parsing all that the bounds let in, on a machine that is busy; usual files take milliseconds."""
 POLL_SECONDS: Final = 60.0
@@ -83,10 +82,11 @@ class FilesInForce(Generic[T]):
     """The files of one kind; nothing is in force before ``begin``. It is what its ``follower`` watches."""
 
     def __init__(
-        self, kind: FilesKind[T], source: FilesSource[T] | None, files: FileCalls, *, clock: Clock, journal: Notes
+        self, kind: FilesKind[T], source: FilesSource[T] | None, state: StateDirectory, *, clock: Clock
     ) -> None:
-        """``source`` may be replaced by what is used later."""
-        self._kind, self._files, self._clock, self._journal = kind, files, clock, journal
+        """``source`` may be replaced by what is used later; ``state`` keeps the last good content."""
+        self._kind, self._files, self._clock, self._journal = kind, state.files, clock, state.journal
+        self._writer = LastGoodWriter(state, kind.state, kind.not_kept)
         found = FoundFiles(source.path if source else Path(), problem="not read yet")
         self._now = InForce(source, found, Judged(kind.nothing), KeptTexts(found.path))
         self._report = FilesReport(clock.now_seconds())
@@ -109,15 +109,11 @@ class FilesInForce(Generic[T]):
         """How the files stand."""
         return replace(self._report, files=self._now.judged.files, problem=self._now.found.problem)
 
-    async def begin(self, state_dir: Path) -> None:
+    async def begin(self) -> None:
         """Put in force what the files say at the start, or did at the end, where one cannot be used now."""
         source, nothing = self.source, self._now.kept
-        try:
-            find = self._kind.state.find
-            found = await self._files.run(str(state_dir), find, state_dir, within_seconds=READ_SECONDS)
-            self._saved = found if found is not None and found.directory == nothing.directory else nothing
-        except (StoreError, FilesFailed) as error:
-            self._journal.noted(self._kind.not_kept, reason=str(error))
+        found = await self._writer.find(nothing)
+        self._saved = found if found is None or found.directory == nothing.directory else nothing
         self._now = replace(self._now, kept=(self._saved or nothing) if source else nothing)
         now = await self._judged(source, await self._look(source))
         if now.judged.files or now.found.problem:
@@ -192,19 +188,17 @@ class FilesInForce(Generic[T]):
         self._now = now
         self._save()
 
-    def follow(self, state: StateDirectory, take: Take[FoundFiles]) -> Follower[FoundFiles, KeptTexts]:
+    def follow(self, take: Take[FoundFiles]) -> Follower[FoundFiles, KeptTexts]:
         """Return what follows the files: it has changed ones taken, and saves in the background what is in force."""
-        kind = self._kind
-        writer = LastGoodWriter(state, kind.state, kind.not_kept)
         watch = Watch(self, self._now.found, take, clock=self._clock, poll_seconds=POLL_SECONDS)
-        self.follower = Follower(f"{kind.word}s", watch, writer)
+        self.follower = Follower(f"{self._kind.word}s", watch, self._writer)
         self._save()
         return self.follower
 
     def _save(self) -> None:
         if self.follower is not None and self._now.kept != self._saved:
             self._saved = self._now.kept
-            self.follower.writer.keep(self._saved)
+            self._writer.keep(self._saved)
 
     def _tell(self, now: InForce[T], outcome: str) -> None:
         """Log the problems that are new, and the change; ``outcome`` is '' at the start."""

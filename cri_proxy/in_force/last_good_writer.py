@@ -1,4 +1,4 @@
-"""Write the newest value for the next start, in the background: one write at a time, only the newest pending one."""
+"""Keep a value over restarts: find what was saved, write the newest one in the background, one write at a time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from cri_proxy.tasks import Tasks
 
 T = TypeVar("T")
 
+FIND_SECONDS: Final = 2.0
 SAVE_SECONDS: Final = 10.0  # for a file of some kilobytes and an fsync(2)
 
 
@@ -32,10 +33,10 @@ class StateDirectory:
 
 
 class LastGoodWriter(Generic[T]):
-    """Writes values of one kind to a state directory; keeps only the newest one that waits."""
+    """Finds and writes values of one kind in a state directory; keeps only the newest one that waits."""
 
     def __init__(self, state: StateDirectory, document: StateFile[T], event: str) -> None:
-        """``event`` is logged when a write fails."""
+        """``event`` is logged when the document cannot be read or written."""
         self._state = state
         self._document = document
         self._event = event
@@ -43,6 +44,16 @@ class LastGoodWriter(Generic[T]):
         self._is_writing = False
         self.problem = ""
         """Why the newest one could not be written; '' = it was written, or is about to be."""
+
+    async def find(self, absent: T) -> T | None:
+        """Return what was saved, ``absent`` where nothing was; None where that cannot be used, which is logged."""
+        directory, find = self._state.path, self._document.find
+        try:
+            found = await self._state.files.run(str(directory), find, directory, within_seconds=FIND_SECONDS)
+        except (StoreError, FilesFailed) as error:
+            self._state.journal.noted(self._event, reason=str(error))
+            return None
+        return absent if found is None else found
 
     def keep(self, value: T) -> None:
         """Write this for the next start, in the background."""

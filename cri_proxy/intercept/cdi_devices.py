@@ -14,10 +14,8 @@ from cri_proxy.cri.cdi.resolve import ResolvedDevices
 from cri_proxy.cri.cdi.variables import ClaimNotRead, Variables, kind_of
 from cri_proxy.cri.claim import VARIABLE_PREFIX
 from cri_proxy.device_files.cdi import CLAIM_KINDS, MAX_CLAIM_KINDS, MAX_KIND_CHARACTERS, CdiFiles, ask_cdi
-from cri_proxy.errors import StoreError
 from cri_proxy.file_workers import PLAIN_THREADS, FileCalls, FilesFailed
 from cri_proxy.foreign_text import admit
-from cri_proxy.in_force.files import READ_SECONDS
 from cri_proxy.in_force.last_good_writer import LastGoodWriter, StateDirectory
 from sysfs.text import some
 
@@ -86,12 +84,7 @@ class CdiDevices:
     async def remember_in(self, state: StateDirectory) -> None:
         """Know the kinds with claims that an earlier process has learned, and save there those of this one."""
         self._writer = LastGoodWriter(state, CLAIM_KINDS, events.CLAIM_KINDS_NOT_KEPT)
-        try:
-            found = await state.files.run(str(state.path), CLAIM_KINDS.find, state.path, within_seconds=READ_SECONDS)
-        except (StoreError, FilesFailed) as error:
-            state.journal.noted(events.CLAIM_KINDS_NOT_KEPT, reason=str(error))
-        else:
-            self._claim_kinds |= found or frozenset()
+        self._claim_kinds |= await self._writer.find(frozenset()) or frozenset()
 
 
 def no_devices() -> CdiDevices:

@@ -44,6 +44,10 @@ class DeviceNumbers:
         gone = (InventoryDevice(kind, minor, path=PciePath(bus=bus)) for kind, bus, minor in self._without(inventory))
         return replace(inventory, devices=(*inventory.devices, *gone))
 
+    def since(self, boot: str) -> "DeviceNumbers":
+        """Return these if they are of this start of the machine, else none."""
+        return self if self.boot == boot else DeviceNumbers(boot=boot)
+
     def _without(self, inventory: DeviceInventory) -> list[NumberedDevice]:
         """Return those of which this inventory has neither the address nor the number."""
         there = {(device.kind, device.path.bus) for device in inventory.devices}
@@ -67,8 +71,7 @@ def find_numbers(state_dir: Path, boot: str) -> DeviceNumbers:
 
     Raises StoreError, with the reason, for a file that cannot be used.
     """
-    found = NUMBERS.find(state_dir)
-    return found if found is not None and found.boot == boot else DeviceNumbers(boot=boot)
+    return (NUMBERS.find(state_dir) or DeviceNumbers()).since(boot)
 
 
 def _keys(numbers: DeviceNumbers) -> Mapping[str, object]:

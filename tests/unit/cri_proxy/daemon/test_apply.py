@@ -15,7 +15,7 @@ from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
 from cri_proxy.daemon.apply import Applier, Built, Host, HostApplier, build, build_anyway, build_start
 from cri_proxy.daemon.device_sources import DeviceSources, cost_source
 from cri_proxy.errors import ConfigError
-from cri_proxy.file_workers import PLAIN_THREADS
+from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.node import NO_DIRECTORY
@@ -249,16 +249,15 @@ class Files(Scene):
         await self.open()
         node, costs = self.site.node, CostOptions(str(directory / "costs.d"))
         self.config = replace(CONFIG, costs=costs, devices=DeviceOptions(str(directory / "devices.yaml")))
-        self.devices = DeviceSources(
-            self.config, directory, PLAIN_THREADS, clock=node.context.clock, journal=self.site.journal
-        )
+        state = StateDirectory(directory / "state", node.background, self.site.journal)
+        self.devices = DeviceSources(self.config, directory, state, clock=node.context.clock)
         host = Host(settings_for(self.config), Silent(), MACHINE)
         built = build(self.config, MACHINE, NO_DIRECTORY)
         node.coordinator.config = self.config
         self.host = HostApplier(node, self.site.interceptor, self.reader_of, host, self.devices, built)
         (directory / "costs.d").mkdir(mode=0o755)
         (directory / "devices.yaml").write_text("gpu: [{minor: 0}]")
-        await self.devices.begin(directory / "state")
+        await self.devices.begin()
 
     async def announce(self, text: str) -> None:
         costs = self.devices.costs

@@ -12,7 +12,6 @@ from cri_proxy.daemon.device_sources import (
     inventory_in_force,
     inventory_source,
 )
-from cri_proxy.file_workers import PLAIN_THREADS
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.text_files import KeptTexts
 from cri_proxy.inventory.numbers import NUMBERS, DeviceNumbers
@@ -35,11 +34,11 @@ class Scene:
         self.restart()
 
     def restart(self) -> None:
-        self.sources = DeviceSources(self.config, self.root, PLAIN_THREADS, clock=ManualClock(), journal=self.journal)
+        state = StateDirectory(self.state, self.tasks, self.journal)
+        self.sources = DeviceSources(self.config, self.root, state, clock=ManualClock())
 
     async def begin(self) -> None:
-        await self.sources.begin(self.state)
-        self.sources.save_in(StateDirectory(self.state, self.tasks, self.journal))
+        await self.sources.begin()
 
     async def change(self, text: str) -> None:
         self.path.write_text(text)

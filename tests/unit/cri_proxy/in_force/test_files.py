@@ -9,7 +9,7 @@ import pytest
 from cri_proxy import events
 from cri_proxy.costs.merge import CostDirectory
 from cri_proxy.daemon.device_sources import COST_FILES
-from cri_proxy.file_workers import PLAIN_THREADS, FilesFailed
+from cri_proxy.file_workers import FilesFailed
 from cri_proxy.in_force.files import POLL_SECONDS, FilesInForce, InForce
 from cri_proxy.in_force.last_good_writer import StateDirectory
 from cri_proxy.in_force.symlinks import ANY
@@ -46,7 +46,8 @@ class Scene:
         self.restart()
 
     def restart(self) -> None:
-        self.costs = FilesInForce(COST_FILES, self.source, self.files, clock=self.clock, journal=self.journal)
+        state = StateDirectory(self.state, self.tasks, self.journal, self.files)
+        self.costs = FilesInForce(COST_FILES, self.source, state, clock=self.clock)
 
     def write(self, name: str, text: str) -> None:
         self.directory.mkdir(mode=0o755, exist_ok=True)
@@ -54,8 +55,8 @@ class Scene:
         (self.directory / name).chmod(0o644)
 
     async def begin(self) -> None:
-        await self.costs.begin(self.state)
-        self.follower = self.costs.follow(StateDirectory(self.state, self.tasks, self.journal), self.take)
+        await self.costs.begin()
+        self.follower = self.costs.follow(self.take)
 
     async def take(self, found: FoundFiles, is_asked: bool) -> None:
         self.costs.use(await self.costs.again(found), is_asked=is_asked)
@@ -267,7 +268,8 @@ async def test_what_is_late_or_not_saved_is_a_warning_each(scene: Scene) -> None
 
 
 async def test_files_are_read_off_the_event_loop(scene: Scene) -> None:
-    costs = FilesInForce(COST_FILES, scene.source, PLAIN_THREADS, clock=scene.clock, journal=scene.journal)
+    state = StateDirectory(scene.state, scene.tasks, scene.journal)
+    costs = FilesInForce(COST_FILES, scene.source, state, clock=scene.clock)
     scene.write("gpu.yaml", GPUS)
-    await asyncio.wait_for(costs.begin(scene.state), 20)
+    await asyncio.wait_for(costs.begin(), 20)
     assert list(costs.content.devices) == ["a.com/gpu"]
