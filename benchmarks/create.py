@@ -24,12 +24,13 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from tests.fakes.pod_kubelet import PodKubelet
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.daemon import MACHINE, RUNTIME
 from benchmarks.memory import cpu_seconds, family
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.descriptions.machine import describe
@@ -55,7 +56,7 @@ class Variant:
     """A runtime with or without a daemon in front of it, and what was measured there, by kind and step."""
 
     name: str
-    kubelet: Kubelet
+    kubelet: PodKubelet
     daemon: DaemonProcess | None
     idle_share: float = 0.0
     during_ms: dict[tuple[str, str], list[float]] = field(default_factory=dict)
@@ -106,7 +107,7 @@ async def variant(stack: AsyncExitStack, directory: Path, name: str, standing: i
         endpoint = daemon.endpoint
     channel = RuntimeClient(endpoint)
     stack.push_async_callback(channel.close)
-    made = Variant(name, Kubelet(channel, KubeletNode(64 << 30, log_directory="")), daemon)
+    made = Variant(name, PodKubelet(channel, KubeletNode(64 << 30, log_directory="")), daemon)
     for number in range(standing):
         await made.kubelet.run_pod(pod(f"standing-{number}", KINDS[number % 10 == 9]))
     await made.rest()

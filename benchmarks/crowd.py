@@ -18,12 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from tests.fakes.pod_kubelet import PodKubelet
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.create import Variant, start_runtime
 from benchmarks.daemon import MACHINE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.tasks import Tasks
@@ -52,7 +53,7 @@ class Crowd(Variant):
     tasks: Tasks = field(default_factory=Tasks)
 
 
-async def list_once(kubelet: Kubelet) -> float:
+async def list_once(kubelet: PodKubelet) -> float:
     """List pods and containers; the milliseconds for one of the two."""
     begun = time.perf_counter()
     await kubelet.call("ListPodSandbox", pb.ListPodSandboxRequest(), pb.ListPodSandboxResponse)
@@ -97,7 +98,7 @@ async def crowds(
     for name, through, at in (("direct", None, endpoint), ("splice", daemon, daemon.endpoint)):
         channel = RuntimeClient(at)
         stack.push_async_callback(channel.close)
-        made.append(Crowd(name, Kubelet(channel, node), through))
+        made.append(Crowd(name, PodKubelet(channel, node), through))
     return made
 
 

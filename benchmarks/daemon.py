@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from tests.fakes.pod_kubelet import PodKubelet
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.installed import ROOT, environment, install
 from benchmarks.memory import Memory, cpu_seconds, family, memory_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.node import POLL_SECONDS
@@ -115,7 +116,7 @@ class Bench:
     async def run_pods(self, first: int, count: int) -> None:
         """Pods of one container through the daemon; every fourth is Guaranteed with a fraction."""
         channel = RuntimeClient(self.endpoint)
-        kubelet = Kubelet(channel, KubeletNode(64 << 30, log_directory=""))
+        kubelet = PodKubelet(channel, KubeletNode(64 << 30, log_directory=""))
         for i in range(first, first + count):
             spec = guaranteed("c", 150) if i % 4 == 0 else ContainerSpec("c", cpu_request_mcpu=50)
             await kubelet.run_pod(PodSpec(f"pod-{i}", (spec,)))

@@ -1,14 +1,12 @@
-"""``Kubelet``: run, update, inspect and remove pods and exec in them by a kubelet's CRI calls, over any channel.
+"""``Kubelet``: create, start, resize, stop and remove pods by a kubelet's CRI calls, over any channel.
 
 The calls come in the order of kubelet 1.35: PodSandboxStatus after RunPodSandbox, ImageStatus before CreateContainer;
 a pod's running containers are stopped, all at once, before its sandbox, and garbage collection removes what is left.
 """
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -58,23 +56,6 @@ class Kubelet:
         message = request.SerializeToString()
         return reply.FromString(await self._channel.unary(RUNTIME + method, message, timeout_seconds=self.call_seconds))
 
-    async def run_pod(self, spec: pods.PodSpec) -> RunningPod:
-        """Run a sandbox, then create and start each container, one after the other as the kubelet does."""
-        sandbox_id = await self.run_sandbox(spec)
-        ids = []
-        for container in spec.containers:
-            container_id = await self.create(spec, container, sandbox_id)
-            await self.start(container_id)
-            ids.append((container.name, container_id))
-        return RunningPod(spec, sandbox_id, tuple(ids))
-
-    async def run_sandbox(self, spec: pods.PodSpec) -> str:
-        """Run a sandbox and return its id. Creates the log directories, as the kubelet does."""
-        config = pods.sandbox_config(spec, self.node)
-        if config.log_directory:
-            _make_log_directories(Path(config.log_directory), spec)
-        return await self.run_sandbox_as(config)
-
     async def run_sandbox_as(self, config: pb.PodSandboxConfig) -> str:
         """Run a sandbox of this configuration, ask for its status, and return its id."""
         request = pb.RunPodSandboxRequest(config=config)
@@ -82,12 +63,6 @@ class Kubelet:
         status = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
         await self.call("PodSandboxStatus", status, pb.PodSandboxStatusResponse)
         return sandbox_id
-
-    async def create(
-        self, spec: pods.PodSpec, container: pods.ContainerSpec, sandbox_id: str, *, attempt: int = 0
-    ) -> str:
-        """Create a container in this sandbox and return its id."""
-        return await self.create_as(pods.create_request(spec, container, sandbox_id, node=self.node, attempt=attempt))
 
     async def create_as(self, request: pb.CreateContainerRequest) -> str:
         """Ask for the status of the image, create a container by this request, and return its id."""
@@ -195,24 +170,3 @@ class Kubelet:
         wanted = pb.ContainerFilter(pod_sandbox_id=sandbox_id, state=state)
         reply = await self.call("ListContainers", pb.ListContainersRequest(filter=wanted), pb.ListContainersResponse)
         return tuple(item.id for item in reply.containers)
-
-    async def sandboxes(self, labels: dict[str, str] | None = None) -> tuple[str, ...]:
-        """Return the ids of all sandboxes with these labels, stopped ones too."""
-        request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=labels or {}))
-        reply = await self.call("ListPodSandbox", request, pb.ListPodSandboxResponse)
-        return tuple(item.id for item in reply.items)
-
-    async def status(self, container_id: str) -> pb.ContainerStatusResponse:
-        """Return the verbose status of a container."""
-        request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
-        return await self.call("ContainerStatus", request, pb.ContainerStatusResponse)
-
-    async def pid(self, container_id: str) -> int:
-        """Return the container's first process as the host numbers it (verbose status of containerd and CRI-O)."""
-        info = (await self.status(container_id)).info.get("info", "{}")
-        return int(json.loads(info).get("pid", 0))
-
-
-def _make_log_directories(top: Path, spec: pods.PodSpec) -> None:
-    for container in spec.containers:
-        (top / container.name).mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,6 @@ class SimulatedKubelet:
             raise StepError(f"the machine has no device {missing[0]}; it has {', '.join(there) or 'none'}")
 
     async def _run_sandbox(self, spec: DeclaredPod) -> str:
-        # Not through Kubelet.run_sandbox, which makes a log directory on this host.
         kubelet = self._simulated.kubelet
         config = sandbox_config(spec, kubelet.node)
         _mark_static(spec, config)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
@@ -58,8 +59,8 @@ class Stage:
         self.daemon = daemon
         self.to_proxy = RuntimeClient(daemon.endpoint)
         self.to_runtime = RuntimeClient(containerd.endpoint)
-        self.kubelet = Kubelet(self.to_proxy, containerd.node)
-        self.direct = Kubelet(self.to_runtime, containerd.node)
+        self.kubelet = PodKubelet(self.to_proxy, containerd.node)
+        self.direct = PodKubelet(self.to_runtime, containerd.node)
 
     async def run(self, name: str, *containers: ContainerSpec, namespace: str = "e2e") -> RunningPod:
         return await self.kubelet.run_pod(PodSpec(name, containers, namespace=namespace))

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.kernel import own_allowed, read_allowed
@@ -37,7 +37,7 @@ async def test_an_update_that_is_answered_during_a_start_does_not_reach_the_kern
     try:
         async with PrivateContainerd(directory / "c", name=directory.name, runc=str(runc)) as containerd:
             client = RuntimeClient(containerd.endpoint)
-            kubelet = Kubelet(client, containerd.node)
+            kubelet = PodKubelet(client, containerd.node)
             container_id = await kubelet.create(spec, spec.containers[0], await kubelet.run_sandbox(spec))
             await kubelet.update(container_id, pb.LinuxContainerResources(cpuset_cpus=f"{one},{other}"))
             hangs.write_text(command)

@@ -14,11 +14,12 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.kernel import read_allowed
 from tests.testbed.wait import until
@@ -51,7 +52,7 @@ class Bystanders:
         return on(self.system), on(self.idle)
 
 
-class Impatient(Kubelet):
+class Impatient(PodKubelet):
     """Gives each call a short deadline."""
 
     call_seconds = DEADLINE_SECONDS
@@ -73,7 +74,7 @@ async def bystanders(stage: Stage) -> Bystanders:
 
 
 async def given_up(
-    stage: Stage, call: Callable[[Kubelet], Coroutine[object, object, None]], head_start: float | None
+    stage: Stage, call: Callable[[PodKubelet], Coroutine[object, object, None]], head_start: float | None
 ) -> None:
     """This call, with containerd stopped in it: over by its deadline; soon after the stop all is well again."""
     kubelet = Impatient(stage.to_proxy, stage.containerd.node)
@@ -167,7 +168,7 @@ async def test_a_create_is_held_until_asked_for_and_then_has_its_place_or_none(
     around = await bystanders(stage)
     sandbox_id = await stage.kubelet.run_sandbox(VICTIM)
 
-    async def create(kubelet: Kubelet) -> None:
+    async def create(kubelet: PodKubelet) -> None:
         await kubelet.create(VICTIM, VICTIM.containers[0], sandbox_id)
 
     await given_up(stage, create, head_start)

@@ -10,7 +10,7 @@ from cri_proxy.config.model import Config
 from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -26,6 +26,7 @@ from policies.base import DeviceLocality
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.store import MemoryStore
 
@@ -135,7 +136,7 @@ class Site:
         reader = Reader(memory_bytes, self.rules, no_hints, cache=self.node.context.annotations)
         self.interceptor = CriInterceptor(self.node, reader)
         self.relay = InProcessRelay(self.interceptor, channel, lambda error: self.log.errors.append(repr(error)))
-        self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
+        self.kubelet = PodKubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         await self.node.recover()
         await self.node.settle()
 

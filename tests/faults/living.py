@@ -14,7 +14,6 @@ from random import Random
 from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import PodSpec, guaranteed
 from cri_proxy.intercept.interceptor import CriInterceptor
 from cri_proxy.intercept.reader import Reader
@@ -33,6 +32,7 @@ from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
 from tests.fakes.node_checks import waiting_for_starts
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
@@ -137,7 +137,7 @@ class Living(World):
         pointed = PointedInterceptor(self.parts.interceptor(self.interceptor), self)
         onward = PointedChannel(Watched(self.runtime, look), self, is_own=False)
         self.relay = InProcessRelay(pointed, onward, lambda error: self.log.errors.append(repr(error)))
-        self.kubelet = Kubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
+        self.kubelet = PodKubelet(self.relay, pods.KubeletNode(memory_bytes, log_directory=""))
         self._is_recovering = True
         await self.node.recover()
         await self.node.settle()

@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.wait import finish, until
 
 # Not what a call takes (see Bounds for that), but when it counts as never answered: on a busy machine.
@@ -23,7 +24,7 @@ class Bystander:
 
     def __init__(self, endpoint: str, node: KubeletNode, spec: PodSpec) -> None:
         self._client = RuntimeClient(endpoint)
-        self.kubelet = Kubelet(self._client, node)
+        self.kubelet = PodKubelet(self._client, node)
         self.spec = spec
         self.pod: RunningPod | None = None
         self.rounds = self.lives = 0

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.sysfs_tree import write_tree
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.bystander import ANSWER_SECONDS, Bystander
@@ -45,7 +45,7 @@ class AttackedNode:
         self.socket = directory / "cri-proxy.sock"
         self._runtime = runtime
         self._client = RuntimeClient(daemon.endpoint)
-        self.kubelet = Kubelet(self._client, node)
+        self.kubelet = PodKubelet(self._client, node)
         # On real containerd there are two CPUs and one is reserved: the other is left to the attacker.
         spec = guaranteed("c", 1000) if runtime else ContainerSpec("c", cpu_request_mcpu=50)
         self.bystander = Bystander(daemon.endpoint, node, PodSpec("bystander", (spec,), namespace="innocent"))

@@ -8,9 +8,9 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
 from tests.hostile.node import AttackedNode
@@ -57,7 +57,7 @@ async def test_a_runtime_that_ends_the_event_stream_again_and_again(node: Attack
         reads[container_id] += 1
         return GARBAGE if container_id in strangers else reply
 
-    past_the_daemon = Kubelet(node.runtime, node.kubelet.node)
+    past_the_daemon = PodKubelet(node.runtime, node.kubelet.node)
     async with node.under_attack():
         pods = [PodSpec(f"stranger{number}", (ContainerSpec("c"),)) for number in range(STRANGERS)]
         strangers = {(await past_the_daemon.run_pod(pod)).container_id("c").encode() for pod in pods}

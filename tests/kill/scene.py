@@ -10,13 +10,14 @@ from random import Random
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec, guaranteed
 from cri_proxy.node.status.model import StatusView
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.runtime.embedded.state import Container
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.daemon import DaemonProcess
@@ -65,7 +66,7 @@ class Scene:
         options = ("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", relay)
         self.daemon = DaemonProcess(directory, runtime_endpoint=f"unix://{directory}/runtime.sock", options=options)
         self.channel = RuntimeClient(self.daemon.endpoint)
-        self.kubelet = Kubelet(self.channel, pods.KubeletNode(4 << 30, log_directory=""))
+        self.kubelet = PodKubelet(self.channel, pods.KubeletNode(4 << 30, log_directory=""))
 
     async def close(self) -> None:
         await self.daemon.stop(signal.SIGKILL)

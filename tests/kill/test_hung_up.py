@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import Gate
 from tests.kill.scene import Deadly, Scene, clashes
 from tests.testbed.wait import until
@@ -73,7 +74,7 @@ class HangingUp(Scene):
         self.holding.hold(method, acts=acts)
         channel = RuntimeClient(self.daemon.endpoint)
         call = asyncio.get_running_loop().create_task(
-            self.call_of(method, Kubelet(channel, self.kubelet.node), sandbox_id, container_id)
+            self.call_of(method, PodKubelet(channel, self.kubelet.node), sandbox_id, container_id)
         )
         await self.holding.gate.entered()
         await channel.close()
@@ -82,7 +83,7 @@ class HangingUp(Scene):
         await self.holding.was_left.wait()
 
     def call_of(
-        self, method: str, kubelet: Kubelet, sandbox_id: str, container_id: str
+        self, method: str, kubelet: PodKubelet, sandbox_id: str, container_id: str
     ) -> Coroutine[object, object, object]:
         if method == "CreateContainer":
             return kubelet.create(VICTIM, SMALL, sandbox_id)

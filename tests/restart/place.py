@@ -15,7 +15,7 @@ import grpc
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.node.status.model import StatusView
@@ -23,6 +23,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock, LockHeld
 from sysfs.descriptions.machine import describe
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.testbed.child import Child
 from tests.testbed.daemon import DaemonProcess, program, run_arguments
@@ -83,18 +84,18 @@ class Place:
         await self._server.stop()
 
     @contextlib.asynccontextmanager
-    async def kubelet(self) -> AsyncIterator[Kubelet]:
+    async def kubelet(self) -> AsyncIterator[PodKubelet]:
         """Calls through the daemon, on a connection that is made anew when it breaks."""
         client = RuntimeClient(self.daemon.endpoint)
         try:
-            yield Kubelet(client, NODE)
+            yield PodKubelet(client, NODE)
         finally:
             await client.close()
 
     async def run_pods(self, count: int) -> list[RunningPod]:
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def run(kubelet: Kubelet, number: int) -> RunningPod:
+        async def run(kubelet: PodKubelet, number: int) -> RunningPod:
             async with slots:
                 return await kubelet.run_pod(spec(number))
 
@@ -309,7 +310,7 @@ class GrpcTraffic:
                 await self.unary(RUNTIME + "Version", message, timeout_seconds=SECONDS)
 
     async def _churn(self, number: int) -> None:
-        kubelet = Kubelet(self, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone
+        kubelet = PodKubelet(self, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone
         while not self._ending.is_set():
             number += 1
             with contextlib.suppress(grpc.aio.AioRpcError):

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.restart.evented_pleg import socket_unit
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
@@ -159,7 +159,7 @@ async def test_what_is_not_decided_in_time_is_turned_away_and_comes_again_to_the
     await place.run_pods(20)
     gate = place.runtime.faults.block("UpdateContainerResources")
     client = GrpcTraffic(place.daemon.endpoint)
-    kubelet = Kubelet(client, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone
+    kubelet = PodKubelet(client, NODE)  # type: ignore[arg-type]  # it needs ``unary`` alone
     sandbox_id = await kubelet.run_sandbox(spec(1000))
     container_id = await kubelet.create(spec(1000), spec(1000).containers[0], sandbox_id)
     starting = asyncio.get_running_loop().create_task(kubelet.start(container_id))

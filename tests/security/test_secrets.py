@@ -22,7 +22,6 @@ from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import settings_for
 from cri_proxy.cri.methods import IMAGE as IMAGE_SERVICE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed
@@ -31,6 +30,7 @@ from cri_proxy.logs import configure_logging
 from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 
 SECRET = "s3cr3t"
@@ -95,7 +95,7 @@ POD = PodSpec(
 
 async def live_through(client: RuntimeClient) -> pb.ContainerStatusResponse:
     """A pod with secrets everywhere: created, refused, misunderstood, updated, looked at."""
-    kubelet = Kubelet(client, NODE)
+    kubelet = PodKubelet(client, NODE)
     await pull(client)
     sandbox = pb.RunPodSandboxRequest(config=sandbox_config(POD, NODE))
     fill(sandbox.config)
@@ -116,7 +116,7 @@ async def pull(client: RuntimeClient) -> None:
     await client.unary(IMAGE_SERVICE + "PullImage", pulling.SerializeToString(), timeout_seconds=10)
 
 
-async def create(kubelet: Kubelet, container: ContainerSpec, sandbox_id: str) -> str:
+async def create(kubelet: PodKubelet, container: ContainerSpec, sandbox_id: str) -> str:
     """The id of a container with secrets in all its fields; '' when it is refused."""
     request = create_request(POD, container, sandbox_id, node=NODE)
     fill(request.config)

@@ -17,10 +17,11 @@ from typing import Final
 
 from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, resources
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
@@ -56,9 +57,8 @@ class Acts:
         self.tally = tally
         self.slots = tuple(Slot(number) for number in range(ground.slots))
         self._channels = channels
-        self._kubelets = tuple(Kubelet(channel, ground.node) for channel in channels)
-        self.restarts = 0
-        self._count = 0
+        self._kubelets = tuple(PodKubelet(channel, ground.node) for channel in channels)
+        self.restarts = self._count = 0
         self._excused_until = -math.inf
         self._one_configuration = asyncio.Lock()
 
@@ -87,7 +87,7 @@ class Acts:
         slot.pod = await self._run(kubelet, lambda: self.ground.spec(slot.number, self._name(f"slot-{slot.number}")))
         await self._live(kubelet, slot.pod, random)
 
-    async def _live(self, kubelet: Kubelet, pod: RunningPod, random: Random) -> None:
+    async def _live(self, kubelet: PodKubelet, pod: RunningPod, random: Random) -> None:
         """What the kubelet asks of a pod that runs; now and then it is resized, and back."""
         container = pod.spec.containers[0]
         container_id = pod.container_id(container.name)
@@ -133,7 +133,7 @@ class Acts:
     async def expired(self, random: Random) -> None:
         """Calls whose deadline passes while they are held, or while the runtime has them."""
         patient, spec = self._kubelet(random), self.ground.passing(self._name("expired"))
-        hasty = Kubelet(Hasty(self._channel(random), random), self.ground.node)
+        hasty = PodKubelet(Hasty(self._channel(random), random), self.ground.node)
         try:
             sandbox_id = await patient.run_sandbox(spec)
             await hasty.start(await hasty.create(spec, spec.containers[0], sandbox_id))
@@ -238,7 +238,7 @@ class Acts:
     async def new_connection(self, random: Random) -> None:
         """A client like crictl: connects, asks, leaves. It may leave while something is under way."""
         client = RuntimeClient(self.ground.daemon.endpoint)
-        kubelet = Kubelet(client, self.ground.node)
+        kubelet = PodKubelet(client, self.ground.node)
         try:
             with self._excused("a new connection"):
                 await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
@@ -311,7 +311,7 @@ class Acts:
         self._excused_until = time.monotonic() + EXCUSED_SECONDS
         self.tally.away.append((begun_at, time.time() + EXCUSED_SECONDS))
 
-    async def _reaches_runtime(self, kubelet: Kubelet) -> bool:
+    async def _reaches_runtime(self, kubelet: PodKubelet) -> bool:
         with contextlib.suppress(CallFailed, RuntimeUnavailable):
             await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
             return True
@@ -319,7 +319,7 @@ class Acts:
 
     # Ways to do it.
 
-    def _kubelet(self, random: Random) -> Kubelet:
+    def _kubelet(self, random: Random) -> PodKubelet:
         return random.choice(self._kubelets)
 
     def _channel(self, random: Random) -> CoreChannel:
@@ -329,7 +329,7 @@ class Acts:
         self._count += 1
         return f"{kind}-{self._count}"
 
-    async def _run(self, kubelet: Kubelet, new_spec: Callable[[], PodSpec]) -> RunningPod:
+    async def _run(self, kubelet: PodKubelet, new_spec: Callable[[], PodSpec]) -> RunningPod:
         """A pod that runs, however often it has to be tried; each time it is another pod."""
 
         async def attempt() -> RunningPod | None:
@@ -341,14 +341,14 @@ class Acts:
 
         return await until("a pod runs", attempt, seconds=SECONDS)
 
-    async def _remove(self, kubelet: Kubelet, pod: RunningPod) -> None:
+    async def _remove(self, kubelet: PodKubelet, pod: RunningPod) -> None:
         with self._excused(f"removing {pod.spec.name}"):
             for _, container_id in pod.containers:
                 await kubelet.stop(container_id)
                 await kubelet.remove(container_id)
         await self._clean_up(kubelet, pod.spec)
 
-    async def _clean_up(self, kubelet: Kubelet, spec: PodSpec) -> None:
+    async def _clean_up(self, kubelet: PodKubelet, spec: PodSpec) -> None:
         """Remove whatever there is of this pod. What a call that was given up makes later the phase's end removes."""
 
         async def is_gone() -> bool:

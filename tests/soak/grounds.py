@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.sysfs_tree import write_tree
 from tests.soak.kernel import KernelRuntime
 from tests.testbed.cgroups import hierarchies
@@ -183,7 +183,7 @@ class ContainerdGround(Ground):
         self.containerd = containerd
         self.node = containerd.node
         self._client = RuntimeClient(containerd.endpoint)
-        self._kubelet = Kubelet(self._client, containerd.node)
+        self._kubelet = PodKubelet(self._client, containerd.node)
 
     def spec(self, number: int, name: str) -> PodSpec:
         """One has a CPU for itself; the others share what is left."""

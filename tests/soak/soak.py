@@ -12,11 +12,11 @@ from random import Random
 from typing import Final
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.events import UPDATE_FAILED
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.soak.acts import EVENTS, SECONDS, TASK_LEFT, Acts
 from tests.soak.clients import CoreChannel, Tally
 from tests.soak.daemon import COLLECT
@@ -199,7 +199,7 @@ async def least(place: Ground) -> Mapping[str, float]:
     return {name: min(reading[name] for reading in readings) for name in readings[0]}
 
 
-async def not_removed(place: Ground, direct: Kubelet, wanted: Set[str]) -> AsyncIterator[str]:
+async def not_removed(place: Ground, direct: PodKubelet, wanted: Set[str]) -> AsyncIterator[str]:
     """Remove what a call made that nobody waited for; give what cannot be removed yet, which a kubelet tries again."""
     for sandbox_id in set(await direct.sandboxes()) - wanted:
         try:
@@ -215,7 +215,7 @@ async def comes_to_rest(place: Ground, acts: Acts, tally: Tally, *, seconds: flo
     pods = [slot.pod for slot in acts.slots if slot.pod is not None]
     wanted = {container_id for pod in pods for _, container_id in pod.containers}
     client = RuntimeClient(place.endpoint)
-    direct = Kubelet(client, place.node)
+    direct = PodKubelet(client, place.node)
     found: tuple[str, ...] = ()
 
     async def is_at_rest() -> bool:

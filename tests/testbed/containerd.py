@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed import cgroups, shims
 from tests.testbed.child import Child, Service, run
 from tests.testbed.errors import TryoutError
@@ -153,7 +153,7 @@ class PrivateContainerd(Service):
         client = RuntimeClient(self.endpoint)
         try:
             request = pb.ListContainersRequest(filter=pb.ContainerFilter(pod_sandbox_id=sandbox_id))
-            reply = await Kubelet(client, self.node).call("ListContainers", request, pb.ListContainersResponse)
+            reply = await PodKubelet(client, self.node).call("ListContainers", request, pb.ListContainersResponse)
         finally:
             await client.close()
         for container in reply.containers:
@@ -185,7 +185,7 @@ class PrivateContainerd(Service):
     async def _remove_pods(self) -> None:
         client = RuntimeClient(self.endpoint)
         try:
-            kubelet = Kubelet(client, self.node)
+            kubelet = PodKubelet(client, self.node)
             for sandbox_id in await kubelet.sandboxes():
                 await kubelet.remove_pod(sandbox_id)
         finally:

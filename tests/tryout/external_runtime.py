@@ -8,11 +8,11 @@ import psutil
 
 from cri_proxy.cri import methods
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.unix_socket import socket_path
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed import cgroups
 from tests.testbed.child import run
 from tests.testbed.errors import TryoutError
@@ -56,7 +56,7 @@ class ExternalRuntime:
 
     async def _leave(self) -> None:
         try:
-            kubelet = Kubelet(self._client, self.node)
+            kubelet = PodKubelet(self._client, self.node)
             for sandbox_id in await kubelet.sandboxes({LABEL: self._run_id}):
                 await kubelet.remove_pod(sandbox_id)
             if self._added_image:
@@ -69,7 +69,7 @@ class ExternalRuntime:
 
     async def _uses_systemd(self) -> bool:
         """Return True for the systemd cgroup driver, by RuntimeConfig or, without it, containerd's configuration."""
-        kubelet = Kubelet(self._client, self.node)
+        kubelet = PodKubelet(self._client, self.node)
         try:
             reply = await kubelet.call("RuntimeConfig", pb.RuntimeConfigRequest(), pb.RuntimeConfigResponse)
             return reply.linux.cgroup_driver == pb.SYSTEMD

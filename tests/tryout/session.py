@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import KubeletNode
 from cri_proxy.errors import CallFailed, CriProxyError
 from cri_proxy.node.status.model import Explanation
@@ -21,6 +21,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
 from sysfs.text import plural
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.child import run
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
@@ -90,7 +91,7 @@ def log_tail(log: Path, *, lines: int = 20) -> str:
 
 async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[str], None]) -> bool:
     client = RuntimeClient(target.endpoint)
-    kubelet = Kubelet(client, target.node)
+    kubelet = PodKubelet(client, target.node)
     try:
         say(await _introduction(kubelet, target))
         demo = demo_pods(target.cpu_count, run=run_id)
@@ -110,7 +111,7 @@ async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[s
         await client.close()
 
 
-async def _run_pod(kubelet: Kubelet, demo_pod: DemoPod, say: Callable[[str], None]) -> RunningPod | None:
+async def _run_pod(kubelet: PodKubelet, demo_pod: DemoPod, say: Callable[[str], None]) -> RunningPod | None:
     """Run a pod; return None, with a line about the reason, when it is refused."""
     try:
         return await kubelet.run_pod(demo_pod.pod)
@@ -120,7 +121,7 @@ async def _run_pod(kubelet: Kubelet, demo_pod: DemoPod, say: Callable[[str], Non
 
 
 async def _wait_for_confirmation(
-    kubelet: Kubelet, target: Target, started: list[tuple[DemoPod, RunningPod | None]]
+    kubelet: PodKubelet, target: Target, started: list[tuple[DemoPod, RunningPod | None]]
 ) -> tuple[Observation, ...]:
     """Return an observation of every container, once all are confirmed or time is up.
 
@@ -138,7 +139,7 @@ async def _wait_for_confirmation(
     return seen
 
 
-async def _observe(kubelet: Kubelet, target: Target, demo_pod: DemoPod, pod: RunningPod | None) -> list[Observation]:
+async def _observe(kubelet: PodKubelet, target: Target, demo_pod: DemoPod, pod: RunningPod | None) -> list[Observation]:
     decisions = {d.decision.key.name: d for d in (await target.admin.explain(demo_pod.pod.pod_uid)).decisions}
     ids = dict(pod.containers) if pod else {}
     return [
@@ -155,7 +156,7 @@ async def _observe(kubelet: Kubelet, target: Target, demo_pod: DemoPod, pod: Run
 
 
 async def _own_cpus_inside(
-    kubelet: Kubelet, target: Target, decision: Explanation | None, container_id: str
+    kubelet: PodKubelet, target: Target, decision: Explanation | None, container_id: str
 ) -> CpuSet | None:
     """Return the own CPUs in the container's resource file; None without a file or a real process."""
     held = decision.container if decision else None
@@ -200,7 +201,7 @@ def _reserve(cpu_count: int) -> tuple[str, ...]:
     return ("--reserved-resources", f"cpu={reserved}") if reserved else ()
 
 
-async def _introduction(kubelet: Kubelet, target: Target) -> str:
+async def _introduction(kubelet: PodKubelet, target: Target) -> str:
     version = await kubelet.call("Version", pb.VersionRequest(), pb.VersionResponse)
     reserved = reserved_cpus(target.cpu_count)
     cpus = f"{plural(target.cpu_count, 'CPU')}{f', {reserved} reserved for the system' * reserved}"

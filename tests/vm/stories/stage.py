@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from cri_proxy.cri_client.kubelet import Kubelet, RunningPod
+from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet, NodeSet
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.cgroups import hierarchies
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
@@ -94,7 +95,7 @@ class Stage:
         self.daemon = daemon
         self.runtime_endpoint = containerd.endpoint
         # The machine is ours: pods have the cgroup that a kubelet gives them
-        self.kubelet = Kubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
+        self.kubelet = PodKubelet(PatientClient(daemon.endpoint), replace(containerd.node, cgroup_root=""))
         self.looks: dict[str, dict[str, dict[str, object]]] = {}
         self.facts: dict[str, object] = {}
         self._pods: list[RunningPod] = []

@@ -13,7 +13,6 @@ from cri_proxy.cli.main import run_command
 from cri_proxy.cli.reset import render_reset
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client import pods
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, ContainerSpec, PodSpec
 from cri_proxy.node.reset import Outcome, ResetContainer, ResetReport
 from cri_proxy.runtime.embedded.server import RuntimeServer
@@ -21,6 +20,7 @@ from cri_proxy.state.process_lock import DeciderLock
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 
@@ -33,7 +33,7 @@ def runtime_with_a_pinned_container(path: Path) -> Iterator[ScriptedRuntime]:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
-        kubelet = Kubelet(runtime, pods.KubeletNode(1 << 30, log_directory=""))
+        kubelet = PodKubelet(runtime, pods.KubeletNode(1 << 30, log_directory=""))
         pod = await kubelet.run_pod(PodSpec("web", (ContainerSpec("c0"),), namespace="shop"))
         await kubelet.update(pod.container_id("c0"), pb.LinuxContainerResources(cpuset_cpus="1", cpuset_mems="0"))
         server = RuntimeServer(runtime, f"unix://{path}")

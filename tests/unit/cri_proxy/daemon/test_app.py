@@ -15,7 +15,6 @@ import pytest
 from cri_proxy.config.settings import Settings
 from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed
 from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
@@ -34,6 +33,7 @@ from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, EMBEDDED, settings_in, settings_with
 from tests.fakes.site import Silent
@@ -71,9 +71,9 @@ async def is_ready(daemon: Daemon) -> bool:
     return daemon.node is not None and daemon.node.coordinator.is_ready
 
 
-def kubelet(settings: Settings) -> tuple[RuntimeClient, Kubelet]:
+def kubelet(settings: Settings) -> tuple[RuntimeClient, PodKubelet]:
     client = RuntimeClient(settings.config.listen)
-    return client, Kubelet(client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
+    return client, PodKubelet(client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
 
 async def run_pod(settings: Settings, daemon: Daemon) -> None:

@@ -17,7 +17,6 @@ from cri_proxy.config.files.location import ConfigLocation
 from cri_proxy.config.last_known_good import KNOWN_GOOD, KnownGood
 from cri_proxy.config.load import parse_config
 from cri_proxy.config.settings import Settings
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
@@ -28,6 +27,7 @@ from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
@@ -45,7 +45,7 @@ class Starting:
 
     daemon: Daemon
     log: Silent
-    kubelet: Kubelet
+    kubelet: PodKubelet
     running: Tasks
     start: asyncio.Task[None]
     load: threading.Event
@@ -62,7 +62,7 @@ async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
     daemon, client = Daemon(settings, log=log, machine=MACHINE), RuntimeClient(settings.config.listen)
     running = Tasks(lambda error: None)  # who waits for it sees it
     start = running.start(daemon.start())
-    kubelet = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
+    kubelet = PodKubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
     try:
         yield Starting(daemon, log, kubelet, running, start, load)
     finally:
@@ -73,11 +73,11 @@ async def starting_with(settings: Settings) -> AsyncIterator[Starting]:
         await runtime.stop()
 
 
-async def run_pod(kubelet: Kubelet) -> None:
+async def run_pod(kubelet: PodKubelet) -> None:
     await kubelet.run_pod(SPEC)
 
 
-async def is_served(kubelet: Kubelet) -> bool:
+async def is_served(kubelet: PodKubelet) -> bool:
     try:
         return await kubelet.sandboxes() == ()
     except RuntimeUnavailable:
@@ -221,7 +221,7 @@ class Scene:
 
     async def run_pod(self, name: str = "web") -> None:
         client = RuntimeClient(self.settings.config.listen)
-        caller = Kubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
+        caller = PodKubelet(client, KubeletNode(4 << 30, log_directory="", image=IMAGE))
         await caller.run_pod(PodSpec(name, (guaranteed("c", 2000),)))
         await client.close()
 

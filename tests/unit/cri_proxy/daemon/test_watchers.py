@@ -15,7 +15,6 @@ from cri_proxy.clock import SystemClock
 from cri_proxy.codec import decode
 from cri_proxy.config.files.agent import Agent, Origin
 from cri_proxy.config.last_known_good import find_known_good
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.daemon.watchers import Watchers
@@ -29,6 +28,7 @@ from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.site import Silent
 from tests.fakes.waiting import holds
 from tests.testbed.wait import until
@@ -52,7 +52,7 @@ class Scene:
         self.log = Silent()
         self.daemon = Daemon(settings_from(args), log=self.log, machine=machine or small_machine())
         self.client = RuntimeClient(listen)
-        self.kubelet = Kubelet(self.client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
+        self.kubelet = PodKubelet(self.client, KubeletNode(4 << 30, log_directory="", image="localhost/app:1"))
 
     def write(self, text: str) -> None:
         self.volume.write({"default.yaml": text})

@@ -6,7 +6,6 @@ from itertools import count
 from typing import TypeVar
 
 from cri_proxy.config.model import Config
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from policies.base import (
     Allocations,
@@ -24,6 +23,7 @@ from policies.options import PolicyOptions
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
 
@@ -99,9 +99,9 @@ def holders(site: Site) -> set[str]:
     return {row.container_id for row in site.node.context.ledger.active()}
 
 
-def direct(site: Site) -> Kubelet:
+def direct(site: Site) -> PodKubelet:
     """A kubelet that goes past the proxy."""
-    return Kubelet(site.runtime, site.kubelet.node)
+    return PodKubelet(site.runtime, site.kubelet.node)
 
 
 def background(work: Awaitable[T]) -> asyncio.Task[T]:

@@ -1,5 +1,5 @@
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from cri_proxy.cri_client.pods import PodSpec, guaranteed, sandbox_config
+from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed, sandbox_config
 from cri_proxy.simulate.node import SimulatedNode
 from cri_proxy.simulate.pods import Attempt, KnownPod, Pods
 from cri_proxy.simulate.scenario.parse import parse_scenario
@@ -18,7 +18,8 @@ async def look(*, overwrite: str = "", end: bool = False) -> tuple[dict[str, str
     spec = type(spec)(spec.name, (container,), declared_qos=spec.qos)
     request = pb.RunPodSandboxRequest(config=sandbox_config(PodSpec("web", (container,)), simulated.kubelet.node))
     sandbox = await simulated.kubelet.call("RunPodSandbox", request, pb.RunPodSandboxResponse)
-    container_id = await simulated.kubelet.create(spec, container, sandbox.pod_sandbox_id)
+    create = create_request(spec, container, sandbox.pod_sandbox_id, node=simulated.kubelet.node)
+    container_id = await simulated.kubelet.create_as(create)
     pods.put(KnownPod(spec, sandbox.pod_sandbox_id, (Attempt(container, container_id, 0),)))
     await simulated.kubelet.start(container_id)
     await simulated.settle()

@@ -1,11 +1,11 @@
 import pytest
 
-from cri_proxy.cri_client.kubelet import Kubelet
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.sync import runtime_state
 from policies.base import ContainerKey
 from tests.fakes.machines import small_machine
+from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 
 SPEC = PodSpec("web", (guaranteed("a", 1000), guaranteed("b", 1000)))
@@ -17,7 +17,7 @@ def runtime() -> ScriptedRuntime:
 
 async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> None:
     node = runtime()
-    pod = await Kubelet(node, KubeletNode(1 << 30, log_directory="")).run_pod(SPEC)
+    pod = await PodKubelet(node, KubeletNode(1 << 30, log_directory="")).run_pod(SPEC)
     node.exit(pod.container_id("b"))
     found = await runtime_state.list_node(node)
     assert found.sandboxes == {pod.sandbox_id}
@@ -28,7 +28,7 @@ async def test_a_list_tells_whose_each_container_is_and_whether_it_lives() -> No
 
 async def test_the_list_of_a_sandbox_holds_nothing_else() -> None:
     node = runtime()
-    kubelet = Kubelet(node, KubeletNode(1 << 30, log_directory=""))
+    kubelet = PodKubelet(node, KubeletNode(1 << 30, log_directory=""))
     pods = [await kubelet.run_pod(PodSpec(name, SPEC.containers)) for name in ("web", "db")]
     found = await runtime_state.list_containers(node, {}, sandbox_id=pods[0].sandbox_id)
     assert {c.id for c in found.containers} == {container_id for _, container_id in pods[0].containers}
