@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from google.protobuf.message import DecodeError
-
 from cri_proxy import events
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import update_request
@@ -22,13 +20,13 @@ from cri_proxy.node.ledger.deadlock import break_deadlocks
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.ledger.start_calls import StartCall
 from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS, PendingCalls
+from cri_proxy.runtime.channel import SERVICE, ask
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey, Pinning
 from sysfs.cpuset import NodeSet
 
-UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
-_STATUS = "/runtime.v1.RuntimeService/ContainerStatus"
+UPDATE = SERVICE + "UpdateContainerResources"
 NOT_FOUND = 5
 BACKOFF_SECONDS = (0.05, 0.2, 0.8)
 STATUS_TIMEOUT_SECONDS = 2.0  # starts may wait for the outcome, and the refusal itself has been answered
@@ -193,12 +191,12 @@ class Effects:
 
     async def _end_of(self, row: Row) -> str:
         """Return how a container ended whose update was refused before its exit was noted; '' if it may be alive."""
-        request = pb.ContainerStatusRequest(container_id=row.container_id).SerializeToString()
+        request, read = pb.ContainerStatusRequest(container_id=row.container_id), pb.ContainerStatusResponse.FromString
         try:
-            answer = await self._context.channel.unary(_STATUS, request, timeout_seconds=STATUS_TIMEOUT_SECONDS)
-            return "exited" if pb.ContainerStatusResponse.FromString(answer).status.state == pb.CONTAINER_EXITED else ""
-        except (CallFailed, RuntimeUnavailable, DecodeError) as error:
+            answer = await ask(self._context.channel, request, read, timeout_seconds=STATUS_TIMEOUT_SECONDS)
+        except (CallFailed, RuntimeUnavailable) as error:
             return "gone" if isinstance(error, CallFailed) and error.code == NOT_FOUND else ""
+        return "exited" if answer.status.state == pb.CONTAINER_EXITED else ""
 
     async def settle_all(self) -> None:
         """Update until nothing differs or nothing more can be done."""

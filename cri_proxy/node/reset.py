@@ -17,7 +17,10 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_status import read_status
 from cri_proxy.cri.write import update_request
 from cri_proxy.errors import CallFailed, RuntimeUnavailable, UnreadableReply
+from cri_proxy.http2.status import Code
 from cri_proxy.node.drift.scope_unit import ScopeUnits
+from cri_proxy.node.effects import UPDATE
+from cri_proxy.node.pending_calls import UPDATE_TIMEOUT_SECONDS
 from cri_proxy.node.resource_files import directories
 from cri_proxy.node.resource_files.contents import machine_sets, unpinned_resources
 from cri_proxy.node.sync import runtime_state
@@ -29,9 +32,6 @@ from policies.container_name import ContainerName
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 
-UPDATE = "/runtime.v1.RuntimeService/UpdateContainerResources"
-NOT_FOUND, INTERNAL = 5, 13  # gRPC statuses
-UPDATE_TIMEOUT_SECONDS = 10.0
 # Enough to hide the runtime's latency, few enough not to flood it.
 CONCURRENT = 8
 
@@ -99,7 +99,7 @@ class NodeReset:
         node = await runtime_state.list_node(self._channel)
         if node.unreadable:
             problem = f"{node.unreadable} items of the runtime's lists cannot be read; remove those containers or pods"
-            raise UnreadableReply("ListContainers", INTERNAL, problem)
+            raise UnreadableReply("ListContainers", Code.INTERNAL, problem)
         rows = {row.container_id: row for row in saved.rows if row.container_id}
         live = [c for c in node.containers if c.is_live]
         target = everything(self._machine, available)
@@ -145,7 +145,7 @@ class NodeReset:
                 problem = "" if self.units is None else await self.units.correct(found.pid, container.id, ours)
                 return replace(result, outcome="wide already" if send == Pinning() else "widened", problem=problem)
             except CallFailed as error:
-                if error.code == NOT_FOUND:
+                if error.code == Code.NOT_FOUND:
                     return replace(result, outcome="gone", after=result.before)
                 return replace(result, outcome="refused", after=result.before, problem=error.message)
             except RuntimeUnavailable as error:

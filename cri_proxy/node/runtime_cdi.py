@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from google.protobuf.message import DecodeError
-
 from cri_proxy import events
 from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -17,12 +15,11 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.foreign_text import admit
 from cri_proxy.node.context import Context
 from cri_proxy.runtime.cdi_support import CdiSupport, CdiWay, support_of, way_of
-from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.runtime.channel import RuntimeChannel, ask
 from cri_proxy.state.rows import Row
 
 ASK_SECONDS: Final = 2.0  # for each of two calls; a container waits for them
 PAUSE_SECONDS: Final = 10.0  # after a call without an answer: no other container waits meanwhile
-_SERVICE: Final = "/runtime.v1.RuntimeService/"
 _UNKNOWN: Final = CdiSupport(CdiWay.RESOLVE, "the runtime has not been asked yet")
 _NAME_BYTES: Final = 200
 _BY: Final = {CdiWay.FIELD: "CRI's field", CdiWay.ANNOTATION: "an annotation"}
@@ -63,7 +60,7 @@ class RuntimeCdi:
             if losses == self._losses or now_seconds < self._not_before_seconds:
                 return
             try:
-                support = await ask(self._context.channel)
+                support = await support_by(self._context.channel)
             except (CallFailed, RuntimeUnavailable) as error:
                 self._not_before_seconds = self._context.clock.monotonic_seconds() + PAUSE_SECONDS
                 if self._losses < 0:
@@ -106,20 +103,13 @@ class RuntimeCdi:
         return tuple(found)
 
 
-async def ask(channel: RuntimeChannel) -> CdiSupport:
+async def support_by(channel: RuntimeChannel) -> CdiSupport:
     """Ask the runtime for its version and configuration. Raises CallFailed and RuntimeUnavailable."""
-    version = pb.VersionResponse()
-    status = pb.StatusResponse()
-    asked = pb.VersionRequest().SerializeToString(), pb.StatusRequest(verbose=True).SerializeToString()
-    try:
-        version.ParseFromString(await channel.unary(f"{_SERVICE}Version", asked[0], timeout_seconds=ASK_SECONDS))
-        status.ParseFromString(await channel.unary(f"{_SERVICE}Status", asked[1], timeout_seconds=ASK_SECONDS))
-    except DecodeError as error:
-        raise RuntimeUnavailable("Version", f"its answer cannot be read: {error}") from error
+    version = await ask(channel, pb.VersionRequest(), pb.VersionResponse.FromString, timeout_seconds=ASK_SECONDS)
+    verbose, read = pb.StatusRequest(verbose=True), pb.StatusResponse.FromString
+    status = await ask(channel, verbose, read, timeout_seconds=ASK_SECONDS)
     return support_of(
-        admit(version.runtime_name, _NAME_BYTES), admit(version.runtime_version, _NAME_BYTES), _config(status)
+        admit(version.runtime_name, _NAME_BYTES),
+        admit(version.runtime_version, _NAME_BYTES),
+        status.info.get("config", ""),
     )
-
-
-def _config(status: pb.StatusResponse) -> str:
-    return status.info.get("config", "")

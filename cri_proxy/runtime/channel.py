@@ -1,7 +1,19 @@
-"""The interface for the proxy's own calls to a runtime, as bytes; implemented over HTTP/2 and in process."""
+"""The interface for the proxy's own calls to a runtime, as bytes; implemented over HTTP/2 and in process.
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+``ask`` calls a method of CRI by its request message.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from cri_proxy.errors import UnreadableReply
+from cri_proxy.http2.status import Code
+
+T = TypeVar("T")
+
+SERVICE: Final = "/runtime.v1.RuntimeService/"
 
 
 class RuntimeChannel(Protocol):
@@ -23,3 +35,16 @@ class RuntimeChannel(Protocol):
 
     async def close(self) -> None:
         """End all calls and the connection."""
+
+
+async def ask(channel: RuntimeChannel, request: Message, read: Callable[[bytes], T], *, timeout_seconds: float) -> T:
+    """Return what ``read`` makes of the runtime's answer to this request. Raises as ``unary`` does.
+
+    Raises UnreadableReply where ``read`` raises DecodeError.
+    """
+    method = SERVICE + request.DESCRIPTOR.name.removesuffix("Request")
+    answer = await channel.unary(method, request.SerializeToString(), timeout_seconds=timeout_seconds)
+    try:
+        return read(answer)
+    except DecodeError as error:
+        raise UnreadableReply(method, Code.INTERNAL, f"the runtime's answer cannot be read: {error}") from error

@@ -16,11 +16,12 @@ from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.foreign_text import admit
 from cri_proxy.http2.status import Code
 from cri_proxy.node.context import Context
+from cri_proxy.runtime.channel import SERVICE, ask
 from cri_proxy.state.rows import Row
 from cri_proxy.tasks import Tasks
 from policies.base import ContainerKey
 
-EXEC = "/runtime.v1.RuntimeService/ExecSync"
+EXEC = SERVICE + "ExecSync"
 COMMAND_SECONDS = 10
 # The runtime ends the command by itself; its answer needs a little longer.
 ANSWER_SECONDS = COMMAND_SECONDS + 2.0
@@ -131,12 +132,12 @@ class Notifier:
         """Run the command; return '' when it succeeds, else the problem, and whether another attempt may help."""
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=COMMAND_SECONDS)
         try:
-            reply = await self._context.channel.unary(EXEC, request.SerializeToString(), timeout_seconds=ANSWER_SECONDS)
+            channel, read = self._context.channel, pb.ExecSyncResponse.FromString
+            answer = await ask(channel, request, read, timeout_seconds=ANSWER_SECONDS)
         except CallFailed as error:
             return error.message, error.code != Code.RESOURCE_EXHAUSTED  # it has run, and would say as much again
         except RuntimeUnavailable as error:
             return error.problem, True
-        answer = pb.ExecSyncResponse.FromString(reply)
         if not answer.exit_code:
             return "", True
         words = admit(answer.stderr[:OUTPUT_BYTES].decode(errors="replace").strip(), SHOWN_BYTES)

@@ -1,28 +1,24 @@
 """Query the runtime over the proxy's channel: its containers as frozen values, verbose statuses as CRI messages."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_list import read_items
-from cri_proxy.errors import UnreadableReply
-from cri_proxy.http2.status import Code
-from cri_proxy.runtime.channel import RuntimeChannel
+from cri_proxy.runtime.channel import SERVICE, RuntimeChannel, ask
 from cri_proxy.state.rows import RowState
 from policies.base import ContainerKey
 
-SERVICE = "/runtime.v1.RuntimeService/"
 LIST_TIMEOUT_SECONDS = 10.0
 STATUS_TIMEOUT_SECONDS = 5.0
 # Status calls in flight at once: enough to hide the runtime's latency, few enough not to flood it.
 STATUS_CONCURRENCY = 16
 
-T = TypeVar("T")
 _STATES: Final[dict[int, RowState]] = {pb.CONTAINER_CREATED: "created", pb.CONTAINER_RUNNING: "running"}
 
 
@@ -64,7 +60,7 @@ class LiveNode:
 async def list_node(channel: RuntimeChannel) -> LiveNode:
     """List all sandboxes and containers. Raises CallFailed and RuntimeUnavailable."""
     read = partial(read_items, pb.ListPodSandboxResponse, pb.PodSandbox)
-    sandboxes = await _ask(channel, pb.ListPodSandboxRequest(), LIST_TIMEOUT_SECONDS, read)
+    sandboxes = await ask(channel, pb.ListPodSandboxRequest(), read, timeout_seconds=LIST_TIMEOUT_SECONDS)
     pod_uids = {s.id: s.metadata.uid or s.id for s in sandboxes.readable}
     listed = await list_containers(channel, pod_uids)
     stopped = frozenset(s.id for s in sandboxes.readable if s.state == pb.SANDBOX_NOTREADY)
@@ -81,7 +77,7 @@ async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, 
     if sandbox_id:
         request.filter.pod_sandbox_id = sandbox_id
     read = partial(read_items, pb.ListContainersResponse, pb.Container)
-    listed = await _ask(channel, request, LIST_TIMEOUT_SECONDS, read)
+    listed = await ask(channel, request, read, timeout_seconds=LIST_TIMEOUT_SECONDS)
     containers = tuple(
         LiveContainer(
             id=c.id,
@@ -100,13 +96,15 @@ async def list_containers(channel: RuntimeChannel, pod_uids: dict[str, str], *, 
 async def container_status(channel: RuntimeChannel, container_id: str) -> pb.ContainerStatusResponse:
     """Return the verbose status of one container. Raises CallFailed and RuntimeUnavailable."""
     request = pb.ContainerStatusRequest(container_id=container_id, verbose=True)
-    return await _ask(channel, request, STATUS_TIMEOUT_SECONDS, pb.ContainerStatusResponse.FromString)
+    read = pb.ContainerStatusResponse.FromString
+    return await ask(channel, request, read, timeout_seconds=STATUS_TIMEOUT_SECONDS)
 
 
 async def sandbox_status(channel: RuntimeChannel, sandbox_id: str) -> pb.PodSandboxStatusResponse:
     """Return the verbose status of one sandbox. Raises CallFailed and RuntimeUnavailable."""
     request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
-    return await _ask(channel, request, STATUS_TIMEOUT_SECONDS, pb.PodSandboxStatusResponse.FromString)
+    read = pb.PodSandboxStatusResponse.FromString
+    return await ask(channel, request, read, timeout_seconds=STATUS_TIMEOUT_SECONDS)
 
 
 async def container_events(channel: RuntimeChannel) -> AsyncIterator[pb.ContainerEventResponse]:
@@ -117,15 +115,6 @@ async def container_events(channel: RuntimeChannel) -> AsyncIterator[pb.Containe
         except DecodeError:
             continue  # perhaps an exit: the slow check finds it
         yield event
-
-
-async def _ask(channel: RuntimeChannel, request: Message, timeout_seconds: float, read: Callable[[bytes], T]) -> T:
-    method = SERVICE + request.DESCRIPTOR.name.removesuffix("Request")
-    answer = await channel.unary(method, request.SerializeToString(), timeout_seconds=timeout_seconds)
-    try:
-        return read(answer)
-    except DecodeError as error:
-        raise UnreadableReply(method, Code.INTERNAL, f"the runtime's answer cannot be read: {error}") from error
 
 
 def _pod_uid(container: pb.Container, pod_uids: dict[str, str]) -> str:

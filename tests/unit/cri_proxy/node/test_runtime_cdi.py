@@ -8,8 +8,8 @@ import pytest
 from cri_proxy.config.model import Config
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import guaranteed
-from cri_proxy.errors import RuntimeUnavailable
-from cri_proxy.node.runtime_cdi import PAUSE_SECONDS, RuntimeCdi, ask
+from cri_proxy.errors import RuntimeUnavailable, UnreadableReply
+from cri_proxy.node.runtime_cdi import PAUSE_SECONDS, RuntimeCdi, support_by
 from cri_proxy.runtime.cdi_support import CdiWay, Choice
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site
@@ -81,8 +81,8 @@ async def test_what_cannot_be_read_is_no_answer() -> None:
         async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
             return b"\xff"
 
-    with pytest.raises(RuntimeUnavailable, match="cannot be read"):
-        await ask(Garbage())
+    with pytest.raises(UnreadableReply, match="cannot be read"):
+        await support_by(Garbage())
 
 
 async def test_the_choice_in_force_counts_at_once(site: Site) -> None:
