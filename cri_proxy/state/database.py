@@ -19,12 +19,11 @@ KEPT_FREE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class OpenDatabase:
-    """A connection to the database, its content when opened, and what was done about a damaged file (None = intact)."""
+class Opened:
+    """The content of the database when it was opened, and the treatment of a damaged file (None = intact)."""
 
-    connection: sqlite3.Connection
     saved: Saved
-    recovered: str | None
+    recovered: str | None = None
 
 
 def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
@@ -96,10 +95,10 @@ def require_known_version(path: Path) -> None:
         return
 
 
-def _open_once(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, Saved]:
+def _open_once(path: Path, busy_seconds: float, recovered: str | None = None) -> tuple[sqlite3.Connection, Opened]:
     connection = connect(path, busy_seconds)
     try:
-        return connection, _prepare(connection)
+        return connection, Opened(_prepare(connection), recovered)
     except BaseException:
         connection.close()
         raise
@@ -138,7 +137,7 @@ def _check_files(path: Path) -> None:
             check_private(companion)
 
 
-def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenDatabase:
+def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> tuple[sqlite3.Connection, Opened]:
     """Open the database at this path, creating it if absent; wait this long for another process.
 
     What cannot be used is moved aside. Raises StoreError, or StoreUnavailable where a later attempt may succeed.
@@ -146,7 +145,7 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenData
     private_directory(path.parent)
     try:
         _check_files(path)
-        return OpenDatabase(*_open_once(path, busy_seconds), recovered=None)
+        return _open_once(path, busy_seconds)
     except _UnusableError as error:
         problem, kind = str(error), error.kind
     except (sqlite3.Error, ValueError) as error:
@@ -159,6 +158,6 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> OpenData
         check_private(path)
         found = "newer than this program" if kind == "newer" else "damaged"
         recovered = f"{path} was {found} ({problem}) and is now {target}"
-        return OpenDatabase(*_open_once(path, busy_seconds), recovered)
+        return _open_once(path, busy_seconds, recovered)
     except (sqlite3.Error, OSError) as error:
         raise StoreUnavailable(str(path), f"{kind} ({problem}) and cannot be replaced: {error}") from error

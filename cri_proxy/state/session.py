@@ -15,19 +15,11 @@ from typing import TypeVar, TypeVarTuple
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
 from cri_proxy.state import tables
-from cri_proxy.state.database import BUSY_SECONDS, connect, open_database
+from cri_proxy.state.database import BUSY_SECONDS, Opened, connect, open_database
 from cri_proxy.state.rows import Saved
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The content of the database when it was opened, and the treatment of a damaged file (None = intact)."""
-
-    saved: Saved
-    recovered: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +45,9 @@ class LocalSession:
     def open(self, busy_seconds: float) -> Opened:
         """Open it, creating it if absent; wait this long for another process. Raises StoreError."""
         self.close()
-        opened = open_database(self._path, busy_seconds=busy_seconds)
-        self._connection, self._identity = opened.connection, _identity(self._path)
-        return Opened(opened.saved, opened.recovered)
+        self._connection, opened = open_database(self._path, busy_seconds=busy_seconds)
+        self._identity = _identity(self._path)
+        return opened
 
     def attach(self) -> None:
         """Be the session of a database that was just opened and closed; where that fails, the first write opens it."""
@@ -85,10 +77,10 @@ class LocalSession:
         """
         old = self._connection
         try:
-            opened = open_database(self._path)
+            self._connection, _ = open_database(self._path)
         except StoreError as error:
             return error.problem if old is None else f"the file was removed and cannot be recreated: {error.problem}"
-        self._connection, self._identity = opened.connection, _identity(self._path)
+        self._identity = _identity(self._path)
         if old is None:
             return ""
         old.close()

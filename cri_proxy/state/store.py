@@ -13,9 +13,9 @@ from typing import Final, Self
 from cri_proxy.errors import StoreError, StoreUnavailable
 from cri_proxy.helper_process import Launcher
 from cri_proxy.state import tables
-from cri_proxy.state.database import BUSY_SECONDS
+from cri_proxy.state.database import BUSY_SECONDS, Opened
 from cri_proxy.state.rows import Deletable, Saveable, Saved
-from cri_proxy.state.session import LocalSession, Opened, RemoteSession, Session
+from cri_proxy.state.session import LocalSession, RemoteSession, Session
 from policies.base import ContainerKey, Grant
 
 GATHER_SECONDS: Final = 0.1
