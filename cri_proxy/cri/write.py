@@ -34,14 +34,27 @@ class CpuTime:
 
 
 @dataclass(frozen=True, slots=True)
+class CdiInjection:
+    """Devices for the request: ``names`` for the runtime, in CRI's field or an annotation, or ``resolved``.
+
+    ``is_annotation``: for a runtime that does not read the field. A name that the request has already is left out.
+    """
+
+    names: tuple[str, ...] = ()
+    is_annotation: bool = False
+    resolved: Given | None = None
+
+
+NO_INJECTION: Final = CdiInjection()
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
     """Additions to a CreateContainerRequest beside the pinning.
 
     ``grant_text`` None = no annotation. ``files_directory`` is the host's directory behind ``/.cri-proxy``, '' = none.
     ``variables`` are added to its environment, which has none of them. ``devices`` are all that it has of the cost
-    files, ``cdi_devices`` the CDI names of those that the runtime can add, and of the inventory's; one that it gets
-    already is left out. They stand in CRI's field, or in an annotation for runtimes that do not read it. ``texts`` say
-    which of the inventory's it has. ``resolved`` is what it gets for devices that the runtime cannot add.
+    files, ``texts`` say which of the inventory's it has.
     """
 
     grant_text: str | None = None
@@ -49,10 +62,8 @@ class Created:
     files_directory: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
-    cdi_devices: tuple[str, ...] = ()
     texts: DeviceTexts | None = None
-    is_cdi_annotation: bool = False
-    resolved: Given | None = None
+    injection: CdiInjection = NO_INJECTION
 
 
 def cpu_time_of(grant: Grant, options: TopologyAwareOptions) -> CpuTime:
@@ -93,20 +104,20 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         request.config.envs.add(key=name, value=value.encode())
     if created.texts is not None:
         write_texts(request.config, created.texts)
-    if created.resolved is not None:
-        write_given(request.config, created.resolved)
+    if created.injection.resolved is not None:
+        write_given(request.config, created.injection.resolved)
     if created.devices:
         set_variables(request.config, ((DEVICES_VARIABLE, ",".join(created.devices)),))
-    if created.cdi_devices:
-        _ask_for(request.config, created.cdi_devices, is_annotation=created.is_cdi_annotation)
+    if created.injection.names:
+        _ask_for(request.config, created.injection)
     return request.SerializeToString()
 
 
-def _ask_for(config: pb.ContainerConfig, cdi_devices: tuple[str, ...], *, is_annotation: bool) -> None:
+def _ask_for(config: pb.ContainerConfig, injection: CdiInjection) -> None:
     """Name CDI devices to the runtime."""
     known = frozenset(cdi_names(config))
-    missing = [name for name in cdi_devices if name not in known]
-    if is_annotation and missing:
+    missing = [name for name in injection.names if name not in known]
+    if injection.is_annotation and missing:
         earlier = config.annotations.get(CDI_ANNOTATION, "")
         config.annotations[CDI_ANNOTATION] = ",".join([*filter(None, [earlier]), *missing])
     elif missing:

@@ -6,9 +6,8 @@ ignores them, which is reported.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
@@ -17,6 +16,7 @@ from cri_proxy.cri.devices.plugin_devices import given_devices
 from cri_proxy.cri.devices.texts import DeviceTexts, device_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
+from cri_proxy.cri.write import NO_INJECTION, CdiInjection
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.foreign_text import admit
 from cri_proxy.intercept.reader import Reader
@@ -24,18 +24,6 @@ from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
 from policies.device_grants import by_place, cost_names
-
-
-@dataclass(frozen=True, slots=True)
-class CdiInjection:
-    """Devices for the request: ``names`` for the runtime, in an annotation or CRI's field, or ``resolved``."""
-
-    names: tuple[str, ...] = ()
-    is_annotation: bool = False
-    resolved: Given | None = None
-
-
-NO_INJECTION = CdiInjection()
 
 
 class ContainerDevices:

@@ -8,10 +8,10 @@ from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
-from cri_proxy.cri.write import Created, brings_own_mount, cpu_time_of, write_create
+from cri_proxy.cri.write import NO_INJECTION, CdiInjection, Created, brings_own_mount, cpu_time_of, write_create
 from cri_proxy.http2.status import Failed
 from cri_proxy.intercept.answers import Answer, refused
-from cri_proxy.intercept.container_devices import NO_INJECTION, CdiInjection, ContainerDevices, chosen_names
+from cri_proxy.intercept.container_devices import ContainerDevices, chosen_names
 from cri_proxy.intercept.gate import CREATE
 from cri_proxy.intercept.reader import Reader, id_in, message_of
 from cri_proxy.node.coordinator import CALLER_LEFT, Refusal, Reservation
@@ -82,10 +82,8 @@ class CreateCalls:
             directory,
             variables,
             chosen_names(reservation) if grant.devices else (),
-            injection.names,
             self._devices.texts(reservation) if grant.devices else None,
-            is_cdi_annotation=injection.is_annotation,
-            resolved=injection.resolved,
+            injection,
         )
         return write_create(message, pinning, created)
 

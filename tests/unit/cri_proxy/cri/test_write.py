@@ -8,6 +8,7 @@ from cri_proxy.cri.cdi.edits import CdiNode
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.write import (
     CDI_ANNOTATION,
+    CdiInjection,
     CpuTime,
     Created,
     brings_own_mount,
@@ -160,7 +161,7 @@ GPUS = ("example.com/gpu/gpu0", "example.com/gpu/gpu1")
 
 def with_gpus(before: pb.ContainerConfig, *cdi: str) -> pb.ContainerConfig:
     message = pb.CreateContainerRequest(config=before).SerializeToString()
-    after = write_create(message, NOTHING, Created(devices=GPUS, cdi_devices=cdi))
+    after = write_create(message, NOTHING, Created(devices=GPUS, injection=CdiInjection(cdi)))
     return pb.CreateContainerRequest.FromString(after).config
 
 
@@ -196,7 +197,7 @@ def test_without_devices_nothing_is_said_of_them() -> None:
 
 def test_names_stand_in_an_annotation_for_runtimes_that_do_not_read_the_field() -> None:
     before = pb.ContainerConfig(annotations={CDI_ANNOTATION: "a.com/b=0"})
-    created = Created(cdi_devices=("a.com/b=0", "a.com/b=1"), is_cdi_annotation=True)
+    created = Created(injection=CdiInjection(("a.com/b=0", "a.com/b=1"), is_annotation=True))
     message = write_create(pb.CreateContainerRequest(config=before).SerializeToString(), NOTHING, created)
     config = pb.CreateContainerRequest.FromString(message).config
     assert (config.annotations[CDI_ANNOTATION], list(config.CDI_devices)) == ("a.com/b=0,a.com/b=1", [])
@@ -204,7 +205,7 @@ def test_names_stand_in_an_annotation_for_runtimes_that_do_not_read_the_field() 
 
 def test_what_devices_resolve_to_is_written_and_cannot_say_which_they_are() -> None:
     given = Given((("A", "1"), ("CRI_PROXY_DEVICES", "all")), (CdiNode("/dev/a", "/dev/zero", "r"),))
-    message = write_create(b"", NOTHING, Created(devices=GPUS, resolved=given))
+    message = write_create(b"", NOTHING, Created(devices=GPUS, injection=CdiInjection(resolved=given)))
     config = pb.CreateContainerRequest.FromString(message).config
     variables = [(env.key, env.value) for env in config.envs]
     assert variables == [("A", b"1"), ("CRI_PROXY_DEVICES", ",".join(GPUS).encode())]
