@@ -1,8 +1,8 @@
-"""One HTTP/1.1 client connection (h11 on asyncio streams): requests in, responses or events out, within limits."""
+"""One HTTP/1.1 client connection (h11 on asyncio streams): requests in, responses out, within limits."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
-from cri_proxy.http.messages import BadRequest, Event, HttpRequest, Response, text_response
-from cri_proxy.tasks import Tasks
+from cri_proxy.http.messages import BadRequest, HttpRequest, Response, text_response
 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
 
@@ -24,14 +23,12 @@ _LINGER_SECONDS = 1.0
 class Times:
     """For how long a client may be silent or not take its answer, in seconds.
 
-    A request comes at once or not at all; an idle connection is kept for a page that refreshes itself. A stream
-    without events carries a comment every ``heartbeat_seconds``.
+    A request comes at once or not at all; an idle connection is kept for a page that refreshes itself.
     """
 
     request_seconds: float = 5.0
     idle_seconds: float = 30.0
     write_seconds: float = 10.0
-    heartbeat_seconds: float = 15.0
 
 
 class Connection:
@@ -126,39 +123,6 @@ class Connection:
         async with asyncio.timeout(_LINGER_SECONDS):
             while await self._reader.read(_READ_BYTES):
                 pass
-
-    async def send_events(self, events: AsyncGenerator[Event, None]) -> None:
-        """Send events as they come, until they end or the client closes its side. The last thing on a connection."""
-        async with contextlib.aclosing(events):
-            await self._send(_head(HTTPStatus.OK, "text/event-stream", [("Connection", "close")]))
-            try:
-                if self._has_body:
-                    await self._stream(events)
-            finally:
-                # Also where the server closes: the client learns that nothing is missing.
-                self._writer.write(self._wire.send(h11.EndOfMessage()) or b"")
-
-    async def _stream(self, events: AsyncGenerator[Event, None]) -> None:
-        watching = Tasks()
-        try:
-            async with asyncio.timeout(None) as streaming:
-                watching.start(self._end_on_hangup(streaming), name="http stream")
-                async for event in events:
-                    await self._send(h11.Data(data=event.encode()))
-        finally:
-            await watching.cancel()
-
-    async def _end_on_hangup(self, streaming: asyncio.Timeout) -> None:
-        """Let the stream's timeout expire when the client has gone."""
-        with contextlib.suppress(OSError):
-            while not self._reader.at_eof():
-                try:
-                    async with asyncio.timeout(self._times.heartbeat_seconds):
-                        await self._reader.read(_READ_BYTES)
-                except TimeoutError:
-                    # A client that vanished without a word is noticed only by what it does not take.
-                    await self._send(h11.Data(data=b":\n\n"))
-        streaming.reschedule(asyncio.get_running_loop().time())
 
     @property
     def _has_body(self) -> bool:

@@ -1,8 +1,8 @@
-"""Values of the HTTP API: requests, responses, events, refusals, handler types; and the check of ``Host``. No I/O."""
+"""Values of the HTTP API: requests, responses, refusals, handler types; and the check of ``Host``. No I/O."""
 
 import re
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,7 +11,6 @@ from cri_proxy.steps import Steps
 
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
-_LINE_END = re.compile(r"\r\n|\n|\r")
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]@/]+))(?::\d{1,5})?")
 
 
@@ -36,38 +35,10 @@ class Response:
     allow: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A server-sent event (HTML Living Standard, 9.2); ``name`` '' is the type ``message``."""
-
-    data: str
-    name: str = ""
-
-    def encode(self) -> bytes:
-        r"""Return the event as it is sent.
-
-        >>> Event("two\nlines", "change").encode()
-        b'event: change\ndata: two\ndata: lines\n\n'
-        """
-        lines = [f"event: {self.name}"] if self.name else []
-        lines += [f"data: {line}" for line in _LINE_END.split(self.data)]
-        return ("\n".join(lines) + "\n\n").encode()
-
-
-@dataclass(frozen=True, slots=True)
-class EventStream:
-    """A response of events, sent as the generator yields them.
-
-    The generator is closed when it ends, the client hangs up or does not take an event in time, or the server closes.
-    """
-
-    events: AsyncGenerator[Event, None]
-
-
 Query: TypeAlias = Mapping[str, str]
 
-Handler: TypeAlias = Callable[[Query], Response | Steps[Response] | EventStream]
-"""Answers GET and HEAD: at once, step by step where that would keep the event loop busy for long, or as events."""
+Handler: TypeAlias = Callable[[Query], Response | Steps[Response]]
+"""Answers GET and HEAD: at once, or step by step where that would keep the event loop busy for long."""
 
 PostHandler: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
 """Answers POST; may wait."""

@@ -15,7 +15,6 @@ from cri_proxy.http.connection import MAX_HEADER_BYTES, Connection, Times
 from cri_proxy.http.limits import ConnectionLimit, FairShare
 from cri_proxy.http.messages import (
     BadRequest,
-    EventStream,
     Handler,
     HttpRequest,
     PostHandler,
@@ -30,7 +29,6 @@ from cri_proxy.unix_socket import Published, listen_on
 
 MAX_BODY_BYTES = 1 << 20  # what a ConfigMap may hold
 _MAX_CONNECTIONS = 64
-_MAX_STREAMS = 16
 _RETRY_SECONDS = 60.0
 _TIMES = Times()
 
@@ -59,7 +57,6 @@ class _Clients:
         self.connections = ConnectionLimit(_MAX_CONNECTIONS, (1 + posts.most_at_once) * posts.most_body_bytes)
         self.share = FairShare(SystemClock())
         self.turn = self.share.turn if posts.shares_loop else nullcontext
-        self.streams = asyncio.Semaphore(_MAX_STREAMS)
 
 
 @dataclass(eq=False)
@@ -197,15 +194,7 @@ class AdminServer:
         if post is not None:
             return await connection.send(await self._post(connection, request, clients, post))
         await connection.read_body(0)
-        answer = await self._get(connection, request, clients)
-        if isinstance(answer, Response):
-            return await connection.send(answer)
-        if clients.streams.locked():
-            await answer.events.aclose()
-            return await connection.send(text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many streams"))
-        async with clients.streams:
-            await connection.send_events(answer.events)
-        return False
+        return await connection.send(await self._get(connection, request, clients))
 
     async def _post(
         self, connection: Connection, request: HttpRequest, clients: _Clients, post: PostHandler
@@ -222,12 +211,12 @@ class AdminServer:
         finally:
             clients.bodies.release()
 
-    async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response | EventStream:
+    async def _get(self, connection: Connection, request: HttpRequest, clients: _Clients) -> Response:
         async with clients.share.turn():
             answer = self._route(connection, request)
-        return answer if isinstance(answer, Response | EventStream) else await clients.share.run(answer)
+        return answer if isinstance(answer, Response) else await clients.share.run(answer)
 
-    def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response] | EventStream:
+    def _route(self, connection: Connection, request: HttpRequest) -> Response | Steps[Response]:
         if problem := _misdirected(connection, request):
             return text_response(HTTPStatus.MISDIRECTED_REQUEST, problem)
         handler = self.routes.get(request.path)
