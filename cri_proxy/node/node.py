@@ -271,10 +271,6 @@ class Refusals:
         self._ledger = ledger
         self.known: OrderedDict[ContainerKey, _Known] = OrderedDict()
 
-    def __len__(self) -> int:
-        """Return how many are kept."""
-        return len(self.known)
-
     def get(self, request: Request) -> Rejected | None:
         """Return the refusal of the same request, if nothing has changed since."""
         known = self.known.get(request.container)

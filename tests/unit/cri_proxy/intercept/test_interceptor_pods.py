@@ -38,7 +38,7 @@ async def test_a_repeated_refusal_asks_neither_the_policy_nor_the_runtime_until_
             await site.kubelet.run_sandbox(pod("a", TWO, THREE))
         policy.broken.add("refused_pod")  # it is not asked again
     policy.broken.clear()
-    assert len(site.node.refusals) == 1
+    assert len(site.node.refusals.known) == 1
     await site.run("b", TWO)
     with pytest.raises(CallFailed, match="wanted 5 CPUs"):
         await site.kubelet.run_sandbox(pod("a", TWO, THREE))

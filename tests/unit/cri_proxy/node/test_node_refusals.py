@@ -22,33 +22,33 @@ def ledger() -> Ledger:
 
 
 def test_the_same_request_gets_the_same_answer(ledger: Ledger) -> None:
-    known = Refusals(ledger)
-    known.keep(ASKED, NO)
-    assert known.get(ASKED) is NO
-    assert known.get(replace(ASKED, cpu_request_mcpu=4000)) is None
+    refusals = Refusals(ledger)
+    refusals.keep(ASKED, NO)
+    assert refusals.get(ASKED) is NO
+    assert refusals.get(replace(ASKED, cpu_request_mcpu=4000)) is None
 
 
 def test_a_change_of_a_grant_or_of_the_policy_makes_it_void(ledger: Ledger) -> None:
-    known = Refusals(ledger)
-    known.keep(ASKED, NO)
+    refusals = Refusals(ledger)
+    refusals.keep(ASKED, NO)
     ledger.put(make_row())
-    assert (known.get(ASKED), len(known)) == (None, 0)
-    known.keep(ASKED, NO)
+    assert (refusals.get(ASKED), len(refusals.known)) == (None, 0)
+    refusals.keep(ASKED, NO)
     ledger.use_policy(small_policy(), ledger.allocations)
-    assert known.get(ASKED) is None
+    assert refusals.get(ASKED) is None
 
 
 def test_other_refusals_are_not_kept_for_an_exit_may_have_made_room(ledger: Ledger) -> None:
-    known = Refusals(ledger)
-    known.keep(ASKED, Rejected(Reason("cpu-full", "full")))
-    assert len(known) == 0
+    refusals = Refusals(ledger)
+    refusals.keep(ASKED, Rejected(Reason("cpu-full", "full")))
+    assert len(refusals.known) == 0
 
 
 def test_the_oldest_goes_where_there_are_too_many(ledger: Ledger) -> None:
-    known = Refusals(ledger)
+    refusals = Refusals(ledger)
     for number in range(MOST_KEPT + 1):
-        known.keep(request(f"{number}/c", 5000), NO)
-    assert (len(known), known.get(request("0/c", 5000))) == (MOST_KEPT, None)
+        refusals.keep(request(f"{number}/c", 5000), NO)
+    assert (len(refusals.known), refusals.get(request("0/c", 5000))) == (MOST_KEPT, None)
 
 
 def test_a_strict_refusal_is_no_want_of_room() -> None:
