@@ -54,15 +54,9 @@ FAILURES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class RankedPool:
-    """A pool that was considered, with its key in order of comparison.
+class RankedPool(Ranked):
+    """A pool that was considered, and why it is not the chosen one, in words."""
 
-    ``outcome``: chosen, not tried, or why it could not be used. ``why``: why it is not the chosen one, in words.
-    """
-
-    pool: str
-    key: tuple[tuple[str, int | float | str], ...]
-    outcome: str
     why: str = ""
 
 
@@ -320,14 +314,11 @@ def unpack(packed: PackedDecision) -> DecisionRecord:
 def with_reasons(ranking: Sequence[Ranked]) -> tuple[RankedPool, ...]:
     """Return these pools, best first, each with the reason why it is not the chosen one."""
     chosen = next((i for i, row in enumerate(ranking) if row.outcome == CHOSEN), None)
-    if chosen is None:
-        return tuple(RankedPool(row.pool, row.key, row.outcome) for row in ranking)
-    return tuple(
-        RankedPool(
-            row.pool, row.key, row.outcome, _why_not(row, ranking[chosen], is_behind=i > chosen) if i != chosen else ""
-        )
+    whys = [
+        _why_not(row, ranking[chosen], is_behind=i > chosen) if chosen is not None and i != chosen else ""
         for i, row in enumerate(ranking)
-    )
+    ]
+    return tuple(RankedPool(row.pool, row.key, row.outcome, why) for row, why in zip(ranking, whys, strict=True))
 
 
 def _why_not(row: Ranked, chosen: Ranked, *, is_behind: bool) -> str:
