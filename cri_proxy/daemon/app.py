@@ -157,9 +157,8 @@ class Daemon:
 
     async def successor(self, asked: asyncio.Event) -> None:
         """Wait until another process has taken over the socket paths and asked for the lock."""
-        listens = [
-            socket_path(name) for name in (self._settings.config.listen, self._settings.config.image_listen) if name
-        ]
+        config = self._settings.config
+        listens = [socket_path(name) for name in (config.listen, config.image_listen) if name]
         await wait_for_successor(asked, self._socket_problems, listens, self._log)
 
     async def hand_over(self) -> None:
@@ -194,9 +193,8 @@ class Daemon:
         if self._reload_is_wanted:
             watchers.reload()
         watchers.follow()
-        self._log.info(
-            events.READY, listen=self._settings.config.listen, runtime=self._settings.config.runtime_endpoint
-        )
+        config = self._settings.config
+        self._log.info(events.READY, listen=config.listen, runtime=config.runtime_endpoint)
         # Objects from start-up stay: the collector need not visit them again.
         gc.collect()
         gc.freeze()
@@ -210,15 +208,16 @@ class Daemon:
 
     async def _runtime_endpoint(self, machine: "Machine") -> str:
         """Return the runtime's socket; the embedded runtime gets one beside ours, unless another process has it."""
-        if self._settings.config.runtime_endpoint != EMBEDDED:
-            return self._settings.config.runtime_endpoint
+        config = self._settings.config
+        if config.runtime_endpoint != EMBEDDED:
+            return config.runtime_endpoint
         from cri_proxy.runtime.embedded.runtime import EmbeddedRuntime
         from cri_proxy.runtime.embedded.server import RuntimeServer
 
-        path = Path(self._settings.config.listen.removeprefix("unix://")).with_name("embedded.sock")
+        path = Path(config.listen.removeprefix("unix://")).with_name("embedded.sock")
         if answers(path):
             problem = f"another process has its embedded runtime at {path}; stop it or choose another directory"
-            raise ConfigError(self._settings.config.listen, 0, "listen", problem)
+            raise ConfigError(config.listen, 0, "listen", problem)
         path.parent.mkdir(parents=True, exist_ok=True)
         server = RuntimeServer(EmbeddedRuntime(machine), f"unix://{path}")
         await server.start()
@@ -227,11 +226,9 @@ class Daemon:
 
     async def _open_relays(self, endpoint: str, *, take_over: bool) -> None:
         """Serve on the sockets of the settings in force, with their kind of relay, and on no others."""
-        kind, images = (
-            self._settings.config.relay,
-            (self._settings.config.image_listen, self._settings.config.image_endpoint),
-        )
-        sockets = ((self._settings.config.listen, endpoint), *((images,) if all(images) else ()))
+        config = self._settings.config
+        kind, images = config.relay, (config.image_listen, config.image_endpoint)
+        sockets = ((config.listen, endpoint), *((images,) if all(images) else ()))
         if (kind, sockets) == self._served:
             return
         await self._close_relays(0.0)
