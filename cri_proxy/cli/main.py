@@ -15,28 +15,26 @@ from sysfs.errors import SysfsBaseError
 
 PROG = "cri-proxy"
 DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
-# In the order of the overview, each with whether it prints a result and hence has -o/--output.
-COMMANDS: tuple[tuple[str, bool], ...] = (
-    ("run", False),
-    ("status", True),
-    ("explain", True),
-    ("topology", True),
-    ("capture", True),
-    ("simulate", True),
-    ("select", True),
-    ("costs", False),
-    ("gpu", False),
-    ("check-config", True),
-    ("lint", True),
-    ("hints", False),
-    ("devices", False),
-    ("doctor", True),
-    ("reset", True),
-    ("config-agent", False),
-    ("device-plugin", False),
-    ("extender", False),
-    ("demo", True),
+# The overview: headings, and below each its commands, with whether one prints a result and hence has -o/--output.
+GROUPS: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...] = (
+    ("every day", (("status", True), ("explain", True), ("doctor", True), ("check-config", True), ("lint", True))),
+    (
+        "try and plan",
+        (("demo", True), ("simulate", True), ("topology", True), ("capture", True), ("hints", False)),
+    ),
+    ("devices", (("devices", False), ("gpu", False), ("select", True), ("costs", False))),
+    (
+        "services",
+        (
+            ("run", False),
+            ("device-plugin", False),
+            ("extender", False),
+            ("config-agent", False),
+            ("reset", True),
+        ),
+    ),
 )
+COMMANDS = tuple(command for _, commands in GROUPS for command in commands)
 # The commands with actions, and the folder with their modules.
 FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions", "devices": "device_actions"}
 # Their modules are in the folder ``agents``.
@@ -153,9 +151,11 @@ def overview() -> str:
     """Return the help of the program itself; loads every command for its line."""
     from cri_proxy.cli.render.columns import paragraph
 
-    lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, ""), "", "commands:"]
-    for name, _ in COMMANDS:
-        lines += paragraph(load_command(name).HELP, " " * 16, first=f"  {name:<14}")
+    lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, "")]
+    for title, commands in GROUPS:
+        lines += ["", f"{title}:"]
+        for name, _ in commands:
+            lines += paragraph(load_command(name).HELP, " " * 16, first=f"  {name:<14}")
     lines += [
         "",
         "options:",

@@ -1,3 +1,4 @@
+import re
 import shlex
 import subprocess
 import sys
@@ -5,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.cli.main import COMMANDS, FOLDERS, ActionsCommand, command_parser, load_command, overview, run_command
+from cri_proxy.cli.main import (
+    COMMANDS,
+    FOLDERS,
+    GROUPS,
+    ActionsCommand,
+    command_parser,
+    load_command,
+    overview,
+    run_command,
+)
 
 NAMES = [name for name, _ in COMMANDS]
 COMMAND = shlex.join([sys.executable, "-m", "cri_proxy.cli.main"])
@@ -25,6 +35,13 @@ def test_the_overview_names_every_command() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_the_overview_lists_a_command_once_below_its_heading() -> None:
+    headings = [line.removesuffix(":") for line in overview().splitlines() if re.fullmatch(r"[a-z ]+:", line)]
+    assert headings == [*(title for title, _ in GROUPS), "options", "example"]
+    assert headings[:4] == ["every day", "try and plan", "devices", "services"]
+    assert len(set(NAMES)) == len(NAMES)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_says_in_one_line_what_it_does(name: str) -> None:
     assert 10 < len(load_command(name).HELP) < 100
@@ -34,7 +51,7 @@ def test_a_command_says_in_one_line_what_it_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        pytest.param([], "commands:", id="no command"),
+        pytest.param([], "every day:", id="no command"),
         pytest.param(["status", "--colour"], "--colour", id="a wrong option"),
         pytest.param(["status", "--wat"], "--wat", id="an abbreviation"),
     ],
@@ -48,7 +65,7 @@ def test_wrong_usage_is_named(capsys: pytest.CaptureFixture[str], words: list[st
     ("word", "hint"),
     [
         ("statsu", "unknown command 'statsu'; did you mean status?"),
-        ("xyzzy", "unknown command 'xyzzy'; known: run,"),
+        ("xyzzy", "unknown command 'xyzzy'; known: status,"),
         ("--polcy", "unknown option '--polcy'"),
     ],
 )
