@@ -58,6 +58,8 @@ def test_every_container_is_confirmed_by_the_kernel_and_nothing_is_left(scratch:
     assert run.returncode == 0, text
     assert "confirmed by the kernel." in text
     assert "✗" not in text
+    has_one_pool = "├─ socket" not in text and "├─ NUMA node" not in text
+    assert ("cri-proxy demo" in text) is has_one_pool
     name = re.search(rf"its own, below {scratch}/(\S+)\)", text)
     assert name, text
     assert left_behind(scratch, name[1]) == []

@@ -110,6 +110,17 @@ def describe_all(observations: Sequence[Observation], *, confirmed_by: str, colo
     return "\n\n".join([*blocks, paint(verdict, "green" if confirmed == total else "red", colours=colours)])
 
 
+def larger_machine(command: str) -> str:
+    """Return what to run next where the machine has a single pool, so that no choice of pools was seen.
+
+    >>> larger_machine("cri-proxy").splitlines()[-1]
+    '  cri-proxy demo'
+    """
+    return f"""\
+This machine has one pool, so there was none to choose. To see two packages with four NUMA nodes fill, emulated:
+  {command} demo"""
+
+
 def _row(name: str, text: str) -> str:
     return f"  {name:<8}{text}"
 

@@ -31,7 +31,7 @@ from tests.testbed.kernel import own_allowed
 from tests.testbed.wait import until
 from tests.tryout.embedded import EmbeddedDaemon, described_machine
 from tests.tryout.external_runtime import ExternalRuntime
-from tests.tryout.report import RESOURCES_FILE, Observation, describe_all
+from tests.tryout.report import RESOURCES_FILE, Observation, describe_all, larger_machine
 from tests.tryout.workloads import DemoPod, demo_pods, omitted_pods, reserved_cpus
 
 PRIVATE, EMBEDDED = "private", "embedded"
@@ -102,6 +102,8 @@ async def _run_demo(plan: Plan, target: Target, run_id: str, *, say: Callable[[s
         say(describe_all(observations, confirmed_by=target.confirmed_by, colours=plan.colours))
         if missing := omitted_pods(target.cpu_count):
             say(missing)
+        if len((await target.admin.status()).pools) == 1:
+            say(larger_machine(_command()))
         if not plan.keeps_serving:
             for pod in pods:
                 if pod is not None:
@@ -210,8 +212,12 @@ cri-proxy in front of {version.runtime_name} {version.runtime_version} ({target.
 {cpus}. Every container below was created through {target.endpoint}."""
 
 
+def _command() -> str:
+    return program()[0] if len(program()) == 1 else f"{sys.executable} -m cri_proxy.cli.main"
+
+
 def _usage_hint(target: Target) -> str:
-    command = program()[0] if len(program()) == 1 else f"{sys.executable} -m cri_proxy.cli.main"
+    command = _command()
     return f"""\
 It keeps serving. From another terminal:
   {command} status --admin {target.admin.path} --watch

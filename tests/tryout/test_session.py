@@ -24,6 +24,7 @@ async def test_every_container_is_told_and_confirmed_and_nothing_is_left(scratch
     assert confirmed, text
     assert "default/database/engine" in text
     assert "confirmed by the model." in text
+    assert " demo" not in text  # it has seen what the demo shows
     assert list(scratch.iterdir()) == []
 
 
