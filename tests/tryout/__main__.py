@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cri_proxy.cli.output import complain, say
+from cri_proxy.daemon.app import run_on_loop
 from cri_proxy.errors import CriProxyError
 from tests.testbed.containerd import REMEDY, missing_programs
 from tests.testbed.image import BUSYBOX
@@ -112,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         colours=on_terminal and "NO_COLOR" not in os.environ,
     )
     try:
-        return asyncio.run(_interruptible(plan))
+        return run_on_loop(_interruptible(plan))  # the relay's: a daemon in this process needs it
     except BrokenPipeError:  # the reader (head, less) ended; everything is removed by now
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -1,3 +1,9 @@
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from tests.tryout.__main__ import choose_runtime, is_allowed, main, parser
@@ -35,3 +41,20 @@ def test_without_a_terminal_a_runtime_of_others_is_not_used(capsys: pytest.Captu
 
 def test_the_environment_names_the_runtime() -> None:
     assert parser({"RUNTIME": BORROWED}).parse_args([]).runtime == BORROWED
+
+
+def test_the_command_plays_its_pods_where_there_is_no_containerd() -> None:
+    """As a process of its own, on the loop that it chooses itself: a test's loop would hide a wrong one."""
+    with tempfile.TemporaryDirectory(prefix="try-", dir="/tmp") as scratch:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.tryout", "--runtime", EMBEDDED],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "TMPDIR": scratch},
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        assert "confirmed by the model." in done.stdout
+        assert list(Path(scratch).iterdir()) == []
