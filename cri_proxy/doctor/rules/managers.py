@@ -5,6 +5,7 @@ from typing import Final
 
 from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
+from cri_proxy.kubelet.distributions import KubernetesDistribution
 from cri_proxy.kubelet.edits import Edit, edit_of
 from cri_proxy.kubelet.settings import (
     CPU_OPTIONS,
@@ -31,9 +32,12 @@ def is_off(policy: str) -> bool:
     return policy.lower() in ("", _OFF)
 
 
-def in_steps(edits: Sequence[Edit], after: str = "") -> str:
+def in_steps(found: KubernetesDistribution, edits: Sequence[Edit], after: str = "") -> str:
     """Return the remedy that makes these edits while no kubelet runs."""
-    return ", ".join(("drain the node", "stop the kubelet", *map(str, edits), f"start the kubelet{after}"))
+    stop, start = "stop the kubelet", "start the kubelet"
+    if found.is_service_of_its_own:
+        stop, start = f"{stop} ({found.stop})", f"{start} ({found.restart})"
+    return ", ".join(("drain the node", stop, *map(str, edits), f"{start}{after}"))
 
 
 def static_managers(facts: HostFacts) -> Iterator[Finding]:
@@ -45,11 +49,10 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
         if not is_off(coming.value):
             options = removal(kubelet.next, CPU_OPTIONS) if key == CPU_POLICY else ()
             edits = kubelet.lasting((edit_of(coming, off), *options, file))
-            yield _static(code, what, coming, in_steps(edits), edits)
+            yield _static(code, what, coming, in_steps(kubelet.distribution, edits), edits)
         elif kubelet.process is not None and not is_off(now.value):
-            yield _static(
-                code, what, now, in_steps((file,), ": it takes the policy that its files have by now"), (file,)
-            )
+            remedy = in_steps(kubelet.distribution, (file,), ": it takes the policy that its files have by now")
+            yield _static(code, what, now, remedy, (file,))
 
 
 def _static(code: FindingCode, what: str, setting: Setting, remedy: str, edits: tuple[Edit, ...]) -> Finding:
@@ -84,7 +87,7 @@ def former_state(facts: HostFacts) -> Iterator[Finding]:
         yield FindingCode.MANAGER_STATE.finding(
             f"{path} has policy {policy}, and the configuration has {key}: {kubelet.next.get(key).value}: {runs}, and "
             "the kubelet does not start with both",
-            in_steps((Edit(path),)),
+            in_steps(kubelet.distribution, (Edit(path),)),
             (Edit(path),),
         )
 

@@ -12,13 +12,16 @@ _SYSTEMD_PID = 1  # with socket activation it listens too
 
 def runtime_socket(facts: HostFacts) -> Iterator[Finding]:
     """The runtime must listen where cri-proxy looks for it."""
-    runtime = facts.runtime
-    if runtime.silence:
-        yield FindingCode.RUNTIME_SOCKET.finding(
-            f"nothing listens on the runtime's socket {runtime.socket}: {runtime.silence}",
-            "start the runtime (systemctl start containerd), or set runtimeEndpoint to its socket in cri-proxy's "
-            "configuration",
-        )
+    runtime, found = facts.runtime, facts.kubelet.distribution
+    if not runtime.silence or found.runtime not in ("", runtime.socket):  # another one: own_runtime names it
+        return
+    yield FindingCode.RUNTIME_SOCKET.finding(
+        f"nothing listens on the runtime's socket {runtime.socket}: {runtime.silence}",
+        f"{found.restart}: {found.name} starts its containerd itself"
+        if found.runtime
+        else "start the runtime (systemctl start containerd), or set runtimeEndpoint to its socket in cri-proxy's "
+        "configuration",
+    )
 
 
 def daemon_runs(facts: HostFacts) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 import pytest
 
 from cri_proxy.doctor.rules.managers import former_state, refused_settings, static_managers, topology_manager
+from cri_proxy.kubelet.distributions import DISTRIBUTIONS
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from tests.fakes.node_facts import CONFIG, WIRED, codes, healthy, kubelet, only, settings
 
@@ -14,6 +15,19 @@ def test_a_static_policy_names_its_place_and_the_order_of_steps() -> None:
         f"drain the node, stop the kubelet, set cpuManagerPolicy: none in {CONFIG}, delete "
         "/var/lib/kubelet/cpu_manager_state, start the kubelet"
     )
+
+
+def test_where_the_kubelet_is_no_service_the_steps_name_the_one_that_runs_it() -> None:
+    static = f"{WIRED}cpuManagerPolicy: static"
+    remedies = {
+        found.name: only(static_managers, healthy(kubelet=kubelet(static, distribution=found))).remedy
+        for found in DISTRIBUTIONS
+    }
+    assert {name for name, remedy in remedies.items() if "stop the kubelet, " in remedy} == {
+        *("Talos", "Bottlerocket", "EKS (nodeadm, AL2023)", "kubespray", "kubeadm")
+    }
+    assert "stop the kubelet (systemctl stop k3s (or k3s-agent)), " in remedies["k3s"]
+    assert remedies["k3s"].endswith("start the kubelet (systemctl restart k3s (or k3s-agent))")
 
 
 def test_a_flag_beats_the_file_and_is_what_to_change() -> None:

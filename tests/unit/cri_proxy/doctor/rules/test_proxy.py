@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from cri_proxy.doctor.facts.model import Access, ProcessFacts, RuntimeFacts
@@ -11,7 +13,8 @@ from cri_proxy.doctor.rules.proxy import (
     device_sources,
     runtime_socket,
 )
-from tests.fakes.node_facts import DAEMON, codes, healthy, only, proxy
+from cri_proxy.kubelet.distributions import DISTRIBUTIONS
+from tests.fakes.node_facts import DAEMON, codes, healthy, kubelet, only, proxy
 
 SYSTEMD = ProcessFacts(1, "systemd")
 
@@ -20,6 +23,14 @@ def test_a_missing_socket_of_the_runtime_is_named() -> None:
     found = only(runtime_socket, healthy(runtime=RuntimeFacts("/r.sock", "No such file or directory")))
     assert found.text == "nothing listens on the runtime's socket /r.sock: No such file or directory"
     assert codes(runtime_socket, healthy()) == []
+
+
+def test_a_distribution_with_a_containerd_of_its_own_is_told_of_no_other() -> None:
+    k3s = next(each for each in DISTRIBUTIONS if each.name == "k3s")
+    silent = replace(healthy(kubelet=kubelet(distribution=k3s)), runtime=RuntimeFacts("/r.sock", "no such file"))
+    assert codes(runtime_socket, silent) == []  # own_runtime says which it is
+    own = replace(silent, runtime=RuntimeFacts(k3s.runtime, "no such file"))
+    assert only(runtime_socket, own).remedy.startswith("systemctl restart k3s")
 
 
 @pytest.mark.parametrize(
