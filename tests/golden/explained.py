@@ -27,8 +27,13 @@ def filled(page: str, scenario: Path | None = None) -> str:
         raise ValueError(f"{PAGE}: expected a scenario in a yaml block")
     text = scenario.read_text() if scenario is not None else found[1] if found is not None else ""
     commands = [match[2] for match in _COMMAND.finditer(page)]
-    texts = dict(zip(commands, asyncio.run(_printed(text, commands)), strict=True))
+    texts = dict(zip(commands, answers(text, commands), strict=True))
     return _COMMAND.sub(lambda match: f"{match[1]}{texts[match[2]]}\n```", page)
+
+
+def answers(scenario: str, commands: list[str]) -> list[str]:
+    """What these commands, given without the program's name, print after this scenario."""
+    return asyncio.run(_printed(scenario, commands))
 
 
 async def _printed(scenario: str, commands: list[str]) -> list[str]:
