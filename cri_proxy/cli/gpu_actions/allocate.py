@@ -45,7 +45,7 @@ MODE = choice(
     LinkMode.SUM,
     "points of a pair: sum (default) of its PCIe path and NVLinks, or matrix: NVLinks hide the path, as in a text",
 )
-EXACT = flag("exact", "best-effort: the best set of all cuts with the greatest total, instead of the first such cut")
+EXACT = flag("exact", "best-effort: the best set of all partitions with the greatest total, not of the first such one")
 SPARE_LINKS = flag(
     "spare-links",
     "best-effort: a single GPU is the one whose links the other available ones miss least, instead of the first",
@@ -96,8 +96,8 @@ def _text(answer: AllocateAnswer) -> str:
     width = max((len(pair) for pair, _, _ in answer.pairs), default=0)
     lines += [f"  {pair:<{width}}  {word:<4}  {points}" for pair, word, points in answer.pairs]
     if found.total is not None:
-        proof = "the best of all cuts" if found.is_optimal else "not proved to be the best of all cuts"
-        lines += ["", f"score of all sets of the cut: {found.total}, {proof}"]
+        proof = "the best of all partitions" if found.is_optimal else "not proved to be the best of all partitions"
+        lines += ["", f"score of the partition {found.total}, {proof}"]
     return "\n".join([*lines, f"decided in {answer.elapsed_ms:.1f} ms"])
 
 

@@ -88,7 +88,7 @@ def test_the_text_shows_the_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["gpu", "allocate", KEP, "--size", "3"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("score 500: GPU0, GPU2, GPU3\n  GPU0-GPU2  NV1   100\n")
-    assert "score of all sets of the cut: 1200, the best of all cuts" in shown
+    assert "score of the partition 1200, the best of all partitions" in shown
 
 
 def test_a_set_that_is_not_proved_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_set_that_is_not_proved_says_so(capsys: pytest.CaptureFixture[str], tm
     (tmp_path / "many.yaml").write_text(json.dumps({"nvlink": rows}))
     assert answered(capsys, 0, str(tmp_path / "many.yaml"), "--size", "4")[0]["optimal"] is False
     assert run_command(["gpu", "allocate", str(tmp_path / "many.yaml"), "--size", "4"]) == 0
-    assert "not proved to be the best of all cuts" in capsys.readouterr().out
+    assert "not proved to be the best of all partitions" in capsys.readouterr().out
 
 
 def test_a_list_of_numbers_is_read() -> None:
