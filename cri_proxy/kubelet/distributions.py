@@ -77,7 +77,7 @@ class KubernetesDistribution:
 def _rancher(name: str, program: str, units: tuple[str, ...], signs: tuple[str, ...]) -> KubernetesDistribution:
     data = f"/var/lib/rancher/{program}/agent/etc"
     config = f"/etc/rancher/{program}/config.yaml"
-    read = "; how arguments are merged was read in its sources" if program == "k3s" else ""
+    read = "; how arguments are merged was read in its sources; played" if program == "k3s" else ""
     return KubernetesDistribution(
         name,
         f"`kubelet-arg` in `{config}`",
@@ -158,7 +158,7 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "kubeadm",
         "`KUBELET_EXTRA_ARGS` or `/var/lib/kubelet/config.yaml`, [in this order](kubelet.md)",
-        "made-up root with the files of its packages; containerd in tests",
+        "made-up root with the files of its packages; containerd in tests; played",
         ("var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml"),
         remark="`kubeadm upgrade` writes the endpoint of the node's annotation again",
         is_noted=False,

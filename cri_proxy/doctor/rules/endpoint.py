@@ -21,9 +21,10 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
             kubelet.distribution.stop,
         )
     if own.is_named_by(coming.value):
+        reload = "" if kubelet.distribution.is_service_of_its_own else ", then systemctl daemon-reload"
         yield FindingCode.USES_PROXY.finding(
             f"{coming.where} has {coming.value}: the kubelet's next start uses cri-proxy",
-            f"remove it from {coming.where.partition(', --')[0]}, then systemctl daemon-reload",
+            f"remove it from {coming.where.partition(', --')[0]}{reload}",
         )
 
 
