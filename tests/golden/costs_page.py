@@ -20,7 +20,10 @@ _TIME = re.compile(r"[0-9.]+ ms")
 
 
 def answer(command: str, directory: Path) -> str:
-    """What a command, given without the program's name, prints; what it writes goes to ``directory``."""
+    """What a command, given without the program's name, prints; what it writes goes to ``directory``.
+
+    Files of the sources are named as a command in a clone names them.
+    """
     command, _, file = command.partition(" > ")
     words = [str(ROOT / word) if word.startswith("configs/") else word for word in shlex.split(command)]
     shown = io.StringIO()
@@ -29,7 +32,7 @@ def answer(command: str, directory: Path) -> str:
     if file:
         (directory / file).write_text(shown.getvalue())
         return ""
-    return shown.getvalue()
+    return shown.getvalue().replace(f"{ROOT}/", "")
 
 
 def answered(page: str, directory: Path) -> str:
