@@ -1,16 +1,44 @@
-"""Arguments that several commands have: paths, the machine to look at, and the directory that has its files."""
+"""Arguments that several commands have: paths, numbers of seconds, the machine to look at, a picture to write."""
 
 import argparse
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from cri_proxy.errors import CommandFailed
+from policies.errors import PolicyBaseError
 
 if TYPE_CHECKING:  # loaded late, by ``machine_of``
     from sysfs.model import Machine
 
+T = TypeVar("T")
 ROOT: Final = Path("/")
 _MACHINE: Final = "host (default), a directory that holds sys/, an archive FILE.tar.xz[:ROOT], or a description"
+
+
+def argument(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the type of an argument, whose reader's errors argparse shows as they are."""
+
+    def shown(text: str) -> T:
+        try:
+            return read(text)
+        except (ValueError, PolicyBaseError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return shown
+
+
+def seconds(least: float, most: float) -> Callable[[str], float]:
+    """Return the type of an argument that is a number of seconds within bounds."""
+
+    def read(text: str) -> float:
+        with suppress(ValueError):
+            if least <= (value := float(text)) <= most:
+                return value
+        raise argparse.ArgumentTypeError(f"expected seconds from {least:g} to {most:g}, got {text!r}")
+
+    return read
 
 
 def add_path(
@@ -39,3 +67,11 @@ def root_of(spec: str) -> Path:
     """Return the directory below which the files of that machine are, as far as there is one."""
     path = ROOT if spec == "host" else Path(spec)
     return path.parent if path.name == "sys" else path
+
+
+def write_picture(path: Path, text: str) -> None:
+    """Write the text of a picture. Raises CommandFailed."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from cri_proxy.cli.arguments import seconds
+
 HELP = "watch an emulated two-socket machine fill with pods, and see why"
 EXAMPLE = """\
 cri-proxy demo
@@ -16,7 +18,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
         "--pace",
-        type=_seconds,
+        type=seconds(0, 60),
         metavar="SECONDS",
         help=f"pause between steps (default {PACE_SECONDS:g} on a terminal, else none)",
     )
@@ -65,14 +67,3 @@ async def _run_demo(pace_seconds: float) -> None:
         emit(demo.explain(), "text", partial(render_explain, colours=colours, width=terminal_width()))
     finally:
         await demo.close()
-
-
-def _seconds(text: str) -> float:
-    """Parse a duration for argparse; raises ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 60:
-        raise argparse.ArgumentTypeError(f"expected seconds from 0 to 60, got {text!r}")
-    return value

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from cri_proxy.bounded_yaml import Dialect
+from cri_proxy.cli.arguments import argument
 from cri_proxy.cli.output import emit
 from cri_proxy.codec import encode
 from cri_proxy.errors import CommandFailed, CriProxyError
@@ -134,7 +135,7 @@ class DocumentCommand(Generic[A]):
             if option.is_flag:
                 parser.add_argument(flag, dest=option.dest, action=argparse.BooleanOptionalAction, help=option.text)
             else:
-                kind, action = _argument(option.read), _Once if option.metavar.endswith("…") else "store"
+                kind, action = argument(option.read), _Once if option.metavar.endswith("…") else "store"
                 parser.add_argument(
                     flag, dest=option.dest, type=kind, action=action, metavar=option.metavar or None, help=option.text
                 )
@@ -235,15 +236,3 @@ def _as_text(field: YamlField, what: str) -> str:
     if field.is_mapping:
         return ",".join(f"{key}={item.text(what)}" for key, item in field.entries(what).items())
     return ",".join(item.text(what) for item in field.listed(what))
-
-
-def _argument(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a reader whose errors argparse shows as they are."""
-
-    def argument(text: str) -> T:
-        try:
-            return read(text)
-        except (ValueError, PolicyBaseError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return argument

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
 
+from cri_proxy.cli.arguments import argument, write_picture
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
 from cri_proxy.costs.cost_file import COSTS, read_costs
-from cri_proxy.errors import CommandFailed
 from cri_proxy.foreign_text import visible_lines
 from policies.devices.costs import (
     CannotSelect,
@@ -111,14 +111,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     COMMAND.register(parser)
     parser.add_argument(
-        "--picture", type=_picture_path, metavar="FILE", help="write the graph and the set for Graphviz: FILE.dot"
+        "--picture",
+        type=argument(_picture_path),
+        metavar="FILE",
+        help="write the graph and the set for Graphviz: FILE.dot",
     )
     parser.set_defaults(is_drawn=False)
 
 
 def _picture_path(text: str) -> Path:
     if Path(text).suffix != ".dot":
-        raise argparse.ArgumentTypeError(f"expected a name that ends in .dot, got {text!r}; draw it with dot -Tsvg")
+        raise ValueError(f"expected a name that ends in .dot, got {text!r}; draw it with dot -Tsvg")
     return Path(text)
 
 
@@ -188,11 +191,7 @@ def _draw(document: Document, graph: CostGraph | CannotSelect, selection: Select
     if isinstance(graph, CannotSelect):
         raise document.root.refuse(graph.problem)
     document.args.is_drawn = True
-    path: Path = document.args.picture
-    try:
-        path.write_text(visible_lines(dot(graph, selection)), encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{path}: the picture cannot be written: {error.strerror or error}") from error
+    write_picture(document.args.picture, visible_lines(dot(graph, selection)))
 
 
 COMMAND = DocumentCommand(OPTIONS, _answer, select_text, plain=_plain, repaired=with_colons)

@@ -6,6 +6,8 @@ import sys
 import time
 from functools import partial
 
+from cri_proxy.cli.arguments import seconds
+
 HELP = "show the running daemon's pools and the containers in them"
 EXAMPLE = """\
 cri-proxy status
@@ -21,21 +23,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="print it again whenever it changes, until interrupted")
     parser.add_argument(
         "--interval",
-        type=_positive,
+        type=seconds(0.05, 3600),
         default=1.0,
         metavar="SECONDS",
         help="how often --watch asks the daemon (default 1)",
     )
-
-
-def _positive(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.05 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"expected seconds between 0.05 and 3600, got {text!r}")
-    return seconds
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cri_proxy.cli.arguments import add_machine, add_path, machine_of
-from cri_proxy.errors import CommandFailed
+from cri_proxy.cli.arguments import add_machine, add_path, machine_of, write_picture
 from sysfs.model import Machine
 
 HELP = "show packages, NUMA nodes, caches, cores and devices of a machine"
@@ -34,10 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if args.svg is None:
         emit(machine, args.output, lambda known: outline(known).rstrip(), plain=json_value)
         return 0
-    try:
-        args.svg.write_text(picture(machine), encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{args.svg}: the picture cannot be written: {error.strerror or error}") from error
+    write_picture(args.svg, picture(machine))
     return 0
 
 

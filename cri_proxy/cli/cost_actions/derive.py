@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cri_proxy.cli.arguments import add_machine, machine_of, root_of
+from cri_proxy.cli.arguments import add_machine, argument, machine_of, root_of
 from cri_proxy.cli.output import emit
 from cri_proxy.device_costs import pci_address
 from cri_proxy.errors import CommandFailed
@@ -22,7 +22,7 @@ from policies.devices.costs import (
     ranges_of,
 )
 from policies.devices.links import LinkError, read_links
-from sysfs.cpuset import CpuSetError, NodeSet
+from sysfs.cpuset import NodeSet
 
 HELP = "print the costs between CPUs, memory nodes and devices of a machine, for cri-proxy select"
 EXAMPLE = """\
@@ -53,7 +53,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--numa",
         action="append",
         default=[],
-        type=_listed,
+        type=argument(_listed),
         metavar="NAME=NODES",
         help="devices of which a plugin only lists the NUMA nodes, too: example.com/gpu/gpu0-3=0,1; repeatable",
     )
@@ -62,11 +62,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def _listed(text: str) -> tuple[tuple[str, ...], NodeSet]:
     name, equals, nodes = text.rpartition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"expected NAME=NODES, got {text!r}")
-    try:
-        return names_of(name), NodeSet.parse(nodes)
-    except (CostError, CpuSetError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        raise ValueError(f"expected NAME=NODES, got {text!r}")
+    return names_of(name), NodeSet.parse(nodes)
 
 
 def run(args: argparse.Namespace) -> int:

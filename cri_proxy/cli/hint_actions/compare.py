@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from cri_proxy.cli.arguments import argument
 from cri_proxy.errors import CommandFailed
 from policies.hints import MAX_NODES, POLICIES, ComparedPair, Verdict, compared_pairs, hint_lists
 from sysfs.documents.forms import one_of
@@ -34,7 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--policy",
-        type=_policies,
+        type=argument(_policies),
         default=POLICIES,
         metavar="NAME,…",
         help=f"only these policies, in this order, of {', '.join(POLICIES)} (default: all)",
@@ -44,12 +45,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _policies(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, map(str.strip, text.split(","))))
-    try:
-        known = tuple(map(one_of(POLICIES), names))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    known = tuple(map(one_of(POLICIES), names))
     if not names or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"expected policies with commas between them, each once, got {text!r}")
+        raise ValueError(f"expected policies with commas between them, each once, got {text!r}")
     return known
 
 
