@@ -236,16 +236,15 @@ def _runtime(
     if endpoint == _EMBEDDED_RUNTIME:
         return model.RuntimeFacts()
     path = str(socket_path(endpoint))
-    config = read_containerd(root, processes, distribution.containerd)
-    affinity = read_affinity(root, distribution.units)
-    return model.RuntimeFacts(
-        path,
+    found = read_containerd(root, processes, distribution.containerd)
+    affinity, affinity_file = read_affinity(root, distribution.units)
+    return replace(
+        found,
+        socket=path,
         silence=refusal_of(root / path.lstrip("/")),
-        config=config.path,
-        is_systemd=config.is_systemd,
-        runc=program_version(root, config.runc or "runc"),
-        affinity=affinity.cpus,
-        affinity_file=affinity.path,
+        runc=program_version(root, found.runc or "runc"),
+        affinity=affinity,
+        affinity_file=affinity_file,
     )
 
 

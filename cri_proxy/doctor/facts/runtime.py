@@ -10,12 +10,12 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cri_proxy.cri.status_fields import fields_at
-from cri_proxy.doctor.facts.model import ProcessFacts
+from cri_proxy.doctor.facts.model import ProcessFacts, RuntimeFacts
 from cri_proxy.kubelet.files import read_file
 from cri_proxy.kubelet.settings import KubeletFile
 from cri_proxy.kubelet.unit import assignments, unit_files
@@ -32,33 +32,24 @@ _AFFINITY: Final = "CPUAffinity"
 _SYSTEMD: Final = "etc/systemd/system.conf"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerdConfig:
-    """``is_systemd``: ``SystemdCgroup``, None where it is unknown; ``runc``: the program, '' = runc."""
-
-    path: str = ""
-    is_systemd: bool | None = None
-    runc: str = ""
-
-
-def read_containerd(root: Path, processes: Iterable[ProcessFacts], usual: str = CONFIG) -> ContainerdConfig:
+def read_containerd(root: Path, processes: Iterable[ProcessFacts], usual: str = CONFIG) -> RuntimeFacts:
     """Return the facts of the configuration of the running containerd, else of the ``usual`` path. Blocks.
 
-    A containerd whose files do not say uses no systemd scopes.
+    ``runc`` is the program that it names, '' for none. A containerd whose files do not say uses no systemd scopes.
     """
     running = next((each for each in processes if each.name == CONTAINERD and not each.is_contained), None)
     path = _config_of(running) if running else usual
-    found = ContainerdConfig(is_systemd=False if running else None)
+    found = RuntimeFacts(is_systemd=False if running else None)
     for file, tables in _documents(root, path):
         name = next((n for t in tables if isinstance(n := t.get("default_runtime_name"), str)), "runc")
         for table in tables:
             options = fields_at(table, "runtimes", name, "options")
             is_systemd, runc = options.get("SystemdCgroup"), options.get("BinaryName")
-            found = ContainerdConfig(
-                file if isinstance(is_systemd, bool) else found.path or file,
-                is_systemd if isinstance(is_systemd, bool) else found.is_systemd,
-                runc if isinstance(runc, str) and runc else found.runc,
-            )
+            found = replace(found, config=found.config or file)
+            if isinstance(is_systemd, bool):
+                found = replace(found, config=file, is_systemd=is_systemd)
+            if isinstance(runc, str) and runc:
+                found = replace(found, runc=runc)
     return found
 
 
@@ -112,19 +103,14 @@ def program_version(root: Path, program: str) -> str:
     return match[1] if match else ""
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeAffinity:
-    """``cpus`` None: all of them; ``path`` is the last file that sets it."""
+def read_affinity(root: Path, units: Iterable[str]) -> tuple[CpuSet | None, str]:
+    """Return the CPUs to which systemd keeps the first of these units that sets them, and the file that does. Blocks.
 
-    cpus: CpuSet | None = None
-    path: str = ""
-
-
-def read_affinity(root: Path, units: Iterable[str]) -> RuntimeAffinity:
-    """Return the affinity with which systemd starts the first of these units that sets one. Blocks."""
+    None: all CPUs; of several files it is the last one, '' where none sets any.
+    """
     for unit in units:
         found = _merged(unit_files(root, unit), "Service")
-        if found.path:
+        if found[1]:
             return found
     return _merged(_manager_files(root), "Manager")
 
@@ -134,14 +120,14 @@ def _manager_files(root: Path) -> Iterator[KubeletFile]:
     yield from (file for path in paths if (file := read_file(root, f"/{path}")) is not None)
 
 
-def _merged(files: Iterable[KubeletFile], section: str) -> RuntimeAffinity:
-    found = RuntimeAffinity()
+def _merged(files: Iterable[KubeletFile], section: str) -> tuple[CpuSet | None, str]:
+    merged, path = CpuSet(), ""
     for file in files:
         for key, value in assignments(file.text or "", section):
             if key == _AFFINITY:
-                cpus = _cpus(value)
-                found = RuntimeAffinity((found.cpus or CpuSet()) | cpus if cpus else None, file.path)
-    return found
+                cpus, path = _cpus(value), file.path
+                merged = merged | cpus if cpus else CpuSet()
+    return merged or None, path
 
 
 def _cpus(value: str) -> CpuSet:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.doctor.facts.model import ProcessFacts
-from cri_proxy.doctor.facts.runtime import ContainerdConfig, program_version, read_containerd
+from cri_proxy.doctor.facts.model import ProcessFacts, RuntimeFacts
+from cri_proxy.doctor.facts.runtime import program_version, read_containerd
 
 V2 = 'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n'
 V3 = 'version = 3\n[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]\nSystemdCgroup = {}\n'
@@ -15,7 +15,7 @@ def put(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text)
 
 
-def read(root: Path, text: str, *words: str) -> ContainerdConfig:
+def read(root: Path, text: str, *words: str) -> RuntimeFacts:
     put(root, "etc/containerd/config.toml", text)
     return read_containerd(root, [ProcessFacts(3, "sh"), ProcessFacts(4, "containerd", ("containerd", *words))])
 
@@ -23,13 +23,13 @@ def read(root: Path, text: str, *words: str) -> ContainerdConfig:
 @pytest.mark.parametrize("form", [V2, V3])
 @pytest.mark.parametrize(("value", "is_systemd"), [("true", True), ("false", False)])
 def test_the_driver_is_found_in_both_versions(tmp_path: Path, form: str, value: str, is_systemd: bool) -> None:
-    assert read(tmp_path, form.format(value)) == ContainerdConfig(CONFIG, is_systemd)
+    assert read(tmp_path, form.format(value)) == RuntimeFacts(config=CONFIG, is_systemd=is_systemd)
 
 
 def test_an_imported_file_overrides(tmp_path: Path) -> None:
     put(tmp_path, "etc/containerd/conf.d/10.toml", V3.format("true"))
     found = read(tmp_path, f'imports = ["/etc/containerd/conf.d/*.toml"]\n{V3.format("false")}')
-    assert found == ContainerdConfig("/etc/containerd/conf.d/10.toml", True)
+    assert found == RuntimeFacts(config="/etc/containerd/conf.d/10.toml", is_systemd=True)
 
 
 def test_the_default_runtime_is_the_one_that_counts(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_the_default_runtime_is_the_one_that_counts(tmp_path: Path) -> None:
         '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun.options]\n'
         'SystemdCgroup = true\nBinaryName = "/opt/runc"\n'
     )
-    assert read(tmp_path, text) == ContainerdConfig(CONFIG, True, "/opt/runc")
+    assert read(tmp_path, text) == RuntimeFacts(config=CONFIG, is_systemd=True, runc="/opt/runc")
 
 
 @pytest.mark.parametrize("words", [("--config", "/c.toml"), ("--config=/c.toml",), ("-c", "/c.toml")])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cri_proxy.doctor.facts.runtime import RuntimeAffinity, read_affinity
+from cri_proxy.doctor.facts.runtime import read_affinity
 from sysfs.cpuset import CpuSet
 from tests.fakes.made_up_roots import put
 
@@ -29,4 +29,4 @@ def test_a_unit_beats_systemd_itself_and_lists_are_merged(
     for name, text in files.items():
         put(tmp_path, name, text)
     wanted = None if cpus is None else CpuSet.parse(cpus)
-    assert read_affinity(tmp_path, ["containerd.service"]) == RuntimeAffinity(wanted, path)
+    assert read_affinity(tmp_path, ["containerd.service"]) == (wanted, path)
