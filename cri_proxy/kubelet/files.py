@@ -7,16 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cri_proxy.kubelet.settings import (
-    CONFIG,
-    CONFIG_DIRECTORY,
-    MAX_BYTES,
-    KubeletFile,
-    KubeletSettings,
-    Word,
-    flag_settings,
-    merge_settings,
-)
+from cri_proxy.kubelet import settings as keys
+from cri_proxy.kubelet.settings import KubeletFile, KubeletSettings, Word, flag_settings, merge_settings
 
 ASSUMED: Final = "kubeadm's unit"
 """The place of words that no file holds: kubeadm's usual command line."""
@@ -35,7 +27,7 @@ def read_file(root: Path, path: str) -> KubeletFile | None:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 return KubeletFile(path, None)
-            text = file.read(MAX_BYTES + 1).decode(errors="replace")
+            text = file.read(keys.MAX_BYTES + 1).decode(errors="replace")
             # The change time: a file that is moved here keeps its time of modification.
             return KubeletFile(path, text, status.st_ctime)
     except (FileNotFoundError, NotADirectoryError):
@@ -54,15 +46,14 @@ def configuration_files(root: Path, words: Sequence[Word]) -> tuple[KubeletFile,
 
     A directory of drop-ins is an empty file of its name: it changes when a drop-in comes or goes.
     """
-    named = {setting.key: setting for setting in flag_settings(words)}
+    named = {setting.key: setting for setting in flag_settings(words) if setting.value}
     found = []
-    if CONFIG in named and (path := named[CONFIG].value):
-        file = read_file(root, path)
-        if file is None and named[CONFIG].where != ASSUMED:
-            file = KubeletFile(path, None)
-        found += [file] if file else []
-    if CONFIG_DIRECTORY in named and (path := named[CONFIG_DIRECTORY].value):
-        found += list(_drop_ins(root, path, is_assumed=named[CONFIG_DIRECTORY].where == ASSUMED))
+    if config := named.get(keys.CONFIG):
+        file = read_file(root, config.value)
+        if file is not None or config.where != ASSUMED:
+            found.append(file or KubeletFile(config.value, None))
+    if drop_ins := named.get(keys.CONFIG_DIRECTORY):
+        found += _drop_ins(root, drop_ins.value, is_assumed=drop_ins.where == ASSUMED)
     return tuple(found)
 
 

@@ -105,6 +105,11 @@ class Setting:
         """Return the setting of each place, the strongest first."""
         return (self, *reversed(self.beaten)) if self.where else ()
 
+    @property
+    def sentence(self) -> str:
+        """Return which place sets it to what."""
+        return f"{self.where} sets {self.key}: {self.value}"
+
     def __str__(self) -> str:
         return f"{self.where or 'the default'}: {self.key}: {self.value}"
 

@@ -97,8 +97,9 @@ def _words(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]
         setting = settings.get(key)
         if setting.value not in known:
             off = next((word for word in known if word.lower() == setting.value.lower()), known[0])
-            text = f"{setting.where} sets {key}: {setting.value}, and the kubelet knows {', '.join(known)}"
-            yield StartProblem(text, (edit_of(setting, off),))
+            yield StartProblem(
+                f"{setting.sentence}, and the kubelet knows {', '.join(known)}", (edit_of(setting, off),)
+            )
 
 
 def _options(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
@@ -141,12 +142,12 @@ def _memory(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem
     wrong = [pair for pair in pairs if not _MEMORY_TYPE.fullmatch(pair[1]) or _ZERO.fullmatch(pair[2])]
     if twice or wrong:
         text = (
-            f"{setting.where} sets {keys.RESERVED_MEMORY}: {setting.value}, which holds an amount twice, an amount of "
-            "zero, or a resource that is neither memory nor huge pages"
+            f"{setting.sentence}, which holds an amount twice, an amount of zero, or a resource that is neither memory "
+            "nor huge pages"
         )
         yield StartProblem(text, (*removal(settings, keys.RESERVED_MEMORY), *off))
     elif off and not pairs:
-        yield StartProblem(f"{policy.where} sets {keys.MEMORY_POLICY}: Static without {keys.RESERVED_MEMORY}", off)
+        yield StartProblem(f"{policy.sentence} without {keys.RESERVED_MEMORY}", off)
 
 
 def _reservation(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
@@ -154,26 +155,24 @@ def _reservation(settings: KubeletSettings, host: StartHost) -> Iterator[StartPr
     setting, reserve = settings.get(keys.RESERVED_CPUS), settings.reserve
     large = _too_large(settings, 1000 * len(host.online)) if host.online else []
     if setting.value:
-        text = f"{setting.where} sets {keys.RESERVED_CPUS}: {setting.value}"
         cgroups = [each for key in (keys.SYSTEM_CGROUP, keys.KUBE_CGROUP) if (each := settings.get(key)).value]
         # A static CPU manager needs a reservation: what takes one away leaves another.
         kept = reserve.cpus & host.online or CpuSet.of([min(host.online, default=0)])
         if cgroups:
             amount = () if reserve.system_mcpu or reserve.kube_mcpu else (_amount(settings, setting, reserve.mcpu),)
             edits = (*removal(settings, keys.RESERVED_CPUS), *amount, *(edit_of(each, _SMALL) for each in large))
-            yield StartProblem(f"{text}, which excludes {_listed(cgroups)}", edits)
+            yield StartProblem(f"{setting.sentence}, which excludes {_listed(cgroups)}", edits)
         elif not reserve.cpus:
-            yield StartProblem(f"{text}, which is no CPU list", (edit_of(setting, str(kept)),))
+            yield StartProblem(f"{setting.sentence}, which is no CPU list", (edit_of(setting, str(kept)),))
         elif host.online and (beyond := reserve.cpus - host.online):
-            yield StartProblem(f"{text}, and CPUs {beyond} are not online", (edit_of(setting, str(kept)),))
+            yield StartProblem(f"{setting.sentence}, and CPUs {beyond} are not online", (edit_of(setting, str(kept)),))
     if large and not reserve.cpus:
         text = f"{_listed(large)}: more CPU is reserved than the {len(host.online)} CPUs of this node"
         yield StartProblem(text, tuple(edit_of(each, _SMALL) for each in large))
     policy = settings.get(keys.CPU_POLICY)
     if policy.value == "static" and not reserve.mcpu:
-        text = f"{policy.where} sets {keys.CPU_POLICY}: static, which needs a reservation of CPU"
-        options = removal(settings, keys.CPU_OPTIONS)
-        yield StartProblem(text, (edit_of(policy, "none"), *options, _state(settings, "cpu")))
+        edits = (edit_of(policy, "none"), *removal(settings, keys.CPU_OPTIONS), _state(settings, "cpu"))
+        yield StartProblem(f"{policy.sentence}, which needs a reservation of CPU", edits)
 
 
 def _too_large(settings: KubeletSettings, capacity_mcpu: int) -> list[Setting]:
@@ -202,15 +201,13 @@ def _enforcement(settings: KubeletSettings, host: StartHost) -> Iterator[StartPr
     kept = [word for word in kept if f"{word}-compressible" not in kept]
     if kept != words:
         text = (
-            f"{setting.where} sets {keys.ENFORCED}: {setting.value}, of which the kubelet takes "
-            f"{','.join(kept) or 'nothing'}: an entry of reserved resources needs its cgroup and stands once, and none "
-            "stands alone"
+            f"{setting.sentence}, of which the kubelet takes {','.join(kept) or 'nothing'}: an entry of reserved "
+            "resources needs its cgroup and stands once, and none stands alone"
         )
         yield StartProblem(text, (edit_of(setting, ",".join(kept or ["none"])),))
     per_qos = settings.get(keys.CGROUPS_PER_QOS)
     if per_qos.value == "false" and any(word != "none" for word in kept):
-        text = f"{per_qos.where} sets {keys.CGROUPS_PER_QOS}: false, which needs {keys.ENFORCED}: none"
-        yield StartProblem(text, (edit_of(per_qos, "true"),))
+        yield StartProblem(f"{per_qos.sentence}, which needs {keys.ENFORCED}: none", (edit_of(per_qos, "true"),))
 
 
 def _is_enforceable(settings: KubeletSettings, word: str) -> bool:
@@ -222,8 +219,7 @@ def _formats(settings: KubeletSettings, host: StartHost) -> Iterator[StartProble
     """Write durations and endpoints as the kubelet reads them."""
     period = settings.get(keys.RECONCILE_PERIOD)
     if not _DURATION.fullmatch(period.value):
-        text = f"{period.where} sets {keys.RECONCILE_PERIOD}: {period.value}, which is no duration as 10s"
-        yield StartProblem(text, removal(settings, keys.RECONCILE_PERIOD))
+        yield StartProblem(f"{period.sentence}, which is no duration as 10s", removal(settings, keys.RECONCILE_PERIOD))
     endpoint = settings.get(keys.ENDPOINT)
     scheme, separator, _ = endpoint.value.partition("://")
     if not endpoint.value or (separator and scheme != "unix"):

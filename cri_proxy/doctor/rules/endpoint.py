@@ -154,8 +154,7 @@ def overrides(facts: HostFacts) -> Iterator[Finding]:
         others = [each for each in setting.beaten if each.value != setting.value]
         if others and not (setting.key == ENDPOINT and facts.proxy.is_named_by(setting.value)):
             beaten = " and ".join(f"{each.value} of {each.where}" for each in others)
-            text = f"{setting.where} sets {setting.key}: {setting.value}, and beats {beaten}"
-            yield FindingCode.OVERRIDE.finding(text)
+            yield FindingCode.OVERRIDE.finding(f"{setting.sentence}, and beats {beaten}")
 
 
 def kubeadm(facts: HostFacts) -> Iterator[Finding]:

@@ -7,14 +7,7 @@ from cri_proxy.doctor.catalog import Finding, FindingCode
 from cri_proxy.doctor.facts.model import HostFacts
 from cri_proxy.kubelet.distributions import KubernetesDistribution
 from cri_proxy.kubelet.edits import Edit, edit_of
-from cri_proxy.kubelet.settings import (
-    CPU_OPTIONS,
-    CPU_POLICY,
-    MEMORY_POLICY,
-    ROOT_DIRECTORY,
-    TOPOLOGY_POLICY,
-    Setting,
-)
+from cri_proxy.kubelet.settings import CPU_OPTIONS, CPU_POLICY, MEMORY_POLICY, ROOT_DIRECTORY, TOPOLOGY_POLICY
 from cri_proxy.kubelet.start_rules import StartHost, removal, start_problems
 from cri_proxy.node.drift.kubelet_state import CPU_STATE, MEMORY_STATE
 from sysfs.cpuset import CpuSet
@@ -44,20 +37,17 @@ def static_managers(facts: HostFacts) -> Iterator[Finding]:
     """Neither manager may be on, in what runs or at the next start. The CPU manager's options go with its policy."""
     kubelet = facts.kubelet
     for code, what, key, off, state in _MANAGERS:
-        coming, now = kubelet.next.get(key), kubelet.now.get(key)
-        file = Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}")
-        if not is_off(coming.value):
+        setting, after = kubelet.next.get(key), ""
+        edits: tuple[Edit, ...] = (Edit(f"{kubelet.next.get(ROOT_DIRECTORY).value}/{state}"),)
+        if not is_off(setting.value):
             options = removal(kubelet.next, CPU_OPTIONS) if key == CPU_POLICY else ()
-            edits = kubelet.lasting((edit_of(coming, off), *options, file))
-            yield _static(code, what, coming, in_steps(kubelet.distribution, edits), edits)
-        elif kubelet.process is not None and not is_off(now.value):
-            remedy = in_steps(kubelet.distribution, (file,), ": it takes the policy that its files have by now")
-            yield _static(code, what, now, remedy, (file,))
-
-
-def _static(code: FindingCode, what: str, setting: Setting, remedy: str, edits: tuple[Edit, ...]) -> Finding:
-    text = f"{setting.where} sets {setting.key}: {setting.value}: the kubelet's {what} manager pins containers too"
-    return code.finding(text, remedy, edits)
+            edits = kubelet.lasting((edit_of(setting, off), *options, *edits))
+        elif kubelet.process is not None and not is_off(kubelet.now.get(key).value):
+            setting, after = kubelet.now.get(key), ": it takes the policy that its files have by now"
+        else:
+            continue
+        text = f"{setting.sentence}: the kubelet's {what} manager pins containers too"
+        yield code.finding(text, in_steps(kubelet.distribution, edits, after), edits)
 
 
 def refused_settings(facts: HostFacts) -> Iterator[Finding]:
@@ -100,7 +90,7 @@ def topology_manager(facts: HostFacts) -> Iterator[Finding]:
     if not is_off(policy.value) and all(is_off(each.value) for each in managers):
         edit = kubelet.distribution.lasting(edit_of(policy, _OFF))
         yield FindingCode.TOPOLOGY_MANAGER.finding(
-            f"{policy.where} sets topologyManagerPolicy: {policy.value}: without the CPU and memory managers it aligns "
+            f"{policy.sentence}: without the CPU and memory managers it aligns "
             "devices among each other only, and can refuse pods for that; CPUs and memory are placed by cri-proxy",
             f"{edit} unless that is wanted",
             (edit,),
