@@ -118,18 +118,17 @@ class SimulatedKubelet:
         return container_id
 
     async def _on_container(self, action: OnContainer) -> None:
-        found = self._pods.container(action.container)
         match action.what:
             case "stop":
+                found = self._pods.container(action.container)
                 await self._simulated.kubelet.stop(found.attempt.id)
                 await self._simulated.kubelet.remove(found.attempt.id)
                 self._pods.put(found.pod.without(found.attempt.spec.name))
             case "exit":
-                self._require_live(found)
-                self._simulated.runtime.exit(found.attempt.id)
+                self._simulated.runtime.exit(self.live(action.container).attempt.id)
                 await self._simulated.notice_exits()
             case "restart-container":
-                await self._restart(found)
+                await self._restart(self._pods.container(action.container))
 
     async def _restart(self, found: FoundContainer) -> None:
         if self._is_live(found.attempt):
@@ -141,8 +140,7 @@ class SimulatedKubelet:
             raise
 
     async def _update(self, update: Resize) -> str:
-        found = self._pods.container(update.container)
-        self._require_live(found)
+        found = self.live(update.container)
         spec = resized(found.attempt.spec, update.amounts, found.pod.spec.qos)
         if spec.cpu_limit_mcpu and spec.cpu_request_mcpu > spec.cpu_limit_mcpu:
             return f"a request of {spec.cpu_request_mcpu}m is more than the limit of {spec.cpu_limit_mcpu}m"
@@ -159,9 +157,12 @@ class SimulatedKubelet:
         self._pods.put(change)
         return ""
 
-    def _require_live(self, found: FoundContainer) -> None:
+    def live(self, reference: str) -> FoundContainer:
+        """Return the container ``pod/name`` or ``namespace/pod/name``, which has not ended. Raises StepError."""
+        found = self._pods.container(reference)
         if not self._is_live(found.attempt):
             raise StepError(f"{found.name} has ended; restart-container starts it again")
+        return found
 
 
 def _mark_static(spec: DeclaredPod, config: pb.PodSandboxConfig) -> None:

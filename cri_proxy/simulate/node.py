@@ -119,9 +119,8 @@ class SimulatedNode:
         self._options = options
         self._costs = costs
         self._listed = listed
-        config = read_config(options)
-        built = build(config, self.machine, NO_ROOT)
-        self._built = self._with_devices(built, NodeDevices(inventory_of(costs, config.costs), listed))
+        self._built = build(read_config(options), self.machine, NO_ROOT)
+        self._built = self._with_devices(self._built)
         self._clock: Clock = clock if clock is not None else ScenarioClock()
         self._faults = FaultLog()
         self.runtime = EmbeddedRuntime(self.machine, now_ns=self._now_ns, image_names=(IMAGE,))
@@ -213,18 +212,13 @@ class SimulatedNode:
             built = build_anyway(self._built.config, self.machine, NO_ROOT)
         except (ConfigError, PolicyBaseError) as error:
             return f"the machine cannot be used: {error}"
-        before = self._built.policy.devices
-        devices = NodeDevices(before.costs, self._listed, before)
-        return await self._put_in_force(self._with_devices(built, devices), must_fit=False)
+        return await self._put_in_force(self._with_devices(built), must_fit=False)
 
     async def reconfigure(self, change: Mapping[str, object]) -> str:
         """Merge these options into the current ones; return '' or why not, in which case nothing has changed."""
         options = merged(self._options, change)
         try:
-            config = read_config(options)
-            costs = inventory_of(self._costs, config.costs)
-            found = NodeDevices(costs, self._listed, self._built.policy.devices)
-            built = self._with_devices(build(config, self.machine, NO_ROOT), found)
+            built = self._with_devices(build(read_config(options), self.machine, NO_ROOT))
         except ConfigError as error:
             return f"{error.key}: {error.problem}" if error.key else error.problem
         except PolicyBaseError as error:
@@ -235,22 +229,22 @@ class SimulatedNode:
 
     def use_costs(self, costs: CostText) -> None:
         """Let new containers choose among the devices of these costs. Raises DocumentError."""
-        inventory = inventory_of(costs, self._built.config.costs)
         self._costs = costs
-        self._use_devices(NodeDevices(inventory, self._listed, self._built.policy.devices))
+        self._use_devices()
 
     def use_listed(self, listed: DeviceInventory) -> None:
         """Let new containers choose in this inventory."""
         self._listed = listed
-        before = self._built.policy.devices
-        self._use_devices(NodeDevices(before.costs, listed, before))
+        self._use_devices()
 
-    def _use_devices(self, devices: NodeDevices) -> None:
-        self._built = self._with_devices(self._built, devices)
+    def _use_devices(self) -> None:
+        self._built = self._with_devices(self._built)
         if self._is_serving:
             use_devices(self.node, self._built.policy.devices)
 
-    def _with_devices(self, built: Built, devices: NodeDevices) -> Built:
+    def _with_devices(self, built: Built) -> Built:
+        """Return it with the devices that costs and inventory list. Raises DocumentError."""
+        devices = NodeDevices(inventory_of(self._costs, built.config.costs), self._listed, self._built.policy.devices)
         return built.with_devices(inventory_in_force(built.config.devices, self.machine, devices))
 
     async def _put_in_force(self, built: Built, *, must_fit: bool) -> str:
