@@ -50,11 +50,7 @@ def list_unix_sockets() -> tuple[UnixSocket, ...]:
 def _replies(channel: socket.socket) -> Iterator[UnixSocket]:
     """Yield the sockets of a dump until its end. Raises OSError."""
     while True:
-        data = channel.recv(_BUFFER_BYTES)
-        at = 0
-        while at + _HEADER.size <= len(data):
-            length, kind, *_ = _HEADER.unpack_from(data, at)
-            body = data[at + _HEADER.size : at + length]
+        for kind, body in _records(channel.recv(_BUFFER_BYTES), _HEADER):
             if kind == _NLMSG_DONE:
                 return
             if kind == _NLMSG_ERROR:
@@ -62,7 +58,15 @@ def _replies(channel: socket.socket) -> Iterator[UnixSocket]:
                 raise OSError(number, os.strerror(number))
             if kind == _SOCK_DIAG_BY_FAMILY and (found := parse_socket(body)):
                 yield found
-            at += max(length + 3 & ~3, _HEADER.size)
+
+
+def _records(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
+    """Yield kind and content of each record, whose header begins with the length of both and the kind."""
+    at = 0
+    while at + header.size <= len(data):
+        length, kind, *_ = header.unpack_from(data, at)
+        yield kind, data[at + header.size : at + length]
+        at += max(length + 3 & ~3, header.size)
 
 
 def parse_socket(body: bytes) -> UnixSocket | None:
@@ -71,10 +75,7 @@ def parse_socket(body: bytes) -> UnixSocket | None:
     if kind != socket.SOCK_STREAM:
         return None
     peer, path, file, waiting = 0, "", None, ()
-    at = _MESSAGE.size
-    while at + _ATTRIBUTE.size <= len(body):
-        length, attribute = _ATTRIBUTE.unpack_from(body, at)
-        value = body[at + _ATTRIBUTE.size : at + length]
+    for attribute, value in _records(body[_MESSAGE.size :], _ATTRIBUTE):
         match attribute:
             case 0:  # UNIX_DIAG_NAME
                 path = os.fsdecode(value.rstrip(b"\0")).replace("\0", "@")
@@ -85,7 +86,6 @@ def parse_socket(body: bytes) -> UnixSocket | None:
                 (peer,) = struct.unpack_from("=L", value)
             case 3:  # UNIX_DIAG_ICONS
                 waiting = struct.unpack(f"={len(value) // 4}L", value)
-        at += max(length + 3 & ~3, _ATTRIBUTE.size)
     return UnixSocket(inode, peer, path, file, state == _LISTEN, waiting)
 
 

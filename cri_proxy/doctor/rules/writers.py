@@ -17,6 +17,7 @@ WRITERS: Final = {
     "crane-agent": "Crane's CPU manager",
     "cpusetter": "CPU-Pooler",
 }
+_LEAVE_ALONE = "see to it that it leaves cpuset.cpus and cpuset.mems alone"
 # Files of /opt/nri/plugins are named INDEX-NAME; the index orders them.
 _INDEXED = "[0-9][0-9]-"
 
@@ -55,16 +56,10 @@ def nri_plugins(facts: HostFacts) -> Iterator[Finding]:
                 f"remove {path} and restart containerd",
             )
         else:
-            yield FindingCode.NRI_UNKNOWN.finding(
-                f"{path} is an NRI plugin that containerd starts",
-                "see to it that it leaves cpuset.cpus and cpuset.mems alone",
-            )
+            yield FindingCode.NRI_UNKNOWN.finding(f"{path} is an NRI plugin that containerd starts", _LEAVE_ALONE)
     for process in facts.nri.clients:
         if not writer(process.name):
-            yield FindingCode.NRI_UNKNOWN.finding(
-                f"{process} is connected to the runtime's NRI socket",
-                "see to it that it leaves cpuset.cpus and cpuset.mems alone",
-            )
+            yield FindingCode.NRI_UNKNOWN.finding(f"{process} is connected to the runtime's NRI socket", _LEAVE_ALONE)
 
 
 def ignored_claims(facts: HostFacts) -> Iterator[Finding]:
