@@ -1,10 +1,10 @@
 """The functions that ``expect`` expressions call: about containers, the machine, CPU sets and the last step."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import combinations
-from typing import cast
+from typing import TypeVar, cast
 
 from cri_proxy.simulate.errors import ExpectationError
 from cri_proxy.simulate.expect.expressions import Function, Members, Value, cpu_ids
@@ -14,6 +14,8 @@ from policies.registry import REASON_CODES
 from sysfs.cpuset import CpuSet, IdSet
 from sysfs.known_words import did_you_mean
 from sysfs.model import Machine
+
+T = TypeVar("T")
 
 # What they give is described in docs/reference/scenarios.md, which a test compares with ``vocabulary``.
 _OF_CONTAINERS = (
@@ -40,20 +42,15 @@ def vocabulary(
 
 
 def _about_containers(seen: Mapping[str, ContainerState]) -> dict[str, Function]:
-    def find(name: Value) -> ContainerState:
-        if isinstance(name, str) and name in seen:
-            return seen[name]
-        raise ExpectationError(f"there is no container {name!r}; there are {', '.join(seen) or 'none'}")
-
     def state(name: Value) -> str:
         return seen[name].state if isinstance(name, str) and name in seen else "gone"
 
     def told(name: Value, variable: Value) -> str:
-        variables = find(name).resource_variables
-        return variables[_known("variable", variable, variables)] if variables else ""
+        variables = _found("container", name, seen).resource_variables
+        return _found("variable", variable, variables) if variables else ""
 
     def read(attribute: str, name: Value) -> Value:
-        value = getattr(find(name), attribute)
+        value = getattr(_found("container", name, seen), attribute)
         return frozenset(value) if isinstance(value, IdSet | tuple) else cast(Value, value)
 
     return {**{name: partial(read, name) for name in _OF_CONTAINERS}, "state": state, "told": told}
@@ -64,7 +61,7 @@ def _about_devices(seen: Mapping[str, ContainerState], listed: Mapping[str, Iter
     held = {*words, *(re.split("[@:]", word)[0] for word in words)}  # of part of a device the device, too
 
     def free(kind: Value) -> Value:
-        return frozenset(listed[_known("type of devices", kind, listed)]) - held
+        return frozenset(_found("type of devices", kind, listed)) - held
 
     return {"free_devices": free}
 
@@ -78,17 +75,17 @@ def _about_machine(machine: Machine, pools: tuple[PoolView, ...]) -> dict[str, F
     root = pools[0] if pools else None
     return {
         "online": lambda: frozenset(machine.online),
-        "node": _lookup("NUMA node", nodes),
-        "package": _lookup("package", packages),
-        "core": _lookup("online CPU", cores),
+        "node": lambda number: frozenset(_found("NUMA node", number, nodes)),
+        "package": lambda number: frozenset(_found("package", number, packages)),
+        "core": lambda cpu: frozenset(_found("online CPU", cpu, cores)),
         "kernel_isolated": lambda: frozenset(machine.isolated),
         "reserved_cpus": lambda: frozenset(root.reserved if root else ()),
         "free": lambda: frozenset(root.shared if root else ()),
         "nodes_of": lambda cpus: _holders(nodes, cpus),
         "packages_of": lambda cpus: _holders(packages, cpus),
-        "pool_cpus": _lookup("pool", by_name),
+        "pool_cpus": lambda name: frozenset(_found("pool", name, by_name)),
         "pools": lambda: frozenset(by_name),
-        "memory_free": lambda name: memory[_known("pool", name, memory)],
+        "memory_free": lambda name: _found("pool", name, memory),
     }
 
 
@@ -120,7 +117,7 @@ def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) ->
     def because(name: Value, code: Value) -> bool:
         if code not in REASON_CODES:
             raise ExpectationError(f"there is no reason {code!r}; {did_you_mean(str(code), REASON_CODES)}")
-        return code in codes[_known("decision about a container", name, codes)]
+        return code in _found("decision about a container", name, codes)
 
     return {
         "ok": lambda: last.ok,
@@ -134,21 +131,12 @@ def _about_step(seen: Mapping[str, ContainerState], last: StepOutcome | None) ->
     }
 
 
-def _known(what: str, key: Value, table: Mapping[str, object]) -> str:
-    if isinstance(key, str) and key in table:
-        return key
-    raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(table) or 'none'}")
-
-
-def _lookup(what: str, table: Mapping[int, CpuSet] | Mapping[str, CpuSet]) -> Callable[[Value], Members]:
-    known = cast(Mapping[Value, CpuSet], table)
-
-    def look(key: Value) -> Members:
-        if key not in known or isinstance(key, bool):
-            raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(map(str, known))}")
-        return frozenset(known[key])
-
-    return look
+def _found(what: str, key: Value, table: Mapping[int, T] | Mapping[str, T]) -> T:
+    """Return what a table has under a key. Raises ExpectationError, also for True, which Python takes for 1."""
+    known = cast(Mapping[Value, T], table)
+    if key not in known or isinstance(key, bool):
+        raise ExpectationError(f"there is no {what} {key!r}; there are {', '.join(map(str, known)) or 'none'}")
+    return known[key]
 
 
 def _holders(table: Mapping[int, CpuSet], cpus: Value) -> Members:
