@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 
-from cri_proxy.errors import CriProxyError
+from cri_proxy.errors import FileError
 from cri_proxy.helper_process import HelperFailed, HelperProcess, Launcher
 
 T = TypeVar("T")
@@ -26,15 +26,8 @@ IDLE_SECONDS: Final = 15.0
 """How long a worker waits for work before it ends: pods come in bursts, and each process costs a megabyte or two."""
 
 
-@dataclass(eq=False)
-class FilesFailed(CriProxyError):
+class FilesFailed(FileError):
     """A call about these files did not end in time, or its process ended."""
-
-    subject: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.problem}"
 
 
 class FileCalls(Protocol):

@@ -128,7 +128,7 @@ class ResourceFiles:
         try:
             return await self._files.run(str(root), function, root, *args, within_seconds=DISK_SECONDS)
         except FilesFailed as error:
-            raise directories.ResourceFilesError(error.subject, error.problem) from error
+            raise directories.ResourceFilesError(error.path, error.problem) from error
 
     def _changed(self) -> None:
         """Refresh the files soon: a grant or a confirmed pinning has changed."""
