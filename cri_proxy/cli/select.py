@@ -9,11 +9,10 @@ from time import monotonic, perf_counter
 from cri_proxy.cli.arguments import argument, write_picture
 from cri_proxy.cli.documents import Document, DocumentCommand, DocumentOption, choice
 from cri_proxy.cli.render.select import SelectAnswer, cost_number, select_text
-from cri_proxy.costs.cost_file import COSTS, read_costs
+from cri_proxy.costs.cost_file import COSTS, cost_errors_at, read_costs
 from cri_proxy.foreign_text import visible_lines
 from policies.devices.costs import (
     CannotSelect,
-    CostError,
     CostGraph,
     CostTable,
     Missing,
@@ -138,10 +137,8 @@ def _answer(document: Document) -> SelectAnswer:
     budget_ms = document.option(BUDGET_MS)
     start = perf_counter()
     end = monotonic() + budget_ms / 1000
-    try:
+    with cost_errors_at(root):
         table = compile_costs(listing, document.option(NORMALIZE))
-    except CostError as error:
-        raise root.refuse(f"{error.token}: {error.problem}", error.line) from None
     selection = select(table, wanted, options, lambda: monotonic() >= end)
     elapsed_ms = round(1000 * (perf_counter() - start), 3)
     if isinstance(selection, CannotSelect):

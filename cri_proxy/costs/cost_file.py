@@ -1,7 +1,7 @@
 """Read a listing of costs from YAML, with errors that name file, line and word."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices.costs import CostError, CostLine, CostListing, cost_line, names_of, unique_names
@@ -32,16 +32,15 @@ def read_costs(
     for source, under in _sources(costs):
         before, named = len(lines), len(silent)
         for cost, targets in _costs(source[0], under):
-            try:
+            with cost_errors_at(targets):
                 line = cost_line(source, cost, _targets(source[0], targets))
-            except CostError as error:
-                raise targets.refuse(f"{error.token}: {error.problem}", error.line) from None
             count += len(line.sources) + len(line.targets)
             if count > most_names:
                 raise targets.refuse(f"more than {most_names} names in all lines; write one source for many", cost[1])
             lines.append(line)
         if len(lines) == before:
-            silent += _named(under, source)
+            with cost_errors_at(under):
+                silent += names_of(*source)
             count += len(silent) - named
             if count > most_names:
                 raise under.refuse(f"more than {most_names} names in all lines", source[1])
@@ -53,10 +52,8 @@ def read_names(field: YamlField | None, what: str) -> tuple[str, ...]:
     if field is None:
         return ()
     items = field.items(what)
-    try:
+    with cost_errors_at(field, f"{what}: "):
         return unique_names([(item.text(what), item.line) for item in items])
-    except CostError as error:
-        raise field.refuse(f"{what}: {error.token}: {error.problem}", error.line) from None
 
 
 def has_known_line(root: YamlField) -> bool:
@@ -80,11 +77,13 @@ def _sources(costs: YamlField | None) -> Iterator[tuple[Token, YamlField]]:
         yield (name, line), under
 
 
-def _named(field: YamlField, source: Token) -> Sequence[str]:
+@contextmanager
+def cost_errors_at(field: YamlField, lead: str = "") -> Iterator[None]:
+    """Raise an error of costs as one about this value, or about another line of its file."""
     try:
-        return names_of(*source)
+        yield
     except CostError as error:
-        raise field.refuse(f"{error.token}: {error.problem}", error.line) from None
+        raise field.refuse(f"{lead}{error.token}: {error.problem}", error.line) from None
 
 
 def _costs(source: str, under: YamlField) -> Iterator[tuple[Token, YamlField]]:
