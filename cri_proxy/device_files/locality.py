@@ -162,10 +162,11 @@ class DeviceFinder:
         cpus = CpuSet.of_masks(place.cpus.mask for place in known)
         nodes = NodeSet.of(node for place in known for node in place.nodes)
         # Which of several GPUs with parts it is, is not known; all devices of a group are meant.
-        devices = () if name.kind == "gpu" and len(known) > 1 else tuple(sorted({place.device for place in known}))
+        is_known = name.kind != "gpu" or len(known) == 1
+        devices = tuple(sorted({device for place in known for device in place.devices})) if is_known else ()
         return DeviceLocality(_source(name, devices), cpus, nodes, name.via, devices)
 
-    def _walk(self, start: Path) -> "_SysfsPlace | None":
+    def _walk(self, start: Path) -> DeviceLocality | None:
         """Go up from a device to the first directory with locality files; virtual devices have none on their way."""
         try:
             directory = start.resolve(strict=True)
@@ -235,17 +236,11 @@ def _read(path: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _SysfsPlace:
-    """Where a device is; ``device`` is its PCI address, or the directory that has its place."""
+def _place(node: str, cpus: str, device: str) -> DeviceLocality | None:
+    """Return the place from the two files; None where they hold none.
 
-    cpus: CpuSet
-    nodes: NodeSet
-    device: str
-
-
-def _place(node: str, cpus: str, device: str) -> _SysfsPlace | None:
-    """Return the place from the two files; None where they hold none."""
+    ``device`` is the PCI address, or the directory that has these files.
+    """
     try:
         nodes = NodeSet.parse(node) if not node.startswith("-") else NodeSet()
         local = CpuSet.parse(cpus)
@@ -254,4 +249,4 @@ def _place(node: str, cpus: str, device: str) -> _SysfsPlace | None:
     # Node -1: the firmware gives no locality, and the CPU list holds all CPUs.
     if node.startswith("-") or not (nodes or local):
         return None
-    return _SysfsPlace(local, nodes, device)
+    return DeviceLocality(device, local, nodes, devices=(device,))
