@@ -1,7 +1,7 @@
 """``cri-proxy gpu publish``: the matrix of a node as the word that its annotation or labels have for the scheduler."""
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cri_proxy.cli.arguments import add_path
 from cri_proxy.cli.documents import Document, DocumentCommand
@@ -23,18 +23,6 @@ nvidia-smi topo -m | cri-proxy gpu publish - --feature-file {FEATURE_DIRECTORY}/
 COMMENT = "How the GPUs of this node are linked, for cri-proxy extender. Written by: cri-proxy gpu publish"
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The word that a node publishes, the value of its annotation, and the labels that have it in pieces."""
-
-    word: str
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels by name."""
-        return labels_of(self.word)
-
-
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     COMMAND.register(parser)
@@ -52,16 +40,17 @@ def run(args: argparse.Namespace) -> int:
     (document,) = documents
     if isinstance(document, DocumentError):
         raise document
-    found = _answer(document)
-    write_feature_file(args.feature_file, feature_text(found.labels, COMMENT))
-    emit(found, args.output, _text, plain=_plain)
+    word = _answer(document)
+    write_feature_file(args.feature_file, feature_text(labels_of(word), COMMENT))
+    emit(word, args.output, str, plain=_plain)
     return 0
 
 
-def _answer(document: Document) -> Publication:
+def _answer(document: Document) -> str:
+    """Return the word that the node publishes."""
     matrix = read_link_document(document.root)
     available = document.option(AVAILABLE)
-    return Publication(link_annotation(matrix if available is None else _only(matrix, available)))
+    return link_annotation(matrix if available is None else _only(matrix, available))
 
 
 def _only(matrix: LinkMatrix, available: frozenset[int]) -> LinkMatrix:
@@ -70,14 +59,10 @@ def _only(matrix: LinkMatrix, available: frozenset[int]) -> LinkMatrix:
     return replace(matrix, gpus=tuple(gpu for gpu in matrix.gpus if gpu.index in available))
 
 
-def _plain(found: Publication) -> object:
-    return {"annotation": ANNOTATION, "value": found.word, "labels": found.labels}
-
-
-def _text(found: Publication) -> str:
-    return found.word
+def _plain(word: str) -> object:
+    return {"annotation": ANNOTATION, "value": word, "labels": labels_of(word)}
 
 
 COMMAND = DocumentCommand(
-    (AVAILABLE,), _answer, _text, plain=_plain, repaired=as_link_document, others=(*allocate.OPTIONS, score.REQUEST)
+    (AVAILABLE,), _answer, str, plain=_plain, repaired=as_link_document, others=(*allocate.OPTIONS, score.REQUEST)
 )
