@@ -205,15 +205,19 @@ def read_inventory_file(path: Path) -> DeviceInventory:
     """Return the inventory of a file with one document. Raises DocumentError."""
     # A file of the name -; standard input may be where the request comes from.
     name = "./-" if str(path) == "-" else str(path)
-    return read_inventory_text(YamlField.read_text(name, DIALECT.max_bytes), name)
+    found = read_inventory_text(YamlField.read_text(name, DIALECT.max_bytes), name)
+    if found is EMPTY_INVENTORY:
+        raise DocumentError(name, 0, "expected an inventory of devices, got an empty document")
+    return found
 
 
 def read_inventory_text(text: str, name: str) -> DeviceInventory:
-    """Return the inventory of a file's text, of which ``name`` is the file. Raises DocumentError."""
+    """Return the inventory of a file's text, EMPTY_INVENTORY where it holds no document; ``name`` is the file.
+
+    Raises DocumentError.
+    """
     root = YamlField.only(text, name, DIALECT, "an inventory file")
-    if root is None:
-        raise DocumentError(name, 0, "expected an inventory of devices, got an empty document")
-    return read_inventory(root)
+    return read_inventory(root) if root is not None else EMPTY_INVENTORY
 
 
 def read_inventory(root: YamlField) -> DeviceInventory:

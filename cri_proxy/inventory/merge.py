@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from cri_proxy.in_force.file_state import Judged, judge_one
 from cri_proxy.in_force.text_files import FoundFiles, OneTextFile
-from cri_proxy.inventory.file import DIALECT, INVENTORY_FORM, read_inventory
-from cri_proxy.yaml_fields import YamlField
+from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
@@ -60,8 +59,7 @@ def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevi
 
 def _read(name: str, text: str) -> DeviceInventory:
     with INVENTORY_FORM.redacted(text):
-        root = YamlField.only(text, name, DIALECT, "an inventory file")
-        return read_inventory(root) if root is not None else EMPTY_INVENTORY
+        return read_inventory_text(text, name)
 
 
 def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> InventoryDevice:

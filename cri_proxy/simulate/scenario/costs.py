@@ -6,10 +6,10 @@ from pathlib import Path
 from cri_proxy.config.option_groups import CostOptions
 from cri_proxy.costs.merge import merge, read_listing
 from cri_proxy.in_force.text_files import MAX_FILE_BYTES, FoundFiles, TextFile
-from cri_proxy.inventory.file import DIALECT, read_inventory
+from cri_proxy.inventory.file import DIALECT, read_inventory, read_inventory_text
 from cri_proxy.simulate.scenario.model import CostText
 from cri_proxy.yaml_fields import DocumentError, YamlField
-from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, DeviceInventory
+from policies.devices import DEVICE_TYPES, DeviceInventory
 from policies.devices.costs import NO_DEVICES, Inventory
 
 
@@ -43,8 +43,7 @@ def read_listed(value: YamlField, what: str) -> DeviceInventory:
     if not value.is_scalar:
         return read_inventory(value)
     path = _beside(value, what)
-    root = YamlField.only(YamlField.read_text(path, DIALECT.max_bytes), path, DIALECT, "an inventory file")
-    return read_inventory(root) if root is not None else EMPTY_INVENTORY
+    return read_inventory_text(YamlField.read_text(path, DIALECT.max_bytes), path)
 
 
 def listed_words(inventory: DeviceInventory) -> dict[str, tuple[str, ...]]:
