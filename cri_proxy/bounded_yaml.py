@@ -141,6 +141,19 @@ def parse_tree(text: str, dialect: Dialect, first_line: int = 1, count: NodeCoun
     return found[0] if found else None
 
 
+def tree_at(tree: Tree | None, *keys: str) -> Tree | None:
+    """Return what lies under these keys, each in the mapping of the one before; None where nothing does."""
+    for key in keys:
+        tree = tree.get(key) if isinstance(tree, Mapping) else None
+    return tree
+
+
+def word_at(tree: Tree | None, *keys: str) -> str:
+    """Return the text of the single value under these keys; '' for null, for others, and where nothing lies there."""
+    found = tree_at(tree, *keys)
+    return found.text if isinstance(found, Scalar) and not found.is_null else ""
+
+
 def plain(tree: Tree | None) -> object:
     """Return the value as JSON has it. Keys are strings; so are values without a JSON form, as dates and infinity.
 

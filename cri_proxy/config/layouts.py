@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, YamlError, parse_documents
+from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, YamlError, parse_documents, word_at
 from cri_proxy.errors import ConfigError
 
 # A ConfigMap cannot hold more than 1 MiB (Kubernetes documentation, ConfigMap).
@@ -92,15 +92,15 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
     tree, *others = sorted(objects, key=partial(_order, names=names)) if len(objects) > 1 else objects
     if not isinstance(tree, Mapping):
         raise ConfigError(path, tree.line, "", "expected a mapping of options")
-    kind = _word(tree, "kind")
+    kind = word_at(tree, "kind")
     if not kind:
-        second = next((other for other in others if not _word(other, "kind")), None)
+        second = next((other for other in others if not word_at(other, "kind")), None)
         if second is not None:
             raise ConfigError(path, second.line, "", "another configuration begins here: keep one of the two")
         found = _from_sections(tree.items)
     elif kind in _POLICY_OBJECTS:
-        alike = [_word(other, "metadata", "name") for other in others if _word(other, "kind") == kind]
-        if alike and (name := _word(tree, "metadata", "name")) not in names:
+        alike = [word_at(other, "metadata", "name") for other in others if word_at(other, "kind") == kind]
+        if alike and (name := word_at(tree, "metadata", "name")) not in names:
             raise ConfigError(path, tree.line, "metadata.name", missing(names, [name, *alike]))
         found = _from_policy_object(tree, path, kind)
     elif kind == "ConfigMap":
@@ -112,20 +112,20 @@ def normalize(trees: Sequence[Tree], path: str, names: Sequence[str] = ()) -> No
 
 def _passed_over(chosen: Tree, others: Sequence[Tree]) -> Iterator[str]:
     """Yield what of the other objects has no effect; policy objects of the same kind are for other nodes."""
-    kind = _word(chosen, "kind")
-    yield from (f"kind {other}: without effect here" for other in sorted({_word(o, "kind") for o in others} - _KINDS))
+    kind = word_at(chosen, "kind")
+    yield from (f"kind {other}: without effect here" for other in sorted({word_at(o, "kind") for o in others} - _KINDS))
     for other in others:
-        if (other_kind := _word(other, "kind")) in _KINDS and (kind == "ConfigMap" or other_kind != kind):
+        if (other_kind := word_at(other, "kind")) in _KINDS and (kind == "ConfigMap" or other_kind != kind):
             yield f"{_title(other)}: passed over, {_title(chosen)} counts"
 
 
 def _title(tree: Tree) -> str:
-    return f"{_word(tree, 'kind')} {_word(tree, 'metadata', 'name')}".strip() or "the document without a kind"
+    return f"{word_at(tree, 'kind')} {word_at(tree, 'metadata', 'name')}".strip() or "the document without a kind"
 
 
 def _listed(tree: Tree) -> Iterator[Tree]:
     """Yield the objects of a List, in lists inside it too; anything else as it is."""
-    items = tree.get("items") if isinstance(tree, Mapping) and _word(tree, "kind").endswith("List") else None
+    items = tree.get("items") if isinstance(tree, Mapping) and word_at(tree, "kind").endswith("List") else None
     if not isinstance(items, Listing):
         yield tree
         return
@@ -139,18 +139,11 @@ def _order(tree: Tree, names: Sequence[str]) -> tuple[int, int]:
     nri-plugins names its objects as cri-resource-manager names the keys of a ConfigMap: node.NAME, group.NAME, default.
     """
     kinds = ("", _POLICY_OBJECTS[0], "ConfigMap", *_POLICY_OBJECTS[1:])
-    kind, name = _word(tree, "kind"), _word(tree, "metadata", "name")
+    kind, name = word_at(tree, "kind"), word_at(tree, "metadata", "name")
     return (
         kinds.index(kind) if kind in kinds else len(kinds),
         names.index(name) if name in names else len(names),
     )
-
-
-def _word(tree: Tree, *keys: str) -> str:
-    found: Tree | None = tree
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found.text if isinstance(found, Scalar) and not found.is_null else ""
 
 
 def _from_config_map(tree: Mapping, path: str, names: Sequence[str]) -> Normalized:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Scalar, Tree, parse_documents
+from cri_proxy.bounded_yaml import Dialect, Item, Listing, Mapping, Tree, parse_documents, tree_at, word_at
 from policies.base import QosClass
 from sysfs.quantity import QuantityError, parse_bytes, parse_mcpu
 
@@ -53,19 +53,19 @@ def read_manifests(text: str) -> Iterator[PodManifest]:
 
 
 def _pods_of(tree: Tree) -> Iterator[PodManifest]:
-    kind = _word(tree, "kind")
-    if isinstance(items := _at(tree, "items"), Listing):
+    kind = word_at(tree, "kind")
+    if isinstance(items := tree_at(tree, "items"), Listing):
         for item in items.items:
             yield from _pods_of(item)
     if kind.casefold() not in _TEMPLATES:
         return
-    template = _at(tree, *_TEMPLATES[kind.casefold()])
+    template = tree_at(tree, *_TEMPLATES[kind.casefold()])
     containers = (*_containers(template, "initContainers"), *_containers(template, "containers"))
-    found = _at(template, "metadata", "annotations")
-    whole = _at(template, "spec", "resources")
+    found = tree_at(template, "metadata", "annotations")
+    whole = tree_at(template, "spec", "resources")
     yield PodManifest(
-        f"{kind} {_word(tree, 'metadata', 'name') or _word(tree, 'metadata', 'generateName')}".strip(),
-        _word(template, "metadata", "namespace") or _word(tree, "metadata", "namespace"),
+        f"{kind} {word_at(tree, 'metadata', 'name') or word_at(tree, 'metadata', 'generateName')}".strip(),
+        word_at(template, "metadata", "namespace") or word_at(tree, "metadata", "namespace"),
         tree.line,
         found.items if isinstance(found, Mapping) else (),
         containers,
@@ -74,14 +74,14 @@ def _pods_of(tree: Tree) -> Iterator[PodManifest]:
 
 
 def _containers(template: Tree | None, key: str) -> Iterator[ContainerManifest]:
-    listed = _at(template, "spec", key)
+    listed = tree_at(template, "spec", key)
     for item in listed.items if isinstance(listed, Listing) else ():
-        yield _container(_word(item, "name"), item.line, _at(item, "resources"))
+        yield _container(word_at(item, "name"), item.line, tree_at(item, "resources"))
 
 
 def _container(name: str, line: int, resources: Tree | None) -> ContainerManifest:
-    limits = _amounts(_at(resources, "limits"))
-    requests = _amounts(_at(resources, "requests"))
+    limits = _amounts(tree_at(resources, "limits"))
+    requests = _amounts(tree_at(resources, "requests"))
     cpu, memory = (limit if request is None else request for request, limit in zip(requests, limits, strict=True))
     return ContainerManifest(name, line, (cpu, memory), limits)
 
@@ -91,21 +91,10 @@ def _amounts(tree: Tree | None) -> tuple[int | None, int | None]:
     found: list[int | None] = []
     for key, read in _READ:
         try:
-            found.append(read(_word(tree, key)) or None if _word(tree, key) else None)
+            found.append(read(word_at(tree, key)) or None if word_at(tree, key) else None)
         except QuantityError:
             found.append(None)
     return found[0], found[1]
-
-
-def _at(tree: Tree | None, *keys: str) -> Tree | None:
-    for key in keys:
-        tree = tree.get(key) if isinstance(tree, Mapping) else None
-    return tree
-
-
-def _word(tree: Tree | None, *keys: str) -> str:
-    found = _at(tree, *keys)
-    return found.text if isinstance(found, Scalar) and not found.is_null else ""
 
 
 def qos_of_pod(pod: PodManifest) -> tuple[QosClass, str]:
