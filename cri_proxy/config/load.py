@@ -92,15 +92,14 @@ def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Ite
     written: dict[str, Item] = {}
     for item in items:
         here = (*above, item.key)
-        known = _known_at(here)
-        group = _group_at(here)
+        known, group = _BY_PATH.get(_folded(here)), _GROUPS.get(_folded(here))
         if known is not None:
             earlier = written.setdefault(known.key, item)
             if earlier.key.casefold() != item.key.casefold():
                 both = f"{earlier.key} (line {earlier.line}) and {item.key} are the same option: keep {known.key}"
                 raise ConfigError(path, item.line, known.key, both)
             yield from _setting(known, item, path)
-        elif group:
+        elif group is not None:
             if isinstance(item.value, Mapping):
                 yield from _settings(item.value.items, group, path)
             elif not (isinstance(item.value, Scalar) and item.value.is_null):
@@ -113,15 +112,9 @@ def _folded(path: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(key.casefold() for key in path)
 
 
-def _known_at(path: tuple[str, ...]) -> Known | None:
-    return next((known for known in known_options() if _folded(path) in map(_folded, known.paths)), None)
-
-
-def _group_at(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path as the model spells it if options lie below it, else ()."""
-    size = len(path)
-    found = (k.path[:size] for k in known_options() if len(k.path) > size and _folded(k.path[:size]) == _folded(path))
-    return next(found, ())
+_BY_PATH: Final = {_folded(path): known for known in known_options() for path in known.paths}
+# The groups of options by their paths, as the model spells them.
+_GROUPS: Final = {_folded(k.path[:end]): k.path[:end] for k in known_options() for end in range(1, len(k.path))}
 
 
 def _unknown(path: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.unix_socket import socket_path
 from sysfs.cpuset import CpuSet
 
-_MINOR = re.compile(r"(\d{1,4})\.(\d{1,4})")
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
 Inode = tuple[int, int]
 """The device and number of a file's inode."""
 
@@ -92,8 +92,7 @@ class KubeletFacts:
         >>> KubeletFacts(version="1.36.3").minor
         (1, 36)
         """
-        match = _MINOR.match(self.version)
-        return (int(match[1]), int(match[2])) if match else None
+        return major_and_minor(self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +204,12 @@ class HostFacts:
     no_connections: str = ""
     kernel: tuple[int, int] | None = None
     kubevirt: str = ""
+
+
+def major_and_minor(version: str) -> tuple[int, int] | None:
+    """Return the first two numbers of a version; None where it does not begin with them."""
+    match = _VERSION.match(version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def listed(words: Iterable[object]) -> str:

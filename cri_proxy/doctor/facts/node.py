@@ -1,6 +1,5 @@
 """``look_at_node``: gather the facts of the node below a root. Reads only, changes nothing."""
 
-import re
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -276,8 +275,7 @@ def _host_name(root: Path) -> str:
 
 def _kernel(root: Path) -> tuple[int, int] | None:
     file = read_file(root, "/proc/sys/kernel/osrelease")
-    match = re.match(r"(\d{1,4})\.(\d{1,4})", file.text or "") if file else None
-    return (int(match[1]), int(match[2])) if match else None
+    return model.major_and_minor(file.text or "") if file else None
 
 
 def _kubevirt(root: Path, kubelet: model.KubeletFacts) -> str:
