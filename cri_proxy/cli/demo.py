@@ -50,11 +50,12 @@ async def _run_demo(pace_seconds: float) -> None:
     from cri_proxy.cli.render.columns import paint, terminal_width
     from cri_proxy.cli.render.explain import render_explain
     from cri_proxy.cli.render.status import render_status
-    from cri_proxy.simulate.demo import EXPLAINED, Demo
+    from cri_proxy.simulate.demo import EXPLAINED, LEGEND, Demo
 
     colours = is_colourful()
     demo = Demo()
-    say(f"An emulated machine: {demo.about}.\n  {demo.legend}\n")
+    runner = demo.runner
+    say(f"An emulated machine: {runner.scenario.about}.\n  {LEGEND}\n")
     try:
         async for scene in demo.steps():
             say(paint(f"{scene.number:>2}. {scene.caption}", "bold", colours=colours))
@@ -62,8 +63,12 @@ async def _run_demo(pace_seconds: float) -> None:
             say("\n".join(f"    {line}" for line in scene.news) + "\n")
             await asyncio.sleep(pace_seconds)
         say(paint("The output of cri-proxy status now:", "bold", colours=colours))
-        emit(demo.status(), "text", partial(render_status, colours=colours, width=terminal_width()))
+        emit(runner.simulated.view.status(), "text", partial(render_status, colours=colours, width=terminal_width()))
         say(paint(f"\nAnd cri-proxy explain {'/'.join(EXPLAINED)}:", "bold", colours=colours))
-        emit(demo.explain(), "text", partial(render_explain, colours=colours, width=terminal_width()))
+        emit(
+            runner.simulated.view.explain(*EXPLAINED),
+            "text",
+            partial(render_explain, colours=colours, width=terminal_width()),
+        )
     finally:
-        await demo.close()
+        await runner.close()

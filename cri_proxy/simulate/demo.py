@@ -6,7 +6,6 @@ from importlib.resources import files
 from string import ascii_uppercase
 
 from cri_proxy.clock import SystemClock
-from cri_proxy.node.status.model import ExplainView, StatusView
 from cri_proxy.simulate.outcome import ContainerState, StepOutcome
 from cri_proxy.simulate.report import change_text, placement_text
 from cri_proxy.simulate.runner import ScenarioRunner
@@ -51,40 +50,25 @@ def demo_scenario() -> Scenario:
 
 
 class Demo:
-    """Runs the scenario, step by step."""
+    """Runs the scenario with its ``runner``, step by step."""
 
     def __init__(self) -> None:
         """Build the node, on the system's clock: the times shown are real ones."""
-        scenario = demo_scenario()
-        self.about = scenario.about
-        self.legend = LEGEND
-        self._runner = ScenarioRunner(scenario, SystemClock())
+        self.runner = ScenarioRunner(demo_scenario(), SystemClock())
         self._letters: dict[str, str] = {}
 
     async def steps(self) -> AsyncIterator[DemoStep]:
         """Yield every step as soon as it is done."""
-        await self._runner.open()
-        async for outcome in self._runner.run():
+        await self.runner.open()
+        async for outcome in self.runner.run():
             self._letters = lettered(outcome.containers, self._letters)
             yield DemoStep(
                 outcome.index + 1, CAPTIONS[outcome.index], tuple(self._news(outcome)), tuple(self._cpus(outcome))
             )
 
-    def status(self) -> StatusView:
-        """Return the node as ``status`` shows it."""
-        return self._runner.simulated.view.status()
-
-    def explain(self) -> ExplainView:
-        """Return why one container is where it is."""
-        return self._runner.simulated.view.explain(*EXPLAINED)
-
-    async def close(self) -> None:
-        """Close the node."""
-        await self._runner.close()
-
     def _cpus(self, outcome: StepOutcome) -> list[str]:
-        reserved = self._runner.pool_views()[0].reserved
-        return grid(self._runner.machine, reserved, outcome.containers, self._letters)
+        reserved = self.runner.pool_views()[0].reserved
+        return grid(self.runner.machine, reserved, outcome.containers, self._letters)
 
     def _news(self, outcome: StepOutcome) -> list[str]:
         news = [f"refused: {problem}" for problem in outcome.problems]

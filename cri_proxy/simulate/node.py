@@ -58,13 +58,9 @@ class FaultLog:
         self._problems: list[str] = []
 
     def debug(self, event: str, **fields: object) -> None:
-        """Drop it: a step shows what was decided."""
+        """Drop it: a step shows what was done, and refusals reach the caller."""
 
-    def info(self, event: str, **fields: object) -> None:
-        """Drop it: a step shows what it did."""
-
-    def warning(self, event: str, **fields: object) -> None:
-        """Drop it: refusals reach the caller, and the journal has annotations that were not understood."""
+    info = warning = debug
 
     def error(self, event: str, **fields: object) -> None:
         """Collect it."""

@@ -8,7 +8,7 @@ from sysfs.descriptions.machine import describe
 async def played() -> tuple[list[DemoStep], Demo]:
     demo = Demo()
     scenes = [scene async for scene in demo.steps()]
-    await demo.close()
+    await demo.runner.close()
     return scenes, demo
 
 
@@ -48,12 +48,12 @@ async def test_the_picture_fills_and_the_restart_changes_nothing() -> None:
 
 async def test_the_last_word_is_why_one_container_sits_where_it_sits() -> None:
     _, demo = await played()
-    (explained,) = demo.explain().decisions
+    (explained,) = demo.runner.simulated.view.explain(*EXPLAINED).decisions
     decision = explained.decision
     assert (decision.request.pod.name, decision.request.container.name) == EXPLAINED
     assert decision.ranking
     assert decision.displaced
-    assert len(demo.status().containers) == 9
+    assert len(demo.runner.simulated.view.status().containers) == 9
 
 
 def owning(cpus: str) -> ContainerState:
