@@ -88,27 +88,19 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
             )
 
 
-def cost_files(facts: HostFacts) -> Iterator[Finding]:
-    """The content of cost files and inventory must be in force."""
+def devices(facts: HostFacts) -> Iterator[Finding]:
+    """The files of devices must be in force, all sources must agree, and containers must get CDI devices."""
     for problem in facts.proxy.cost_problems:
         yield FindingCode.COST_FILE.finding(
             f"a file of devices cannot be used: {problem}",
             "correct it, and it is applied at once; `cri-proxy check-config PATH` checks it too",
         )
-
-
-def device_sources(facts: HostFacts) -> Iterator[Finding]:
-    """All sources of devices must agree."""
     for problem in facts.proxy.disagreements:
         yield FindingCode.DEVICES_DISAGREE.finding(
             f"sources of devices disagree: {problem}",
             "compare with `cri-proxy devices list`, which shows the devices of this machine; correct the source "
             "that is wrong, or remove the fact from it",
         )
-
-
-def cdi_devices(facts: HostFacts) -> Iterator[Finding]:
-    """Containers that ask the runtime for CDI devices must get them."""
     for problem in facts.proxy.cdi_problems:
         what, _, remedy = problem.rpartition("; ")
         yield FindingCode.CDI.finding(what or remedy, remedy if what else "")
@@ -122,13 +114,4 @@ def access(facts: HostFacts) -> Iterator[Finding]:
             yield FindingCode.OPEN_ACCESS.finding(f"{each.path} {what}", remedy)
 
 
-RULES = (
-    runtime_socket,
-    daemon_runs,
-    daemon_is_alone,
-    daemon_starts_at_boot,
-    cost_files,
-    device_sources,
-    cdi_devices,
-    access,
-)
+RULES = (runtime_socket, daemon_runs, daemon_is_alone, daemon_starts_at_boot, devices, access)

@@ -5,12 +5,10 @@ import pytest
 from cri_proxy.doctor.facts.model import Access, ProcessFacts, RuntimeFacts
 from cri_proxy.doctor.rules.proxy import (
     access,
-    cdi_devices,
-    cost_files,
     daemon_is_alone,
     daemon_runs,
     daemon_starts_at_boot,
-    device_sources,
+    devices,
     runtime_socket,
 )
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS
@@ -95,23 +93,23 @@ def test_what_others_can_change_is_named_with_the_command_that_closes_it() -> No
 
 
 def test_a_cost_file_that_cannot_be_used_is_found() -> None:
-    (found,) = cost_files(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
+    (found,) = devices(healthy(proxy=proxy(cost_problems=("/d/a.yaml:3: not YAML",))))
     assert (found.code, found.text) == ("cost-file", "a file of devices cannot be used: /d/a.yaml:3: not YAML")
-    assert codes(cost_files, healthy(proxy=proxy())) == []
+    assert codes(devices, healthy(proxy=proxy())) == []
 
 
 def test_sources_that_disagree_about_a_device_are_found() -> None:
-    found = only(device_sources, healthy(proxy=proxy(disagreements=("gpu 0: x at node 0, y at node 1",))))
+    found = only(devices, healthy(proxy=proxy(disagreements=("gpu 0: x at node 0, y at node 1",))))
     assert (found.code, found.text) == (
         "devices-disagree",
         "sources of devices disagree: gpu 0: x at node 0, y at node 1",
     )
     assert "correct the source that is wrong" in found.remedy
-    assert codes(device_sources, healthy()) == []
+    assert codes(devices, healthy()) == []
 
 
 def test_cdi_devices_that_nobody_adds_are_found_with_the_remedy() -> None:
-    found = only(cdi_devices, healthy(proxy=proxy(cdi_problems=("cdi is runtime, and so; update it",))))
+    found = only(devices, healthy(proxy=proxy(cdi_problems=("cdi is runtime, and so; update it",))))
     assert (found.code, found.text, found.remedy) == ("cdi", "cdi is runtime, and so", "update it")
-    assert only(cdi_devices, healthy(proxy=proxy(cdi_problems=("so it is",)))).text == "so it is"
-    assert codes(cdi_devices, healthy()) == []
+    assert only(devices, healthy(proxy=proxy(cdi_problems=("so it is",)))).text == "so it is"
+    assert codes(devices, healthy()) == []
