@@ -39,26 +39,9 @@ _ON_SETS: Mapping[type[ast.operator], Callable[[Members, Members], frozenset[obj
     ast.BitXor: lambda a, b: frozenset(a) ^ frozenset(b),
 }
 _ON_NUMBERS: Mapping[type[ast.operator], Callable[[int, int], int]] = {ast.Add: operator.add, ast.Sub: operator.sub}
-_NODES = (
-    ast.Expression,
-    ast.BoolOp,
-    ast.And,
-    ast.Or,
-    ast.UnaryOp,
-    ast.Not,
-    ast.USub,
-    ast.BinOp,
-    *_ON_SETS,
-    *_ON_NUMBERS,
-    ast.Compare,
-    *_COMPARE,
-    ast.Call,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.Set,
-    ast.Dict,
-)
+_VALUES = (ast.Constant, ast.Set, ast.Dict, ast.Call, ast.Name, ast.Load)
+_OPERATIONS = (ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Compare)
+_NODES = (ast.Expression, *_VALUES, *_OPERATIONS, *_COMPARE, *_ON_SETS, *_ON_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
