@@ -57,7 +57,7 @@ class Reloads:
         self._file = bench.directory / "reload.yaml"
         self._write(0)
         words = [*bench.words[1:], "--config", str(self._file)]
-        args = command_parser("run", load_command("run"), prints=False).parse_args(words)
+        args = command_parser("run", load_command("run")).parse_args(words)
         self._daemon = Daemon(settings_from(args), log=configure_logging("error", "json"))
 
     def _write(self, number: int) -> None:

@@ -15,30 +15,20 @@ from sysfs.errors import SysfsBaseError
 
 PROG = "cri-proxy"
 DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a proxy in front of the runtime."
-# The overview: headings, and below each its commands, with whether one prints a result and hence has -o/--output.
-GROUPS: tuple[tuple[str, tuple[tuple[str, bool], ...]], ...] = (
-    ("every day", (("status", True), ("explain", True), ("doctor", True), ("check-config", True), ("lint", True))),
-    (
-        "try and plan",
-        (("demo", True), ("simulate", True), ("topology", True), ("capture", True), ("hints", False)),
-    ),
-    ("devices", (("devices", False), ("gpu", False), ("select", True), ("costs", False))),
-    (
-        "services",
-        (
-            ("run", False),
-            ("device-plugin", False),
-            ("extender", False),
-            ("config-agent", False),
-            ("reset", True),
-        ),
-    ),
+# The overview: headings, and below each its commands.
+GROUPS = (
+    ("every day", ("status", "explain", "doctor", "check-config", "lint")),
+    ("try and plan", ("demo", "simulate", "topology", "capture", "hints")),
+    ("devices", ("devices", "gpu", "select", "costs")),
+    ("services", ("run", "device-plugin", "extender", "config-agent", "reset")),
 )
 COMMANDS = tuple(command for _, commands in GROUPS for command in commands)
 # The commands with actions, and the folder with their modules.
 FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions", "devices": "device_actions"}
 # Their modules are in the folder ``agents``.
 AGENTS = ("config-agent", "device-plugin", "extender")
+# They print no result, and hence have no -o/--output; of a command with actions the actions have it.
+WITHOUT_OUTPUT = ("run", *FOLDERS, *AGENTS)
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.
@@ -88,11 +78,11 @@ def load_command(name: str) -> Command:
     return cast("Command", importlib.import_module(f"cri_proxy.cli.{f'agents.{module}' if name in AGENTS else module}"))
 
 
-def command_parser(name: str, command: Command, *, prints: bool) -> argparse.ArgumentParser:
+def command_parser(name: str, command: Command) -> argparse.ArgumentParser:
     """Build the parser of one command, with its example in the help."""
     parser = CommandParser(f"{PROG} {name}", **help_of(command))
     command.register(parser)
-    if prints:
+    if name not in WITHOUT_OUTPUT:
         add_output(parser)
     return parser
 
@@ -154,7 +144,7 @@ def overview() -> str:
     lines = [f"usage: {PROG} COMMAND [options]", "", *paragraph(DESCRIPTION, "")]
     for title, commands in GROUPS:
         lines += ["", f"{title}:"]
-        for name, _ in commands:
+        for name in commands:
             lines += paragraph(load_command(name).HELP, " " * 16, first=f"  {name:<14}")
     lines += [
         "",
@@ -171,7 +161,7 @@ def _unknown(word: str) -> int:
     from sysfs.known_words import did_you_mean
 
     kind = "option" if word.startswith("-") else "command"
-    complain(f"{PROG}: unknown {kind} {word!r}; {did_you_mean(word, [name for name, _ in COMMANDS])}")
+    complain(f"{PROG}: unknown {kind} {word!r}; {did_you_mean(word, COMMANDS)}")
     return EXIT_USAGE
 
 
@@ -198,11 +188,11 @@ def run_command(argv: Sequence[str]) -> int:
     name, *rest = argv
     if name in ("-h", "--help", "--version"):
         return _describe(name)
-    if name not in dict(COMMANDS):
+    if name not in COMMANDS:
         return _unknown(name)
     command = load_command(name)
     try:
-        args = command_parser(name, command, prints=dict(COMMANDS)[name]).parse_args(rest)
+        args = command_parser(name, command).parse_args(rest)
     except SystemExit as stop:  # argparse raises it after --help (0) and wrong usage (2)
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     return _run(name, command, args)

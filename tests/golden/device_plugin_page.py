@@ -36,7 +36,7 @@ def words_of(page: str) -> list[str]:
 
 async def answers(words: list[str], directory: Path) -> str:
     """A line for each container: its ids, then its variables."""
-    args = command_parser(NAME, load_command(NAME), prints=False).parse_args(
+    args = command_parser(NAME, load_command(NAME)).parse_args(
         [*words, "--plugin-dir", str(directory / "plugins"), "--sysfs-root", str(directory)]
     )
     settings = settings_of(args)

@@ -23,7 +23,7 @@ LINE = re.compile(r"^(?:    |\$ )+(cri-proxy [a-z].*)$", re.MULTILINE)
 
 def examples() -> Iterator[tuple[str, list[str]]]:
     """Each command, or action, with the lines of its help."""
-    for name, _ in COMMANDS:
+    for name in COMMANDS:
         command = load_command(name)
         yield name, command.EXAMPLE.splitlines()
         for action in ActionsCommand(FOLDERS[name]).actions if name in FOLDERS else ():
@@ -47,7 +47,7 @@ def not_understood(line: str) -> list[str]:
     wrong = []
     for name, *words in words_of(line):
         try:
-            command_parser(name, load_command(name), prints=dict(COMMANDS)[name]).parse_args(words)
+            command_parser(name, load_command(name)).parse_args(words)
         except SystemExit as stop:
             wrong += [line] if stop.code else []
     return wrong

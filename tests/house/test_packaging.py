@@ -82,7 +82,7 @@ def test_the_service_starts_the_program_as_it_wants_to_be_started() -> None:
     unit = (ROOT / "packaging" / "cri-proxy.service").read_text()
     found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*) \$CRI_PROXY_ARGS$", unit, re.MULTILINE)
     assert found
-    parser = command_parser(found[1], load_command(found[1]), prints=False)
+    parser = command_parser(found[1], load_command(found[1]))
     assert parser.parse_args(found[2].split()).config == Path("/etc/cri-proxy/cri-proxy.yaml")
 
 
@@ -95,13 +95,13 @@ def test_the_service_comes_before_others_of_its_slice_when_cpu_time_is_short() -
 def test_the_shipped_configuration_and_environment_are_accepted() -> None:
     parse_config((ROOT / "packaging" / "cri-proxy.yaml").read_text(), "cri-proxy.yaml")
     commented = (ROOT / "packaging" / "cri-proxy.default").read_text().replace("#CRI", "CRI")
-    parser = command_parser("run", load_command("run"), prints=False)
+    parser = command_parser("run", load_command("run"))
     for arguments in re.findall(r'^CRI_PROXY_ARGS="(.*)"$', commented, re.MULTILINE):
         parser.parse_args(arguments.split())
 
 
 def test_the_environment_file_has_the_last_word_on_the_configuration() -> None:
-    parser = command_parser("run", load_command("run"), prints=False)
+    parser = command_parser("run", load_command("run"))
     assert parser.parse_args(["--config", "/unit", "--config", "/environment"]).config == Path("/environment")
 
 
@@ -114,7 +114,7 @@ def test_the_service_of_the_device_plugin_starts_it_and_may_write_where_the_kube
     unit = (ROOT / "packaging" / "cri-proxy-device-plugin.service").read_text()
     found = re.search(r"^ExecStart=\S+/cri-proxy (\S+) (.*) \$CRI_PROXY_DEVICE_PLUGIN_ARGS$", unit, re.MULTILINE)
     assert found
-    parser = command_parser(found[1], load_command(found[1]), prints=False)
+    parser = command_parser(found[1], load_command(found[1]))
     assert parser.parse_args(found[2].split()).inventory == "scan"
     assert f"\nReadWritePaths=-{PLUGIN_DIRECTORY}\n" in unit
     assert f"\nStateDirectory={parser.parse_args(found[2].split()).state_dir.name}\n" in unit
@@ -137,7 +137,7 @@ def test_the_manifest_names_the_image_that_is_built_and_a_command_of_it(name: st
     assert container["image"] == f"cri-proxy:{PROJECT['version']}"
     assert container["command"] == ["cri-proxy"]
     command, *arguments = container["args"]
-    command_parser(command, load_command(command), prints=False).parse_args(arguments)
+    command_parser(command, load_command(command)).parse_args(arguments)
 
 
 def test_the_device_plugin_of_the_manifest_sees_what_it_reads_and_where_the_kubelet_looks() -> None:

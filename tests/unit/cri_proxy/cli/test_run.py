@@ -13,7 +13,7 @@ from policies.topology_aware import TopologyAwareOptions
 
 
 def parsed(*argv: str) -> argparse.Namespace:
-    return command_parser("run", load_command("run"), prints=False).parse_args(argv)
+    return command_parser("run", load_command("run")).parse_args(argv)
 
 
 def test_every_option_of_the_contract_is_understood() -> None:

@@ -79,7 +79,7 @@ from cri_proxy.daemon.memory import share_dataclass_methods, without_openssl, wi
 share_dataclass_methods()
 from cri_proxy.cli.main import command_parser, load_command
 run = load_command("run")
-args = command_parser("run", run, prints=False).parse_args(["--config", sys.argv[1]])
+args = command_parser("run", run).parse_args(["--config", sys.argv[1]])
 with without_openssl():
     settings = run.settings_from(args)
     run.fork_launcher().close()

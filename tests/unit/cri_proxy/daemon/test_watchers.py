@@ -48,7 +48,7 @@ class Scene:
         self.write(text)
         listen = f"unix://{directory}/p.sock"
         words = ["--config", f"{directory}/config", "--listen", listen, "--state-dir", f"{directory}/state"]
-        args = command_parser("run", load_command("run"), prints=False).parse_args(words)
+        args = command_parser("run", load_command("run")).parse_args(words)
         self.log = Silent()
         self.daemon = Daemon(settings_from(args), log=self.log, machine=machine or small_machine())
         self.client = RuntimeClient(listen)

@@ -67,7 +67,7 @@ def test_the_manifest_starts_it_as_it_wants_to_be_started() -> None:
     spec = documents()["DaemonSet"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     name, *words = container["args"]
-    args = command_parser(name, load_command(name), prints=False).parse_args(words)
+    args = command_parser(name, load_command(name)).parse_args(words)
     mounted = [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
     assert args.origin in mounted
     assert any(args.target.is_relative_to(path) for path in mounted)

@@ -31,7 +31,7 @@ def words(tmp_path: Path) -> list[str]:
 
 def settings(*words: str) -> PluginSettings:
     name = "device-plugin"
-    return settings_of(command_parser(name, load_command(name), prints=False).parse_args(words))
+    return settings_of(command_parser(name, load_command(name)).parse_args(words))
 
 
 @contextmanager

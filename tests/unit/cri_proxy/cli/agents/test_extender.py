@@ -95,7 +95,7 @@ def listened_to() -> tuple[str, int]:
     (container,) = manifest()["containers"]
     name, *words = container["args"]
     assert (container["command"], name) == (["cri-proxy"], "extender")
-    host, _, port = command_parser(name, load_command(name), prints=False).parse_args(words).http.rpartition(":")
+    host, _, port = command_parser(name, load_command(name)).parse_args(words).http.rpartition(":")
     return host, int(port)
 
 
