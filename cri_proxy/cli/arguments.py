@@ -48,6 +48,13 @@ def add_path(
     parser.add_argument(name, type=Path, default=default, metavar=metavar, help=text)
 
 
+def add_repeated(
+    parser: argparse.ArgumentParser, name: str, metavar: str, text: str, read: type | Callable[[str], object] = str
+) -> None:
+    """Add an option that may be given several times; its value is the list of what ``read`` makes of each."""
+    parser.add_argument(name, action="append", default=[], type=read, metavar=metavar, help=text)
+
+
 def add_machine(parser: argparse.ArgumentParser, *, more: str = "") -> None:
     """Add ``--machine``, by default the host; ``more`` ends its help."""
     parser.add_argument("--machine", default="host", metavar="SPEC", help=f"{_MACHINE}{more}")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cri_proxy.cli.arguments import ROOT, add_path
+from cri_proxy.cli.arguments import ROOT, add_path, add_repeated
 
 if TYPE_CHECKING:
     from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
@@ -28,22 +28,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|scan",
         help="a file that lists the devices; scan: the PCI devices of this machine",
     )
-    parser.add_argument(
-        "--resource",
-        action="append",
-        default=[],
-        metavar="TYPE=NAME",
-        help="offer a type of the inventory (gpu, ...) under this name, and no type that is not named; several may be "
-        "given (default: each type that there is, as cri-proxy.io/TYPE)",
-    )
-    parser.add_argument(
-        "--offer",
-        action="append",
-        default=[],
-        metavar="TYPE=FORM",
-        help="whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
-        "device is offered N times",
-    )
+    named = "offer a type of the inventory (gpu, ...) under this name, and no type that is not named; repeatable"
+    add_repeated(parser, "--resource", "TYPE=NAME", f"{named} (default: each type that there is, as cri-proxy.io/TYPE)")
+    offered = "whole: each device goes to one container (default); vfs: its virtual functions do; shares:N: each rdma "
+    add_repeated(parser, "--offer", "TYPE=FORM", f"{offered}device is offered N times")
     add_path(parser, "--links", "FILE", "the output of nvidia-smi topo -m: linked GPUs first")
     add_path(parser, "--costs", "FILE", "a cost file: devices that are near each other first")
     add_path(parser, "--plugin-dir", "DIR", "the kubelet's (default: /var/lib/kubelet/device-plugins)")

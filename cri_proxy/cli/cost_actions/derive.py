@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cri_proxy.cli.arguments import add_machine, argument, machine_of, root_of
+from cri_proxy.cli.arguments import add_machine, add_repeated, argument, machine_of, root_of
 from cri_proxy.cli.output import emit
 from cri_proxy.device_costs import pci_address
 from cri_proxy.errors import CommandFailed
@@ -38,25 +38,13 @@ MAX_MATRIX_BYTES = 1 << 20
 def register(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_machine(parser)
-    parser.add_argument(
-        "--device",
-        action="append",
-        default=[],
-        metavar="[NAME=]ADDRESS",
-        help="only the costs of reaching this PCI device, under a name of its own: an address, or a path of sysfs; "
-        "repeatable",
-    )
+    reached = "only the costs of reaching this PCI device, under a name of its own: an address, or a path of sysfs"
+    add_repeated(parser, "--device", "[NAME=]ADDRESS", f"{reached}; repeatable")
     parser.add_argument(
         "--topo", metavar="FILE", help="GPUs and NICs from the text of nvidia-smi topo -m, too; - is standard input"
     )
-    parser.add_argument(
-        "--numa",
-        action="append",
-        default=[],
-        type=argument(_listed),
-        metavar="NAME=NODES",
-        help="devices of which a plugin only lists the NUMA nodes, too: example.com/gpu/gpu0-3=0,1; repeatable",
-    )
+    listed = "devices of which a plugin only lists the NUMA nodes, too: example.com/gpu/gpu0-3=0,1; repeatable"
+    add_repeated(parser, "--numa", "NAME=NODES", listed, argument(_listed))
 
 
 def _listed(text: str) -> tuple[tuple[str, ...], NodeSet]:
