@@ -3,6 +3,7 @@
 An option's type defines its values (``config.option`` reads them); ``Option`` has the rest.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
@@ -28,9 +29,10 @@ _HTTP: _Form = ("`ADDRESS:PORT` or `off`", addresses.http_address)
 _NAME: _Form = ("a name", addresses.optional_name)
 
 
-def _at_start(default: str, key: str, text: str, form: _Form, flag: str = "") -> str:
-    """Return an option that is read at start only."""
+def _at_start(default: str, key: str, text: str, form: _Form, *, has_flag: bool = True) -> str:
+    """Return an option that is read at start only; its flag is its key in lower case, with dashes between the words."""
     values, read = form
+    flag = "--" + re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", key) if has_flag else ""
     return option(default, key, text, flag=flag, values=values, read=read, is_reloadable=False)
 
 
@@ -185,47 +187,35 @@ class Config:
         "listen",
         "The socket that the kubelet is pointed at; `admin.sock` lies beside it",
         _SOCKET,
-        flag="--listen",
     )
     runtime_endpoint: str = _at_start(
         "unix:///run/containerd/containerd.sock",
         "runtimeEndpoint",
         "The runtime's socket; embedded: a simulated runtime inside this process",
         _RUNTIME,
-        flag="--runtime-endpoint",
     )
     image_listen: str = _at_start(
-        "",
-        "imageListen",
-        "A second socket, for a separate image service; needs imageEndpoint",
-        _OPTIONAL_SOCKET,
-        flag="--image-listen",
+        "", "imageListen", "A second socket, for a separate image service; needs imageEndpoint", _OPTIONAL_SOCKET
     )
     image_endpoint: str = _at_start(
-        "", "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET, flag="--image-endpoint"
+        "", "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET
     )
     state_dir: str = _at_start(
-        "/var/lib/cri-proxy",
-        "stateDir",
-        "Where grants are kept; only root may write there",
-        _DIRECTORY,
-        flag="--state-dir",
+        "/var/lib/cri-proxy", "stateDir", "Where grants are kept; only root may write there", _DIRECTORY
     )
     kubelet_root: str = _at_start(
         "/var/lib/kubelet",
         "kubeletRoot",
         "The kubelet's own directory (its `--root-dir`), where its pod-resources socket and CPU manager state are",
         _DIRECTORY,
+        has_flag=False,
     )
-    sysfs_root: str = _at_start(
-        "/", "sysfsRoot", "The directory that holds `sys/` and `proc/`", _DIRECTORY, flag="--sysfs-root"
-    )
+    sysfs_root: str = _at_start("/", "sysfsRoot", "The directory that holds `sys/` and `proc/`", _DIRECTORY)
     http: str = _at_start(
         "127.0.0.1:8891",
         "http",
         "Where health and status are served over HTTP; a port that is taken is a warning, tried again every minute",
         _HTTP,
-        flag="--http",
     )
     extender: bool = option(
         False,
@@ -240,14 +230,12 @@ class Config:
         "This node's name. Default: the kubelet's `--hostname-override`, where its unit has one, else the host name in "
         "lower case. Only the command line's value, or the default, chooses a file of a configuration directory",
         _NAME,
-        flag="--node-name",
     )
     node_group: str = _at_start(
         "",
         "nodeGroup",
         "This node's group. Only the command line's value chooses a file of a configuration directory",
         _NAME,
-        flag="--node-group",
     )
 
     @property
