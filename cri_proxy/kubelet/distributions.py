@@ -27,8 +27,8 @@ class KubernetesDistribution:
 
     name: str
     place: str
-    tried: str
     signs: tuple[str, ...] = ()
+    tried: str = "made-up root"
     os_id: str = ""
     config: str = ""
     arguments: str = ""
@@ -81,8 +81,8 @@ def _rancher(name: str, program: str, units: tuple[str, ...], signs: tuple[str, 
     return KubernetesDistribution(
         name,
         f"`kubelet-arg` in `{config}`",
-        f"made-up root{read}",
         (f"etc/rancher/{program}", *signs),
+        f"made-up root{read}",
         config=config,
         drop_ins=f"{data}/kubelet.conf.d",
         rewritten=(f"{data}/kubelet.conf.d/00-*", name),  # other drop-ins beside it are the operator's
@@ -101,7 +101,7 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "Talos",
         "nowhere",
-        "documentation only",
+        tried="documentation only",
         os_id="talos",
         why_not="its root is read-only, it runs no services of others beside its own on the host, and it refuses "
         "`container-runtime-endpoint` among the kubelet's `extraArgs`",
@@ -109,7 +109,7 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "Bottlerocket",
         "nowhere",
-        "documentation only",
+        tried="documentation only",
         os_id="bottlerocket",
         why_not="its root is read-only, it writes the kubelet's unit and configuration from its settings, and host "
         "containers, which start after the kubelet, are the only programs of others",
@@ -119,7 +119,6 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "MicroK8s",
         "`/var/snap/microk8s/current/args/kubelet`, a flag on each line",
-        "made-up root",
         ("var/snap/microk8s/current",),
         arguments="/var/snap/microk8s/current/args/kubelet",
         variables=(("${SNAP_DATA}", "/var/snap/microk8s/current"), ("${SNAP_COMMON}", "/var/snap/microk8s/common")),
@@ -131,7 +130,6 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "Canonical Kubernetes (k8s-snap)",
         "`/var/snap/k8s/common/args/kubelet`, a flag on each line",
-        "made-up root",
         ("var/snap/k8s/common",),
         arguments="/var/snap/k8s/common/args/kubelet",
         units=("snap.k8s.containerd.service",),
@@ -141,7 +139,6 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "EKS (nodeadm, AL2023)",
         "`NodeConfig` in the instance's user data: `spec.kubelet.config`, `spec.kubelet.flags`",
-        "made-up root",
         ("etc/eks/kubelet", "usr/bin/nodeadm"),
         rewritten=("/etc/eks/*", "/etc/kubernetes/kubelet/*"),
         restart="reboot the node, or replace it by one of the new user data",
@@ -151,20 +148,19 @@ DISTRIBUTIONS: Final = (
     KubernetesDistribution(
         "kubespray",
         "the inventory: `kubelet_custom_flags`, `kubelet_config_extra_args`",
-        "made-up root",
         ("etc/kubernetes/kubelet.env",),
         remark="a change on the node holds until the playbook runs again",
     ),
     KubernetesDistribution(
         "kubeadm",
         "`KUBELET_EXTRA_ARGS` or `/var/lib/kubelet/config.yaml`, [in this order](kubelet.md)",
-        "made-up root with the files of its packages; containerd in tests; played",
         ("var/lib/kubelet/kubeadm-flags.env", "var/lib/kubelet/instance-config.yaml"),
+        "made-up root with the files of its packages; containerd in tests; played",
         remark="`kubeadm upgrade` writes the endpoint of the node's annotation again",
         is_noted=False,
     ),
 )
-PLAIN: Final = KubernetesDistribution("", "the kubelet's unit and configuration", "made-up root", is_noted=False)
+PLAIN: Final = KubernetesDistribution("", "the kubelet's unit and configuration", is_noted=False)
 
 
 def known_by(found: Sequence[str], os_id: str) -> KubernetesDistribution:

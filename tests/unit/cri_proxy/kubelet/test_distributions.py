@@ -69,4 +69,4 @@ def test_only_the_kubelets_own_unit_is_reloaded() -> None:
 
 def test_a_kubelet_is_stopped_by_the_unit_that_starts_it() -> None:
     assert BY_NAME["k3s"].stop == "systemctl stop k3s (or k3s-agent)"
-    assert KubernetesDistribution("x", "y", "z", restart="reboot the node").stop == "systemctl stop kubelet"
+    assert KubernetesDistribution("x", "y", restart="reboot the node").stop == "systemctl stop kubelet"
