@@ -8,7 +8,7 @@ from cri_proxy.simulate.scenario.model import Scenario
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet
 from sysfs.memory_kind import MemoryFacts
-from sysfs.model import Cache, Machine
+from sysfs.model import Core, Cpu, Machine, NumaNode
 from sysfs.sources import load_machine
 
 
@@ -24,41 +24,28 @@ def with_offline(machine: Machine, cpus: CpuSet) -> Machine:
     gone = cpus & machine.online
     if not gone:
         return machine
-    core_ids = {cpu: core for core in machine.cores for cpu in core.cpus}
+    core_of = {cpu: core for core in machine.cores for cpu in core.cpus}
     return assemble(
         MachineFacts(
-            cpus=[
-                CpuFacts(
-                    id=cpu.id,
-                    package=cpu.package,
-                    die=cpu.die,
-                    core_id=core_ids[cpu.id].core_id,
-                    siblings=core_ids[cpu.id].cpus - gone,
-                    kind=cpu.kind,
-                    base_frequency_khz=cpu.base_frequency_khz,
-                    energy_preference=cpu.energy_preference,
-                    capacity=cpu.capacity,
-                )
-                for cpu in machine.cpus
-                if cpu.id not in gone
-            ],
-            nodes=[
-                NodeFacts(
-                    node.id,
-                    node.cpus - gone,
-                    MemoryFacts(node.memory_bytes, is_normal=node.is_normal_memory, kind=node.kind),
-                    node.distances,
-                    node.huge_pages,
-                )
-                for node in machine.nodes
-            ],
-            caches=[Cache(cache.level, cache.cpus - gone, cache.size_bytes) for cache in machine.caches],
-            devices=[replace(device, local_cpus=device.local_cpus - gone) for device in machine.devices],
-            offline=machine.offline | gone,
-            isolated=machine.isolated,
-            notes=machine.notes,
+            [_cpu_without(gone, cpu, core_of[cpu.id]) for cpu in machine.cpus if cpu.id not in gone],
+            [_node_without(gone, node) for node in machine.nodes],
+            [replace(cache, cpus=cache.cpus - gone) for cache in machine.caches],
+            [replace(device, local_cpus=device.local_cpus - gone) for device in machine.devices],
+            machine.offline | gone,
+            machine.isolated,
+            machine.notes,
         )
     )
+
+
+def _cpu_without(gone: CpuSet, cpu: Cpu, core: Core) -> CpuFacts:
+    speed = (cpu.kind, cpu.base_frequency_khz, cpu.energy_preference, cpu.capacity)
+    return CpuFacts(cpu.id, cpu.package, cpu.die, core.core_id, core.cpus - gone, *speed)
+
+
+def _node_without(gone: CpuSet, node: NumaNode) -> NodeFacts:
+    memory = MemoryFacts(node.memory_bytes, is_normal=node.is_normal_memory, kind=node.kind)
+    return NodeFacts(node.id, node.cpus - gone, memory, node.distances, node.huge_pages)
 
 
 def whole_machine(source: str | Mapping[str, object]) -> tuple[Machine, CpuSet]:
