@@ -56,15 +56,11 @@ class _Field:
 def _fields_of(cls: type) -> tuple[_Field, ...]:
     """Return the fields of a dataclass with their resolved types and defaults."""
     hints = get_type_hints(cls)
-    return tuple(
-        _Field(
-            f.name,
-            hints[f.name],
-            f.default if f.default_factory is MISSING else f.default_factory(),
-            f.metadata == FLAT,
-        )
-        for f in fields(cls)
-    )
+    found = []
+    for f in fields(cls):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        found.append(_Field(f.name, hints[f.name], default, f.metadata == FLAT))
+    return tuple(found)
 
 
 def encode(value: object, *, sparse: bool = False) -> Plain:
