@@ -304,7 +304,7 @@ def _reservation(config: Config, policy: "Policy", root: Path) -> tuple[tuple[st
         return (), ()
     machine = policy.machine
     gap = reservation_gap(reserve, NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated))
-    said = (f"{gap.text}: {gap.remedy}",) if gap is not None else ()
+    said = (str(gap),) if gap is not None else ()
     return (said, ()) if gap is not None and gap.excess_mcpu > 0 else ((), said)
 
 

@@ -64,6 +64,9 @@ class ReservationGap:
     key: str = ""
     value: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.text}: {self.remedy}"
+
     @property
     def excess_mcpu(self) -> int:
         """How much pods may request beyond what any container can be granted; negative: how much less."""

@@ -61,4 +61,4 @@ class ReservationWatch:
         machine = policy.machine
         node = NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated)
         gap = reservation_gap(reserve, node)
-        return (f"{gap.text}: {gap.remedy}",) if gap is not None and gap.excess_mcpu > 0 else ()
+        return (str(gap),) if gap is not None and gap.excess_mcpu > 0 else ()
