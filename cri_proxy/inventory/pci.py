@@ -38,16 +38,10 @@ def inventory_of(machine: Machine) -> DeviceInventory:
             continue
         minor = counts.get(kind, 0)
         counts[kind] = minor + 1
-        found.append(
-            InventoryDevice(
-                kind,
-                minor,
-                _node_of(device, machine),
-                _pcie_of(device),
-                PciePath(device.bridges[0] if device.bridges else "", device.bridges[1:], device.address),
-                vf_groups=_vf_groups(vfs.get(device.address, ())),
-            ).stated_by("the scan")
-        )
+        path = PciePath(device.bridges[0] if device.bridges else "", device.bridges[1:], device.address)
+        node, groups = _node_of(device, machine), _vf_groups(vfs.get(device.address, ()))
+        scanned = InventoryDevice(kind, minor, node, _pcie_of(device), path, vf_groups=groups)
+        found.append(scanned.stated_by("the scan"))
     return DeviceInventory(tuple(found))
 
 
