@@ -76,9 +76,7 @@ class _CostMerge:
         self._new: dict[str, CostListing] = {}
         self._problems: dict[str, DocumentError] = {}
         for file in found.files:
-            read = (
-                DocumentError(file.name, file.line, file.problem) if file.problem else _listing_of(file.name, file.text)
-            )
+            read = _listing_of(file)
             if isinstance(read, DocumentError):
                 self._fall_back(file.name, read)
             elif kept.get(file.name) == file.text:
@@ -109,7 +107,7 @@ class _CostMerge:
     def _fall_back(self, name: str, problem: DocumentError) -> None:
         """Let the last good content of this file count, if there is any."""
         self._problems[name] = problem
-        before = _listing_of(name, self._kept[name]) if name in self._kept else problem
+        before = _listing_of(TextFile(name, self._kept[name])) if name in self._kept else problem
         if not isinstance(before, DocumentError):
             self._settled[name] = before
 
@@ -121,10 +119,12 @@ class _CostMerge:
         return JudgedFile(file.name, state, problem.problem, problem.line)
 
 
-def _listing_of(name: str, text: str) -> CostListing | DocumentError:
+def _listing_of(file: TextFile) -> CostListing | DocumentError:
+    if file.problem:
+        return DocumentError(file.name, file.line, file.problem)
     try:
-        with _FORM.redacted(text):
-            return read_listing(name, text)
+        with _FORM.redacted(file.text):
+            return read_listing(file.name, file.text)
     except DocumentError as error:
         return error
 
