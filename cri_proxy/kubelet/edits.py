@@ -37,11 +37,7 @@ class Edit:
         if not self.key:
             return f"delete {self.place}"
         if self.place.startswith("process "):
-            return (
-                f"start the kubelet without {self.key}"
-                if self.value is None
-                else f"start the kubelet with {self._pair}"
-            )
+            return f"start the kubelet {f'without {self.key}' if self.value is None else f'with {self._pair}'}"
         return f"remove {self.key} from {self.place}" if self.value is None else f"set {self._pair} in {self.place}"
 
     @property

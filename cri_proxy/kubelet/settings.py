@@ -252,9 +252,8 @@ def _undecodable(document: dict[object, object], *, is_drop_in: bool) -> Iterato
         yield f"a drop-in begins with apiVersion: {_KIND[0]} and kind: {_KIND[1]}"
     for name in (name for name in (*_KEYS, *_MAPPINGS) if name in document):
         value = document[name]
-        for key, each in (
-            ((f"{name}.{k}", v) for k, v in value.items()) if isinstance(value, dict) else ((name, value),)
-        ):
+        entries = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        for key, each in entries.items():
             if name in _BOOLEANS:
                 if isinstance(each, str | int) and not isinstance(each, bool):
                     yield f"{key}: expected true or false, got {each!r}"
@@ -282,9 +281,8 @@ def flag_settings(words: Sequence[Word]) -> Iterator[Setting]:
     for mapping, flag in _MAPPINGS.items():
         if flag in found:
             value, where = found[flag]
-            pairs = (pair.partition("=") for pair in value.split(",") if pair)
-            yield Setting(mapping, value, f"{where}, --{flag}")
-            yield from (
-                Setting(f"{mapping}.{name.strip()}", text.strip(), f"{where}, --{flag}") for name, _, text in pairs
-            )
+            place = f"{where}, --{flag}"
+            yield Setting(mapping, value, place)
+            for name, _, text in (pair.partition("=") for pair in value.split(",") if pair):
+                yield Setting(f"{mapping}.{name.strip()}", text.strip(), place)
     yield from (Setting(flag, *found[flag]) for flag in _FLAGS if flag in found)

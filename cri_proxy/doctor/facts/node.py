@@ -261,10 +261,8 @@ def _nri(root: Path, connections: Connections) -> model.NriFacts:
     file = file_inode(root / NRI_SOCKET)
     accepted = [each.peer for each in connections.sockets if each.peer and each.file is not None and each.file == file]
     directory = root / NRI_PLUGINS
-    installed = (
-        tuple(sorted(f"/{NRI_PLUGINS}/{path.name}" for path in directory.glob("*"))) if directory.is_dir() else ()
-    )
-    return model.NriFacts(connections.owners(accepted), installed)
+    installed = sorted(f"/{NRI_PLUGINS}/{path.name}" for path in directory.glob("*"))
+    return model.NriFacts(connections.owners(accepted), tuple(installed))
 
 
 def _host_name(root: Path) -> str:

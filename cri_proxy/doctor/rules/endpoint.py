@@ -17,8 +17,7 @@ def uses_proxy(facts: HostFacts) -> Iterator[Finding]:
     if kubelet.process is not None and (kubelet.is_client or own.is_named_by(now.value)):
         how = "is connected to cri-proxy" if kubelet.is_client else f"takes {now.value} from {now.where}"
         yield FindingCode.USES_PROXY.finding(
-            f"the running kubelet (process {kubelet.process.pid}) {how}",
-            kubelet.distribution.stop,
+            f"the running kubelet (process {kubelet.process.pid}) {how}", kubelet.distribution.stop
         )
     if own.is_named_by(coming.value):
         reload = "" if kubelet.distribution.is_service_of_its_own else ", then systemctl daemon-reload"
@@ -56,24 +55,18 @@ def next_start(facts: HostFacts) -> Iterator[Finding]:
     if setting.is_default and kubelet.process and is_embedded(kubelet.process) and not kubelet.distribution.name:
         return
     if setting.is_default:
+        drop_in = f", as the drop-in {DROP_IN} does for kubeadm's unit, put into /etc/systemd/system/kubelet.service.d"
+        where = f" ({found.place})".replace("`", "") if found.is_noted else drop_in
         yield FindingCode.ENDPOINT.finding(
             f"no flag and no file of the kubelet names an endpoint: its next start uses {setting.value}",
-            f"give the kubelet {FLAG}={own.endpoint}"
-            + (
-                f" ({found.place})".replace("`", "")
-                if found.is_noted
-                else f", as the drop-in {DROP_IN} does for kubeadm's "
-                "unit, put into /etc/systemd/system/kubelet.service.d"
-            ),
+            f"give the kubelet {FLAG}={own.endpoint}{where}",
         )
     else:
         beaten = next((each for each in setting.beaten if own.is_named_by(each.value)), None)
         over = f", which beats {beaten.where}" if beaten else ""
         edit = kubelet.distribution.lasting(edit_of(setting, own.endpoint))
         yield FindingCode.ENDPOINT.finding(
-            f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start",
-            str(edit),
-            (edit,),
+            f"{setting.where} has {setting.value}{over}: the kubelet uses it at its next start", str(edit), (edit,)
         )
 
 
