@@ -10,14 +10,8 @@ from cri_proxy.doctor.rules import distribution, endpoint, managers, node, proxy
 
 Rule = Callable[[HostFacts], Iterator[Finding]]
 
-RULES: Final[tuple[Rule, ...]] = (
-    *proxy.RULES,
-    *writers.RULES,
-    *managers.RULES,
-    *endpoint.RULES,
-    *node.RULES,
-    *distribution.RULES,
-)
+_JUDGES: Final = (proxy, writers, managers, endpoint, node, distribution)
+RULES: Final[tuple[Rule, ...]] = tuple(rule for judge in _JUDGES for rule in judge.RULES)
 _SEVERITIES: Final = tuple(Severity)
 _ORDER: Final = {str(code): i for i, code in enumerate(FindingCode)}
 
