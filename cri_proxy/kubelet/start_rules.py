@@ -29,9 +29,9 @@ _KNOWN_WORDS: Final = {
 }
 # Options by the policy key that reads them. With the policy none the CPU manager takes no option at all, and the
 # Topology Manager reads none.
-_BY_SOCKET, _ACROSS_CORES = "align-by-socket", "distribute-cpus-across-cores"
+BY_SOCKET, _ACROSS_CORES = "align-by-socket", "distribute-cpus-across-cores"
 _NOT_ACROSS_CORES: Final = {"full-pcpus-only", "distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"}
-_CPU_OPTIONS: Final = {*_NOT_ACROSS_CORES, _BY_SOCKET, _ACROSS_CORES, "strict-cpu-reservation"}
+CPU_OPTIONS: Final = tuple(sorted({*_NOT_ACROSS_CORES, BY_SOCKET, _ACROSS_CORES, "strict-cpu-reservation"}))
 _TOPOLOGY_OPTIONS: Final = ("prefer-closest-numa-nodes", "max-allowable-numa-nodes")
 # What enforceNodeAllocatable may hold, and the key that has to stand beside it.
 _ENFORCEABLE: Final = {
@@ -105,7 +105,7 @@ def _words(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]
 def _options(settings: KubeletSettings, host: StartHost) -> Iterator[StartProblem]:
     """Take options of a policy with this policy only, and only those that are known."""
     for mapping, key, known in (
-        (keys.CPU_OPTIONS, keys.CPU_POLICY, _CPU_OPTIONS),
+        (keys.CPU_OPTIONS, keys.CPU_POLICY, CPU_OPTIONS),
         (keys.TOPOLOGY_OPTIONS, keys.TOPOLOGY_POLICY, _TOPOLOGY_OPTIONS),
     ):
         found, policy = settings.entries(mapping), settings.get(key).value
@@ -122,7 +122,7 @@ def _options(settings: KubeletSettings, host: StartHost) -> Iterator[StartProble
         names = {each.key.partition(".")[2] for each in found if each.value == "true"}
         if _ACROSS_CORES in names and names & _NOT_ACROSS_CORES:
             yield StartProblem(f"{_listed(found)} exclude each other", removal(settings, mapping))
-        if _BY_SOCKET in names and settings.get(keys.TOPOLOGY_POLICY).value == _SINGLE_NODE:
+        if BY_SOCKET in names and settings.get(keys.TOPOLOGY_POLICY).value == _SINGLE_NODE:
             text = f"{_listed(found)} and {keys.TOPOLOGY_POLICY}: {_SINGLE_NODE} exclude each other"
             yield StartProblem(text, removal(settings, mapping))
 

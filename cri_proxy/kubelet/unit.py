@@ -18,7 +18,7 @@ from cri_proxy.kubelet.settings import KubeletFile, Word, merge_settings
 
 UNIT: Final = "kubelet.service"
 # From the weakest on: of two files of a name the later directory's is used.
-_DIRECTORIES: Final = ("usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system")
+DIRECTORIES: Final = ("usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system")
 KUBEADM_FLAGS: Final = "/var/lib/kubelet/kubeadm-flags.env"
 KUBEADM_INSTANCE: Final = "/var/lib/kubelet/instance-config.yaml"
 # What kubeadm's packages install (10-kubeadm.conf), for a node whose unit is kept elsewhere.
@@ -91,10 +91,10 @@ def read_reserve(root: Path, kubelet_root: Path) -> KubeletReserve | None:
 
 def unit_files(root: Path, unit: str) -> Iterator[KubeletFile]:
     """Yield a unit's file and its drop-ins, in the order in which systemd reads them."""
-    units = [f"/{directory}/{unit}" for directory in reversed(_DIRECTORIES)]
+    units = [f"/{directory}/{unit}" for directory in reversed(DIRECTORIES)]
     yield from [file for path in units if (file := read_file(root, path)) is not None][:1]
     drop_ins: dict[str, str] = {}
-    for directory in _DIRECTORIES:
+    for directory in DIRECTORIES:
         for path in (root / directory / f"{unit}.d").glob("*.conf"):
             drop_ins[path.name] = f"/{directory}/{unit}.d/{path.name}"
     for _, name in sorted(drop_ins.items()):

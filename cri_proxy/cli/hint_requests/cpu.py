@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from cri_proxy.kubelet.start_rules import BY_SOCKET, CPU_OPTIONS
 from cri_proxy.yaml_fields import YamlField
 from policies.hints import CpuProvider, Topology
 from sysfs.cpuset import CpuSet, NodeSet
@@ -9,16 +10,6 @@ from sysfs.documents.forms import FIELD, NODES, by_key, by_name, cpu_list, form,
 from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.quantity import parse_mcpu
 
-ALIGN_BY_SOCKET: Final = "align-by-socket"
-# Options of the kubelet's static CPU policy. The others change which CPUs are taken, not which hints there are.
-CPU_OPTIONS: Final = (
-    ALIGN_BY_SOCKET,
-    "distribute-cpus-across-cores",
-    "distribute-cpus-across-numa",
-    "full-pcpus-only",
-    "prefer-align-cpus-by-uncorecache",
-    "strict-cpu-reservation",
-)
 _MCPU_PER_CPU = 1000
 
 
@@ -78,11 +69,12 @@ def _cpus(field: YamlField, what: str, topology: Topology) -> int:
 
 
 def _is_aligned(field: YamlField, what: str, topology: Topology) -> bool:
-    is_aligned = ALIGN_BY_SOCKET in [item.parsed(what, one_of(CPU_OPTIONS)) for item in field.items(what)]
+    # The other options of the kubelet's static CPU policy change which CPUs are taken, not which hints there are.
+    is_aligned = BY_SOCKET in [item.parsed(what, one_of(CPU_OPTIONS)) for item in field.items(what)]
     sockets, nodes = len(topology.cpu_sockets), len(topology.cpu_nodes)
     if is_aligned and sockets > nodes:
         raise field.refuse(
-            f"{what}: {ALIGN_BY_SOCKET}: the kubelet refuses it with more sockets than NUMA nodes,"
+            f"{what}: {BY_SOCKET}: the kubelet refuses it with more sockets than NUMA nodes,"
             f" here {sockets} and {nodes}; leave it out"
         )
     return is_aligned

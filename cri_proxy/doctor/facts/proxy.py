@@ -17,13 +17,13 @@ from cri_proxy.doctor.facts.model import Access, ProxyFacts
 from cri_proxy.errors import ConfigError
 from cri_proxy.http.client import DaemonUnreachable, ask
 from cri_proxy.kubelet.reservation import NodeCpus
+from cri_proxy.kubelet.unit import DIRECTORIES
 from cri_proxy.private_files import shared_problem
 from cri_proxy.unix_socket import socket_path
 from sysfs.discover import discover
 
 UNIT: Final = "cri-proxy.service"
 SOCKET_UNIT: Final = "cri-proxy.socket"
-_UNITS: Final = ("usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system")
 # An HTTP/2 client's first bytes (RFC 9113, 3.4): the relay passes on the runtime's answer.
 _HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _SECONDS: Final = 5.0
@@ -120,7 +120,7 @@ def is_enabled(root: Path, kubelet_unit: tuple[str, ...]) -> bool | None:
 
     None where systemd has no unit of it.
     """
-    if not any((root / directory / UNIT).exists() for directory in _UNITS):
+    if not any((root / directory / UNIT).exists() for directory in DIRECTORIES):
         return None
     links = (link for kind in ("wants", "requires") for link in (root / "etc/systemd/system").glob(f"*.{kind}/*"))
     if any(link.name in (UNIT, SOCKET_UNIT) for link in links):
