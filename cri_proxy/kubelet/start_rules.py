@@ -16,16 +16,12 @@ from cri_proxy.kubelet.edits import Edit, edit_at, edit_of
 from cri_proxy.kubelet.settings import KubeletSettings, Setting
 from sysfs.cpuset import CpuSet
 
-_CPU_POLICIES: Final = ("none", "static")
-_MEMORY_POLICIES: Final = ("None", "Static")  # their case counts
 _SINGLE_NODE: Final = "single-numa-node"
-_TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", _SINGLE_NODE)
-_SCOPES: Final = ("container", "pod")
 _KNOWN_WORDS: Final = {
-    keys.CPU_POLICY: _CPU_POLICIES,
-    keys.MEMORY_POLICY: _MEMORY_POLICIES,
-    keys.TOPOLOGY_POLICY: _TOPOLOGY_POLICIES,
-    keys.TOPOLOGY_SCOPE: _SCOPES,
+    keys.CPU_POLICY: ("none", "static"),
+    keys.MEMORY_POLICY: ("None", "Static"),  # their case counts
+    keys.TOPOLOGY_POLICY: ("none", "best-effort", "restricted", _SINGLE_NODE),
+    keys.TOPOLOGY_SCOPE: ("container", "pod"),
 }
 # Options by the policy key that reads them. With the policy none the CPU manager takes no option at all, and the
 # Topology Manager reads none.
