@@ -108,7 +108,7 @@ def test_the_flags_of_ours_are_those_of_run() -> None:
         for row in re.findall(r"^\| `--.*", table, re.MULTILINE)
         for flag in re.findall(r"`(--\S+)`", row.split("|")[2])
     }
-    help_of_run = command_parser("run", load_command("run"), prints=False).format_help()
+    help_of_run = command_parser("run", load_command("run")).format_help()
     assert len(named) == 7
     assert [flag for flag in named if f"{flag} " not in help_of_run] == []
 
