@@ -3,26 +3,25 @@
 So the configuration, which names a few words of a room, does not load what decides (PEP 562).
 """
 
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import get_data
 
 
-def door(room: str, rows: str) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a package; each row is a module of it and its names: ``model: GPU, WHOLE``.
+def door(room: str) -> Callable[[str], object]:
+    """Return the ``__getattr__`` of a package. Its names are those of its stub, ``__init__.pyi``, as for type checkers.
 
-    Their types stand in the package's ``__init__.pyi``. No name is that of a module, which would hide it.
-
-    >>> door("sysfs", "cpuset: CpuSet, NodeSet")("NodeSet")
-    <class 'sysfs.cpuset.NodeSet'>
+    No name is that of a module, which would hide it.
     """
-    pairs = (row.split(": ") for row in rows.strip().splitlines())
-    module_of = {name: module.strip() for module, names in pairs for name in names.split(", ")}
+    stub = (get_data(room, "__init__.pyi") or b"").decode()
+    module_of = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as", stub, re.MULTILINE)}
 
     def load(name: str) -> object:
         if name not in module_of:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        found: object = getattr(import_module(f"{room}.{module_of[name]}"), name)
+        found: object = getattr(import_module(module_of[name]), name)
         setattr(sys.modules[room], name, found)  # it is asked for once
         return found
 

@@ -33,7 +33,8 @@ $pip wheel --no-deps --no-build-isolation --wheel-dir "$tree/wheel" "$tree/sourc
 $pip install --no-deps --no-compile --target "$lib" "$tree"/wheel/*.whl
 # What builds packages, and what only other tools read, stays behind.
 rm -rf "$lib/bin" "$lib"/setuptools* "$lib/pkg_resources" "$lib/_distutils_hack" "$lib/distutils-precedence.pth"
-find "$lib" \( -name '*.pyi' -o -name '*.pyx' -o -name '*.c' -o -name __pycache__ \) -prune -exec rm -rf {} +
+# The stubs of our own packages stay: a door (policies/lazy_import.py) loads the names of its stub.
+find "$lib" \( -name '*.pyi' ! -path "$lib/policies/*" -o -name '*.pyx' -o -name '*.c' -o -name __pycache__ \) -prune -exec rm -rf {} +
 install -d "$root/usr/share/doc/cri-proxy"
 "$python" $here/sbom.py "$lib" cri-proxy >"$root/usr/share/doc/cri-proxy/sbom.cdx.json"
 # What pip notes for itself, this machine's paths among it.

@@ -47,13 +47,6 @@ def test_the_outside_imports_from_doors_only() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_door_has_the_names_of_its_stub(room: str) -> None:
-    call = parsed(ROOT / room.replace(".", "/") / "__init__.py").body[-1].value  # type: ignore[attr-defined]  # door(...)
-    pairs = [row.strip().split(": ") for row in call.args[1].value.strip().splitlines()]
-    assert {name: f"{room}.{module}" for module, names in pairs for name in names.split(", ")} == at_door(room)
-
-
-@pytest.mark.parametrize("room", ROOMS)
 def test_each_name_of_a_door_is_that_of_its_module(room: str) -> None:
     door = import_module(room)
     assert [n for n, module in at_door(room).items() if getattr(door, n) is not getattr(import_module(module), n)] == []
