@@ -11,15 +11,7 @@ from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.annotations import DeviceAnnotations, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
-from policies.devices.joint import (
-    CandidateSet,
-    JointChoice,
-    JointPart,
-    JointSearch,
-    sets_by_device,
-    sets_by_group,
-    sets_by_node,
-)
+from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
 from policies.devices.links import GpuRequest, NodeDistance
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
@@ -259,15 +251,15 @@ class DeviceAttempt:
 
     def _scoped(self, demand: DeviceDemand, found: CandidateSet) -> list[CandidateSet]:
         """Return the parts of a set that are each within the scope that the hint requires, and large enough."""
-        candidates: tuple[DeviceCandidate, ...] = found.candidates
         match demand.hint.scope:
             case RequiredScope.DEVICE:
                 # Other types than the first may join in a larger number than is asked for (policies.devices.joint).
-                parts = list(sets_by_device(candidates)) if demand.count == 1 else []
+                # Of a PCIe group the first one: others there are as good.
+                parts = [part[:1] for part in by_group(found.candidates).values()] if demand.count == 1 else []
             case RequiredScope.PCIE:
-                parts = list(sets_by_group(candidates))
+                parts = [*by_group(found.candidates).values()]
             case RequiredScope.NUMA_NODE:
-                parts = list(sets_by_node(candidates, self._groups))
+                parts = [*by_node(found.candidates, self._groups).values()]
             case _:
-                parts = [found]
-        return [replace(found, candidates=part.candidates) for part in parts if len(part.candidates) >= demand.count]
+                parts = [list(found.candidates)]
+        return [replace(found, candidates=tuple(part)) for part in parts if len(part) >= demand.count]

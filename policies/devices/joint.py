@@ -6,7 +6,7 @@ groups are searched exactly: a request fails only where no choice meets it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby, islice, product
@@ -14,6 +14,7 @@ from itertools import groupby, islice, product
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.model import GPU, PcieGroup
 from policies.devices.search import GroupCounts, GroupOffer, cheapest_spread
+from sysfs.grouping import gathered
 
 
 class Closeness(IntEnum):
@@ -156,7 +157,7 @@ class JointSearch:
         )
 
     def _devices(self, sets: Sequence[CandidateSet], spread: GroupCounts) -> Chosen:
-        primary = _by_group(sets[0].candidates)
+        primary = by_group(sets[0].candidates)
         counts = {group: count for group, count in zip(self._groups, spread.counts, strict=True) if count}
         chosen = {self._parts[0].kind: tuple(d for group, count in counts.items() for d in primary[group][:count])}
         for part, found in zip(self._parts[1:], sets[1:], strict=True):
@@ -165,7 +166,7 @@ class JointSearch:
 
     def _companions(self, count: int, found: CandidateSet, touched: Sequence[int]) -> tuple[DeviceCandidate, ...]:
         """Return the devices of another type for the PCIe groups of the primary ones."""
-        left = _by_group(found.candidates)
+        left = by_group(found.candidates)
         matched = [group for group in touched if group in left]
         taken = [left[group].pop(0) for group in matched]
         for group in touched:
@@ -179,34 +180,17 @@ class JointSearch:
         return tuple(taken)
 
 
-def _by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCandidate]]:
-    found: dict[int, list[DeviceCandidate]] = {}
-    for candidate in candidates:
-        found.setdefault(candidate.group, []).append(candidate)
-    return found
+def by_group(candidates: Iterable[DeviceCandidate]) -> dict[int, list[DeviceCandidate]]:
+    """Return the candidates of each PCIe group."""
+    return gathered((candidate.group, candidate) for candidate in candidates)
+
+
+def by_node(candidates: Iterable[DeviceCandidate], groups: Sequence[PcieGroup]) -> dict[int, list[DeviceCandidate]]:
+    """Return the candidates of each NUMA node; those of a PCIe whose node is not known are on one of their own."""
+    nodes = _node_numbers(groups)
+    return gathered((nodes[candidate.group], candidate) for candidate in candidates)
 
 
 def _node_numbers(groups: Sequence[PcieGroup]) -> list[int]:
     """Return a number for the NUMA node of each group; one whose node is not known is on a node of its own."""
     return [~number if group.numa is None else group.numa for number, group in enumerate(groups)]
-
-
-def sets_by_group(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSet]:
-    """Yield the candidates of each PCIe group."""
-    for members in _by_group(candidates).values():
-        yield CandidateSet(tuple(members))
-
-
-def sets_by_device(candidates: Sequence[DeviceCandidate]) -> Iterator[CandidateSet]:
-    """Yield the first candidate of each PCIe group: others there are as good."""
-    for first, *_ in _by_group(candidates).values():
-        yield CandidateSet((first,))
-
-
-def sets_by_node(candidates: Sequence[DeviceCandidate], groups: Sequence[PcieGroup]) -> Iterator[CandidateSet]:
-    """Yield the candidates of each NUMA node; those of a PCIe whose node is not known are on one of their own."""
-    nodes = _node_numbers(groups)
-    found: dict[int, list[DeviceCandidate]] = {}
-    for candidate in candidates:
-        found.setdefault(nodes[candidate.group], []).append(candidate)
-    yield from (CandidateSet(tuple(members)) for members in found.values())

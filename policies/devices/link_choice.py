@@ -24,6 +24,7 @@ from policies.devices.links import (
     points_between,
 )
 from policies.devices.model import GPU, PcieGroup
+from sysfs.grouping import gathered
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256
@@ -54,9 +55,7 @@ def best_linked(
     go to GPUs that are near each other, then to nodes in use, then to the lowest ones, and to what is chosen already
     where the matrix lacks one of the GPUs.
     """
-    on_node: dict[int | None, list[DeviceCandidate]] = {}
-    for candidate in usable:
-        on_node.setdefault(groups[candidate.group].numa, []).append(candidate)
+    on_node = gathered((groups[candidate.group].numa, candidate) for candidate in usable)
     width = len({groups[candidate.group].numa for candidate in chosen})
     is_known = {candidate.device.minor for candidate in usable} <= matrix.indices
     if not is_known or comb(len(on_node), width) > MOST_NODE_SETS:

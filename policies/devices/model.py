@@ -13,6 +13,7 @@ from policies.device_grants import DeviceKey
 from policies.devices.costs import NO_DEVICES, Inventory
 from policies.devices.links import LinkMatrix
 from sysfs.cpuset import NodeSet
+from sysfs.grouping import gathered
 
 GPU: Final = "gpu"
 RDMA: Final = "rdma"
@@ -190,16 +191,15 @@ def pcie_groups(devices: Iterable[InventoryDevice]) -> tuple[PcieGroup, ...]:
     for device in devices:
         if device.pcie is not None and device.numa is not None:
             nodes.setdefault(device.pcie, set()).add(device.numa)
-    members: dict[tuple[int | None, str | None, DeviceKey | None], list[InventoryDevice]] = {}
-    for device in devices:
-        numa = device.numa
+
+    def place(device: InventoryDevice) -> tuple[int | None, str | None, DeviceKey | None]:
         known = nodes.get(device.pcie or "", set())
-        if numa is None and len(known) == 1:
-            (numa,) = known
-        members.setdefault((numa, device.pcie, device.key if device.pcie is None else None), []).append(device)
+        numa = next(iter(known)) if device.numa is None and len(known) == 1 else device.numa
+        return numa, device.pcie, device.key if device.pcie is None else None
+
     found = [
         PcieGroup(numa, pcie, tuple(sorted(group, key=lambda d: (DEVICE_TYPES.index(d.kind), d.minor))))
-        for (numa, pcie, _), group in members.items()
+        for (numa, pcie, _), group in gathered((place(device), device) for device in devices).items()
     ]
     return tuple(sorted(found, key=_group_order))
 

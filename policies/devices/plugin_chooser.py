@@ -16,6 +16,7 @@ from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
 from policies.devices.search import GroupOffer, cheapest_spread
+from sysfs.grouping import gathered
 
 _SPARING: Final = LinkOptions(spares_links=True)
 
@@ -162,10 +163,7 @@ class PlaceChooser:
         must = set(included)
         if not must <= free:
             return ()
-        members: dict[int, list[OfferedDevice]] = {}
-        for name in free:
-            device = self.offered.devices[name]
-            members.setdefault(device.group, []).append(device)
+        members = gathered((self.offered.devices[name].group, self.offered.devices[name]) for name in free)
         numbers = sorted(members)
         counts = Counter(self.offered.devices[name].group for name in must)
         taken = self._taken(free)

@@ -15,6 +15,7 @@ from typing import Final
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, WHOLE
 from policies.errors import PolicyBaseError
+from sysfs.grouping import gathered
 
 VARIABLE_PREFIX: Final = "CRI_PROXY_ALLOCATED_"
 """What the names of the variables begin with; the type follows in capitals."""
@@ -80,9 +81,7 @@ def read_annotated(annotations: Mapping[str, str]) -> tuple[DeviceGrant, ...]:
 
 
 def _texts(devices: Iterable[DeviceGrant]) -> dict[str, str]:
-    words: dict[str, list[str]] = {}
-    for device in devices:
-        words.setdefault(device.kind, []).append(device.word)
+    words = gathered((device.kind, device.word) for device in devices)
     return {kind: ",".join(found) for kind, found in words.items()}
 
 

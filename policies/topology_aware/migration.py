@@ -17,6 +17,7 @@ from policies.topology_aware.memory.home import in_pool
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import is_for_single_node
 from policies.topology_aware.supply.supply import Supply, givable
+from sysfs.grouping import gathered
 
 
 def with_shares_in_root(context: PlacementContext) -> PlacementContext:
@@ -170,14 +171,9 @@ def _without_unusable(context: PlacementContext, pool: Pool) -> Supply:
 
 def _candidates(context: PlacementContext, pool: Pool) -> dict[int, list[Grant]]:
     """Return shared grants by pool below, smallest first, except those that must be near their devices."""
-    result: dict[int, list[Grant]] = {}
-    for grant in context.others:
-        home = context.tree.named(grant.pool).index
-        if grant.shared_mcpu and pool.index < home < pool.end and not _stays(context, grant):
-            result.setdefault(home, []).append(grant)
-    for grants in result.values():
-        grants.sort(key=lambda g: (g.shared_mcpu, g.container))
-    return result
+    homes = ((context.tree.named(grant.pool).index, grant) for grant in context.others if grant.shared_mcpu)
+    below = [(home, g) for home, g in homes if pool.index < home < pool.end and not _stays(context, g)]
+    return gathered(sorted(below, key=lambda move: (move[0], move[1].shared_mcpu, move[1].container)))
 
 
 def _next_migration(plan: _Plan, waiting: dict[int, list[Grant]]) -> tuple[int, int] | None:

@@ -39,6 +39,7 @@ from policies.topology_aware.supply.context import Place, PlacementContext, sett
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet
+from sysfs.grouping import gathered
 
 
 class PlacementStep(Protocol):
@@ -297,10 +298,9 @@ def _after_migration(context: PlacementContext, ranking: Ranking) -> Iterator[Po
     needed = context.demand.threads is Threads.ANY or context.demand.strict_threads
     cleared = ClearedPools(context) if needed else None
     least = fewest_domains_of(context, context.demand.whole)
-    by_depth: dict[int, list[int]] = {}
-    for i in ranking.order:
-        if not ranking.offers[i].fits or ranking.keys[i].fits:  # where the CPUs are, memory is what lacks
-            by_depth.setdefault(context.tree.pools[i].depth, []).append(i)
+    # Where a pool has the CPUs and does not fit, memory is what lacks.
+    tried = (i for i in ranking.order if not ranking.offers[i].fits or ranking.keys[i].fits)
+    by_depth = gathered((context.tree.pools[i].depth, i) for i in tried)
     for depth in sorted(by_depth, reverse=True):
         choices = [c for i in by_depth[depth] if (c := _fewest_moves(context, ranking, i))]
         if cleared and all(domains_of_choice(context, choice) > least for choice in choices):

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Request, Update
-from policies.claims import CpuClaim
 from policies.device_grants import by_cost, by_place
 from policies.topology_aware.supply.context import aligned, localities_of, near
 from policies.topology_aware.supply.memory_account import promised_bytes
+from sysfs.grouping import gathered
 
 _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
 
@@ -70,10 +70,7 @@ class PodView:
 
 def pod_view(held: Allocations, last: PodView | None = None) -> PodView:
     """Return the view of these grants. ``last`` is an earlier one: what has not changed since stays the same object."""
-    sharing: dict[str, list[Grant]] = {}
-    for grant in held.grants:
-        if grant.share is not None:
-            sharing.setdefault(grant.container.pod_uid, []).append(grant)
+    sharing = gathered((grant.container.pod_uid, grant) for grant in held.grants if grant.share is not None)
     if not sharing:
         return PodView(held, held)
     members: dict[ContainerKey, tuple[Grant, ...]] = {}
@@ -92,10 +89,7 @@ def pod_view(held: Allocations, last: PodView | None = None) -> PodView:
 
 def _groups(grants: list[Grant]) -> Iterator[tuple[Grant, ...]]:
     """Yield the containers that share a pod's CPUs, those that share a claim's, then each other one."""
-    together: dict[CpuClaim | None, list[Grant]] = {}
-    for grant in grants:
-        if grant.shares_cpus:
-            together.setdefault(grant.request.claim, []).append(grant)
+    together = gathered((grant.request.claim, grant) for grant in grants if grant.shares_cpus)
     yield from map(tuple, together.values())
     yield from ((grant,) for grant in grants if not grant.shares_cpus)
 

@@ -7,6 +7,7 @@ from policies.devices.costs.derive_pci import SAME_DEVICE, device_cost, pci_devi
 from policies.devices.costs.derive_scale import LISTED_NODE, SAME_CORE, SAME_L2, SAME_L3, SAME_NODE, NodeScale
 from policies.devices.costs.model import MEMORY_TYPE, PCI_TYPE, CostError, CostLine, CostListing, cpu_names
 from sysfs.cpuset import NodeSet, grouped
+from sysfs.grouping import gathered
 from sysfs.model import Machine, NumaNode
 
 # What two CPUs cost each other that share a node, and in it a last-level cache, in that an L2, in that a core.
@@ -87,15 +88,13 @@ class MachineCosts:
 
         A device without nodes says nothing. Source: TopologyInfo of the device plugin API.
         """
-        by_nodes: dict[NodeSet, list[str]] = {}
         for name, listed in nodes.items():
             if unknown := listed - self.scale.nodes:
                 raise CostError(
                     0, name, f"the machine has no NUMA node {unknown}, only {self.scale.nodes}; is it its own?"
                 )
-            by_nodes.setdefault(listed, []).append(name)
         lines: list[CostLine] = []
-        for listed, names in by_nodes.items():
+        for listed, names in gathered((listed, name) for name, listed in nodes.items()).items():
             lines += _lines(tuple(names), self._to_nodes(listed, LISTED_NODE) if listed else ())
         return CostListing(tuple(lines), tuple(nodes))
 
@@ -142,11 +141,8 @@ def _paths(machine: Machine) -> Mapping[int, tuple[Hashable, ...]]:
 
 def _lines(sources: tuple[str, ...], targets: Iterable[tuple[str, int]]) -> Iterator[CostLine]:
     """Yield a line for each cost, ascending; what sources cost each other stands elsewhere."""
-    by_cost: dict[int, list[str]] = {}
     own = frozenset(sources)
-    for name, cost in targets:
-        if name not in own:
-            by_cost.setdefault(cost, []).append(name)
+    by_cost = gathered((cost, name) for name, cost in targets if name not in own)
     if sources:
         yield from (CostLine(sources, cost, tuple(by_cost[cost])) for cost in sorted(by_cost))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from policies.devices.costs.derive_scale import FARTHEST, NodeScale
 from sysfs.cpuset import NodeSet
+from sysfs.grouping import gathered
 from sysfs.model import Device, Machine
 
 SAME_DEVICE = 0
@@ -33,12 +34,13 @@ def pci_devices(machine: Machine) -> tuple[Device, ...]:
 
 def places(devices: Iterable[Device], machine: Machine, scale: NodeScale) -> dict[PciPlace, list[str]]:
     """Return the addresses by their place: the functions of one device, virtual ones too, are mostly at the same."""
-    found: dict[PciPlace, list[str]] = {}
-    for device in devices:
-        # A virtual function has an address of its own, on the physical function's board.
-        slot = (device.physical_function or device.address).rpartition(".")[0]
-        found.setdefault(PciPlace(slot, device.bridges, scale.home(_nodes(device, machine))), []).append(device.address)
-    return found
+    return gathered((_place(device, machine, scale), device.address) for device in devices)
+
+
+def _place(device: Device, machine: Machine, scale: NodeScale) -> PciPlace:
+    # A virtual function has an address of its own, on the physical function's board.
+    slot = (device.physical_function or device.address).rpartition(".")[0]
+    return PciPlace(slot, device.bridges, scale.home(_nodes(device, machine)))
 
 
 def _nodes(device: Device, machine: Machine) -> NodeSet:

@@ -8,6 +8,7 @@ from policies.devices.costs.graph import Missing, known_groups, pair_costs
 from policies.devices.costs.model import CPU_TYPE, SYSTEM_TYPES, CostListing, cpu_names, name_order
 from policies.devices.costs.table import CostTable, compile_costs
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.grouping import gathered
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,8 @@ class Inventory:
 
     def _of_devices(self, groups: frozenset[int]) -> dict[str, tuple[str, ...]]:
         """Return the members of these groups by type of devices."""
-        found: dict[str, list[str]] = {}
-        for i in groups:
-            group = self.table.groups[i]
-            if group.kind not in SYSTEM_TYPES:
-                found.setdefault(group.kind, []).extend(group.members)
+        here = [self.table.groups[i] for i in groups if self.table.groups[i].kind not in SYSTEM_TYPES]
+        found = gathered((group.kind, name) for group in here for name in group.members)
         return {kind: tuple(sorted(found[kind], key=name_order)) for kind in sorted(found)}
 
 

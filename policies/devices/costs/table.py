@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import lcm
 
 from policies.devices.costs.model import CostError, CostLine, CostListing, CostValue, name_order, type_of
+from sysfs.grouping import gathered
 
 # What the largest cost becomes when costs are normalised.
 FULL_SCALE = 100
@@ -89,20 +90,16 @@ def _groups(listing: CostListing) -> tuple[Group, ...]:
     as_source = _places(dict.fromkeys(line.sources for line in listing.lines))
     as_target = _places(dict.fromkeys(line.targets for line in listing.lines))
     names = {*as_source, *as_target, *listing.present}
-    members: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[str]] = {}
-    for name in sorted(names, key=lambda name: (type_of(name), name_order(name))):
-        place = (type_of(name), tuple(as_source.get(name, ())), tuple(as_target.get(name, ())))
-        members.setdefault(place, []).append(name)
-    return tuple(Group(kind, tuple(names)) for (kind, _, _), names in members.items())
+    in_order = sorted(names, key=lambda name: (type_of(name), name_order(name)))
+    members = gathered(
+        ((type_of(name), tuple(as_source.get(name, ())), tuple(as_target.get(name, ()))), name) for name in in_order
+    )
+    return tuple(Group(kind, tuple(alike)) for (kind, _, _), alike in members.items())
 
 
 def _places(lists: Iterable[tuple[str, ...]]) -> dict[str, list[int]]:
     """Return, for each name, which of the lists have it."""
-    found: dict[str, list[int]] = {}
-    for i, names in enumerate(lists):
-        for name in dict.fromkeys(names):
-            found.setdefault(name, []).append(i)
-    return found
+    return gathered((name, i) for i, names in enumerate(lists) for name in dict.fromkeys(names))
 
 
 def _factors(listing: CostListing, normalize: Normalize) -> dict[str, Fraction]:
