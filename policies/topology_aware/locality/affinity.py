@@ -116,21 +116,10 @@ class _Weights:
 
     def seen_from(self, there: Pool) -> float:
         """Return the sum that the containers at these weights would get from one in this pool."""
-        rows = zip(self._tree.pools, self._pulls, self._pushes, strict=True)
-        return sum(pull * _nearness(pool, there) + push * _on_line(pool, there) for pool, pull, push in rows)
-
-
-def _nearness(pool: Pool, there: Pool) -> float:
-    """Return how near this pool is to a container in the other; beside it, as near as the lowest pool that has both."""
-    common = next(i for i in there.path if i in pool.path)
-    links = there.path.index(common) or pool.depth - there.depth
-    return DISTANCE_FACTOR**links
-
-
-def _on_line(pool: Pool, there: Pool) -> float:
-    """Return the same, but 0 for a pool that is neither above nor below."""
-    is_on_line = pool.index in there.path or there.index in pool.path
-    return DISTANCE_FACTOR ** abs(pool.depth - there.depth) if is_on_line else 0.0
+        one = [int(pool is there) for pool in self._tree.pools]
+        near, on_line = self._sums(one, beside=True), self._sums(one, beside=False)
+        rows = zip(self._pulls, near, self._pushes, on_line, strict=True)
+        return sum(pull * as_pull + push * as_push for pull, as_pull, push, as_push in rows)
 
 
 def _masks_by_pool(tree: PoolTree, grants: Sequence[Grant]) -> dict[int, int]:
@@ -149,17 +138,15 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     there = [grant for grant in others if _is_somewhere(grant)]
     together = Containers([grant.request for grant in there])
     own = [(affinity, words, mask) for affinity, words in wanted if (mask := _mask(affinity, request, together))]
-    weights = _weight_of_each([(affinity, mask) for affinity, _, mask in own], len(there))
     me = Containers((request,))
-    for i, grant in enumerate(there):
-        if grant.request.affinities:
-            weights[i] += affinity_weight(grant.request.affinities, grant.request, me)
+    theirs = [_met(grant.request.affinities, grant.request, me) for grant in there]
+    of_own = _weight_of_each([(affinity, mask) for affinity, _, mask in own], len(there))
+    weights = [own + sum(_bounded(each) for each, _ in met) for own, met in zip(of_own, theirs, strict=True)]
     strongest = sorted((i for i, w in enumerate(weights) if w), key=lambda i: (-abs(weights[i]), there[i].container))
     found = []
     for i in strongest[:MAX_PULLS]:
-        theirs = _met(there[i].request.affinities, there[i].request, me)
         met = [(affinity, words) for affinity, words, mask in own if mask >> i & 1]
-        met += [(affinity, "the other's {}") for affinity, _ in theirs]
+        met += [(affinity, "the other's {}") for affinity, _ in theirs[i]]
         found.append(_pull(tree, there[i], weights[i], met))
     if not found:
         near, beside = _of_its_pod(request, there)[:MAX_PULLS], Affinity(_ANY, COLOCATION_WEIGHT)
@@ -220,11 +207,6 @@ def implied(options: TopologyAwareOptions, request: Request) -> tuple[tuple[str,
 def _is_somewhere(grant: Grant) -> bool:
     """Return whether the container is in a pool: reserved and preserved ones are not."""
     return grant.kind is not CpuKind.PRESERVE and grant.kind is not CpuKind.RESERVED
-
-
-def affinity_weight(affinities: Sequence[Affinity], subject: Request, others: Containers) -> int:
-    """Return the sum of the weights of the subject's affinities, each as often as one of the others matches."""
-    return sum(_bounded(affinity) * mask.bit_count() for affinity, mask in _met(affinities, subject, others))
 
 
 def _bounded(affinity: Affinity) -> int:

@@ -4,12 +4,10 @@ from collections.abc import Callable
 import pytest
 
 from policies.base import Affinity, Allocations, CpuKind, Expression, Grant, Request
-from policies.expressions import Containers
 from policies.topology_aware.locality.affinity import (
     MAX_PULLS,
     affinity_reasons,
     affinity_scores,
-    affinity_weight,
     gain_of_others,
     implied,
     pulls,
@@ -24,24 +22,6 @@ WEB = request(
 )
 
 
-def test_weights_of_all_matches_are_summed_and_each_is_bounded() -> None:
-    subject = request("p/a", affinities=(*wish_for("b", 5000), *wish_for("b", -3)))
-    assert affinity_weight(subject.affinities, subject, Containers((request("p/b"),))) == 997
-
-
-def test_without_a_scope_only_the_same_pod_counts_and_by_uid() -> None:
-    subject = request("p/a", affinities=wish_for("b"))
-    assert affinity_weight(subject.affinities, subject, Containers((request("p/b"),))) == 1
-    assert affinity_weight(subject.affinities, subject, Containers((request("q/b"),))) == 0
-
-
-def test_a_scope_opens_to_other_pods() -> None:
-    scope = Expression("namespace", "Equals", ("shop",))
-    subject = request("p/a", affinities=(Affinity(Expression("pod/labels/app", "In", ("w",)), 3, scope),))
-    assert affinity_weight(subject.affinities, subject, Containers((WEB,))) == 3
-    assert affinity_weight(subject.affinities, subject, Containers((request("q/b", pod_labels=(("app", "w"),)),))) == 0
-
-
 def scores(wanted: Request, *others: Grant, **keys: object) -> dict[str, float]:
     found = affinity_scores(TREE, options(four_nodes(), **keys), wanted, others)  # type: ignore[arg-type]  # options
     return {p.name: s for p, s in zip(TREE.pools, found, strict=True) if s}
@@ -49,6 +29,29 @@ def scores(wanted: Request, *others: Grant, **keys: object) -> dict[str, float]:
 
 def sits(name: str, pool: str, kind: CpuKind = CpuKind.SHARED, wanted: Request | None = None) -> Grant:
     return Grant(wanted or request(name), pool, kind)
+
+
+def drawn(wanted: Request, *others: Request) -> float:
+    """How much the others, which are in the root, draw it there."""
+    return scores(wanted, *(sits("", "root", wanted=other) for other in others)).get("root", 0)
+
+
+def test_weights_of_all_matches_are_summed_and_each_is_bounded() -> None:
+    subject = request("p/a", affinities=(*wish_for("b", 5000), *wish_for("b", -3)))
+    assert drawn(subject, request("p/b")) == 997
+
+
+def test_without_a_scope_only_the_same_pod_counts_and_by_uid() -> None:
+    subject = request("p/a", affinities=wish_for("b"))
+    assert drawn(subject, request("p/b")) == 1
+    assert drawn(subject, request("q/b")) == 0
+
+
+def test_a_scope_opens_to_other_pods() -> None:
+    scope = Expression("namespace", "Equals", ("shop",))
+    subject = request("p/a", affinities=(Affinity(Expression("pod/labels/app", "In", ("w",)), 3, scope),))
+    assert drawn(subject, WEB) == 3
+    assert drawn(subject, request("q/b", pod_labels=(("app", "w"),))) == 0
 
 
 def test_a_pull_weakens_by_a_quarter_per_link_and_a_pool_beside_is_as_near_as_the_one_above_both() -> None:
@@ -112,8 +115,8 @@ def test_what_an_option_implies_is_meant_for_those_near_and_for_nobody_else(opti
     chosen = options(four_nodes(), **{option: True})  # type: ignore[arg-type]  # an option that is a bool
     ((_, affinity),) = implied(chosen, request("p/a", namespace="shop"))
     subject = request("p/a", namespace="shop", affinities=(affinity,))
-    assert affinity_weight(subject.affinities, subject, Containers((request("p/b", namespace="shop"),))) == 10
-    assert affinity_weight(subject.affinities, subject, Containers((request("q/b", namespace="bank"),))) == 0
+    assert drawn(subject, request("p/b", namespace="shop")) == 10
+    assert drawn(subject, request("q/b", namespace="bank")) == 0
 
 
 def test_options_imply_what_their_rows_say_where_a_container_says_nothing() -> None:
@@ -170,8 +173,7 @@ def test_each_pull_is_explained_by_the_affinities_that_match_it_alone() -> None:
 
 def test_a_weight_counts_for_each_of_several_that_match() -> None:
     subject = request("p/a", affinities=wish_for("b", 3))
-    others = Containers((request("p/b"), request("p/b"), request("p/c")))
-    assert affinity_weight(subject.affinities, subject, others) == 6
+    assert drawn(subject, request("p/b"), request("p/b"), request("p/c")) == 6
 
 
 def test_of_many_reasons_for_one_pull_the_strongest_are_told() -> None:
