@@ -42,26 +42,20 @@ def _of_cpus(request: Request, options: TopologyAwareOptions) -> Iterator[Defaul
     if whole_mcpu >= 1000 and says_nothing:
         value = "whole CPUs are exclusive" if demand.whole else "preferred"
         yield _default("prefer_shared", value, "PreferSharedCPUs", options.prefer_shared)
-    if preferences.threads is None and (demand.whole or demand.hides):
-        yield _default("threads", options.threads.value, "Hyperthreads", options.threads.value)
-    if preferences.distribution is None and demand.distribution is not CpuDistribution.PACK:
-        yield _default("distribution", demand.distribution.value, "CPUDistribution", demand.distribution.value)
-    if preferences.single_node is None and demand.single_node:
-        yield _default("single_node", "required: CPUs of one node", "StrictSingleNUMANode", True)
-    wants_cores = demand.hides or demand.threads is not Threads.ANY
-    if preferences.strict_threads is None and options.strict_threads and wants_cores:
-        yield _default("strict_threads", "required: refused without such cores", "StrictHyperthreads", True)
-    if preferences.priority is None and options.cpu_priority is not CpuPriority.NONE:
-        yield _default("priority", options.cpu_priority.value, "DefaultCPUPriority", options.cpu_priority.value)
-    yield from _of_pools(request, options)
-    if preferences.burst_level is None and demand.burst_level is not None:
-        level = options.unlimited_burst.value
-        yield _default("burst_level", level, "UnlimitedBurstable", level)
-
-
-def _of_pools(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
-    if request.preferences.pool_choice is None and options.pool_choice is not PoolStrategy.SPREAD:
-        yield _default("pool_choice", options.pool_choice.value, "PoolChoice", options.pool_choice.value)
+    spreads = demand.distribution is not CpuDistribution.PACK
+    cores = options.strict_threads and (demand.hides or demand.threads is not Threads.ANY)
+    others: tuple[tuple[bool, str, str, str, str | bool], ...] = (
+        (bool(demand.whole or demand.hides), "threads", "", "Hyperthreads", options.threads),
+        (spreads, "distribution", "", "CPUDistribution", demand.distribution),
+        (demand.single_node, "single_node", "required: CPUs of one node", "StrictSingleNUMANode", True),
+        (cores, "strict_threads", "required: refused without such cores", "StrictHyperthreads", True),
+        (options.cpu_priority is not CpuPriority.NONE, "priority", "", "DefaultCPUPriority", options.cpu_priority),
+        (options.pool_choice is not PoolStrategy.SPREAD, "pool_choice", "", "PoolChoice", options.pool_choice),
+        (demand.burst_level is not None, "burst_level", "", "UnlimitedBurstable", options.unlimited_burst),
+    )
+    for decides, field, value, option, setting in others:
+        if decides and getattr(preferences, field) is None:
+            yield _default(field, value or str(setting), option, setting)
 
 
 def _of_others(request: Request, options: TopologyAwareOptions) -> Iterator[Default]:
