@@ -11,7 +11,7 @@ from operator import or_
 from policies.device_grants import DeviceGrant
 from policies.devices.allocate import CannotAllocate, DeviceAllocator, DeviceAttempt, DeviceQuestion
 from policies.devices.model import PcieGroup
-from policies.hints import MAX_LISTED_NODES, Hint, by_size, hints_of, sums, unions
+from policies.hints import MAX_LISTED_NODES, Hint, hints_of, served, sums, unions
 from sysfs.cpuset import NodeSet
 
 
@@ -56,14 +56,11 @@ def hints_on(
     # Enough devices are all that it takes, unless some are counted in two places.
     is_decided = len(attempts) == 1 and not attempts[0].is_constrained and sum(places) == reduce(or_, places, 0)
     masks = unions(places)
-    can_serve = [False] * len(masks)
-    for index in by_size(len(places)):
-        # What a part of these nodes can serve, they can; the parts come first.
-        is_known = any(can_serve[index & ~(1 << place)] for place in range(len(places)) if index >> place & 1)
-        can_serve[index] = is_known or (
-            enough[index] and (is_decided or can_meet(allocator, questions, held, masks[index] | beyond, own))
-        )
-    serving = [index for index in by_size(len(places)) if can_serve[index]]
+
+    def can_serve(index: int) -> bool:
+        return enough[index] and (is_decided or can_meet(allocator, questions, held, masks[index] | beyond, own))
+
+    serving = served(len(places), can_serve)
     return hints_of(tuple(nodes), serving, min((index.bit_count() for index in serving), default=0))
 
 

@@ -28,6 +28,7 @@ from policies.hints.node_sets import enough as enough
 from policies.hints.node_sets import fewest_nodes as fewest_nodes
 from policies.hints.node_sets import hints_of as hints_of
 from policies.hints.node_sets import listed_nodes as listed_nodes
+from policies.hints.node_sets import served as served
 from policies.hints.node_sets import sums as sums
 from policies.hints.node_sets import unions as unions
 from policies.hints.policies import CLOSEST_POLICIES as CLOSEST_POLICIES

@@ -4,7 +4,7 @@ A table holds one number for each subset of n nodes: bit j of its index is the j
 that a subset costs one addition.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -98,6 +98,21 @@ def enough(count: int, amounts: Iterable[Amount]) -> Sequence[int]:
         totals = sums(amount.has)
         fitting = [index for index in fitting if totals[index] >= amount.request]
     return fitting
+
+
+def served(count: int, can_serve: Callable[[int], bool]) -> list[int]:
+    """Return the subsets of so many nodes that can serve, in the same order.
+
+    What a part of a subset can serve, all of it can: only the others are asked for.
+
+    >>> [f"{index:03b}" for index in served(3, lambda index: index in (0b001, 0b110))]
+    ['001', '011', '101', '110', '111']
+    """
+    found = [False] * (1 << count)
+    for index in by_size(count):
+        has_part = any(found[index & ~(1 << node)] for node in range(count) if index >> node & 1)
+        found[index] = has_part or can_serve(index)
+    return [index for index in by_size(count) if found[index]]
 
 
 def fewest_nodes(count: int, amounts: Iterable[Amount]) -> int:

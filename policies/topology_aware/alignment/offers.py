@@ -12,7 +12,7 @@ from typing import Final
 from policies.base import HugePageLimit
 from policies.device_requests import DeviceAmount, DeviceAsk, summed
 from policies.hardware.pools import memory_at
-from policies.hints import Amount, Hints, by_size, enough, fewest_nodes, hints_of, listed_nodes, unions
+from policies.hints import Amount, Hints, by_size, enough, fewest_nodes, hints_of, listed_nodes, served, unions
 from policies.preferences import Threads
 from policies.topology_aware.cpus.cores import on_free_cores
 from policies.topology_aware.memory.reasons import amount_text
@@ -194,34 +194,22 @@ def memory_hints(context: PlacementContext, asked: Asked) -> tuple[ResourceHints
 
 def _tried_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:
     """Return the sets whose memory holds what is asked beside the promises to others, and all sets around these."""
-    order, zones = by_size(len(places)), unions(places)
+    zones = unions(places)
     pages = [account.huge_pages.layout((each,)) for each in asked.huge_pages]
     has = [_has(account, asked, zone) for zone in zones]
     packing = packed(account.nodes, account.yielding)
-    fits = [False] * len(zones)
-    for index in order:
+
+    def fits(index: int) -> bool:
         zone = zones[index]
-        if _is_above(fits, index):
-            fits[index] = True
-        elif has[index] and not any(layout.lacking(zone) for layout in pages):
-            if packing is not None:
-                fits[index] = packing.takes(zone, asked.memory_bytes)
-            else:  # more is promised already than there is
-                room = account.nodes.capacity(zone) - promised_inside(account.yielding, zone)
-                fits[index] = room >= asked.memory_bytes
-    size = next((index.bit_count() for index in order if has[index]), len(places))
-    return hints_of([node.id for node in nodes], (index for index in order if fits[index]), size)
+        if not has[index] or any(layout.lacking(zone) for layout in pages):
+            return False
+        if packing is not None:
+            return packing.takes(zone, asked.memory_bytes)
+        # More is promised already than there is.
+        return account.nodes.capacity(zone) - promised_inside(account.yielding, zone) >= asked.memory_bytes
 
-
-def _is_above(fits: Sequence[bool], index: int) -> bool:
-    """Return whether the set without one of its nodes fits."""
-    left = index
-    while left:
-        low = left & -left
-        if fits[index ^ low]:
-            return True
-        left ^= low
-    return False
+    size = next((index.bit_count() for index in by_size(len(places)) if has[index]), len(places))
+    return hints_of([node.id for node in nodes], served(len(places), fits), size)
 
 
 def _has(account: MemoryAccount, asked: Asked, zone: int) -> bool:
