@@ -25,7 +25,7 @@ def place_claimed(context: PlacementContext, claim: CpuClaim) -> Decision:
     if refusal is not None:
         return Rejected(refusal)
     tree = context.tree
-    pool = narrowest_pool(tree, cpus.mask)
+    pool = tree.around(cpus.mask)
     grant = Grant(
         aligned(context.request, None),  # what the hints of its resources say does not count: the CPUs are decided
         pool.name,
@@ -42,11 +42,6 @@ def place_claimed(context: PlacementContext, claim: CpuClaim) -> Decision:
     placed = with_memory(context, grant, moved, memory)
     why = (*_reasons(context, claim, grant), *((cpu_reasons.lifted(moved),) if moved else ()))
     return Placed(placed.grant, moved=placed.moved, reasons=(*placed.reasons, *why))
-
-
-def narrowest_pool(tree: PoolTree, cpus: int) -> Pool:
-    """Return the deepest pool that has all of these available CPUs."""
-    return max((pool for pool in tree.pools if not cpus & ~pool.cpus), key=lambda pool: pool.depth)
 
 
 def available_part(tree: PoolTree, claim: CpuClaim) -> CpuSet:

@@ -7,7 +7,7 @@ import pytest
 from policies.base import Allocations, CpuKind, Placed, Previous, Request
 from policies.claims import CpuClaim
 from policies.preferences import Threads
-from policies.topology_aware.claims.place import available_part, narrowest_pool
+from policies.topology_aware.claims.place import available_part
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.model import MemoryKind
 from tests.fakes.device_policy import listed
@@ -197,13 +197,6 @@ def test_what_others_get_later_is_never_of_a_claim() -> None:
 def test_releasing_a_claim_gives_its_cpus_back() -> None:
     held = fill(POLICY, request("s/c", 1500, BURSTABLE), claimed("a/c", "9-11"))
     assert [str(u.pinning.cpus) for u in POLICY.release(held, held.grants[0].container)] == ["8-15"]
-
-
-def test_the_narrowest_pool_has_all_of_the_cpus() -> None:
-    tree = tree_of(MACHINE)
-    assert [narrowest_pool(tree, CpuSet.parse(cpus).mask).name for cpus in ("4", "3-4", "7-8")] == [
-        "NUMA node #1", "socket #0", "root",
-    ]  # fmt: skip
 
 
 def test_reserved_and_unavailable_cpus_of_a_claim_cannot_be_had() -> None:
