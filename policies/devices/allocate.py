@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices.annotations import DeviceAnnotations, RequiredScope
+from policies.devices.annotations import DeviceAnnotations, JointAllocate, RequiredScope
 from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
@@ -122,7 +122,7 @@ class DeviceAttempt:
         self._usage = usage
         self._links, self._distance = allocator.inventory.links, allocator.distance
         self._joined = allocator.joined
-        self._annotations = question.annotations
+        self._joint = question.annotations.joint or JointAllocate(())
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
         for demand in allocator.demands(question):
@@ -141,18 +141,17 @@ class DeviceAttempt:
     @property
     def is_constrained(self) -> bool:
         """Whether enough devices may still be a refusal: a place or a partition is required of them."""
-        joint, scopes = self._annotations.joint, {demand.hint.scope for demand in self._demands.values()}
+        scopes = {demand.hint.scope for demand in self._demands.values()}
         is_partitioned = self._rule is not None and self._rule.is_required and GPU in self._demands
-        is_same_pcie = joint is not None and joint.is_same_pcie
-        return is_same_pcie or is_partitioned or bool(scopes - {RequiredScope.DEFAULT, RequiredScope.NODE})
+        is_bound = self._joint.is_same_pcie or is_partitioned
+        return is_bound or bool(scopes - {RequiredScope.DEFAULT, RequiredScope.NODE})
 
     def run(self) -> DeviceAllocation | CannotAllocate:
         """Allocate the types of the joint annotation together, the others one by one."""
         for kind, demand in self._demands.items():
             if len(self._candidates[kind].usable) < max(demand.count, 1):
                 return CannotAllocate(shortage_text(demand, self._candidates[kind]))
-        joint = self._annotations.joint
-        together = tuple(kind for kind in joint.types if kind in self._demands) if joint else ()
+        together = tuple(kind for kind in self._joint.types if kind in self._demands)
         alone = [(kind,) for kind in self._demands if kind not in together]
         grants: list[DeviceGrant] = []
         choices = []
@@ -220,8 +219,7 @@ class DeviceAttempt:
                 usable, partition = self._candidates[kind].usable, asks_for_partition if kind == GPU else ""
                 return CannotAllocate(scope_refusal(demand, usable, self._groups, partition))
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
-        joint = self._annotations.joint
-        is_same_pcie = joint is not None and joint.is_same_pcie and len(kinds) > 1
+        is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
         search = JointSearch(self._groups, parts, self._usage.used, is_same_pcie=is_same_pcie)
         chosen = search.choose()
         if chosen is not None:

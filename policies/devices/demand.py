@@ -24,14 +24,8 @@ from policies.errors import PolicyBaseError
 from sysfs.quantity import bytes_text
 
 
-@dataclass(eq=False)
 class DemandError(PolicyBaseError):
     """A request that no devices can meet, whatever is free: the sentence says what to ask for instead."""
-
-    problem: str
-
-    def __str__(self) -> str:
-        return self.problem
 
 
 @dataclass(frozen=True, slots=True)

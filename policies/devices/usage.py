@@ -84,16 +84,15 @@ def usage_of(
     devices = {device.key: device for device in inventory.devices}
     group_of = {device.key: number for number, group in enumerate(groups) for device in group.devices}
     by_device: dict[DeviceKey, DeviceUse] = {}
-    exclusive = set()
-    for grant in held:
-        if grant.key not in devices:
-            continue
-        by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
-        if grant.exclusive is ExclusivePolicy.PCIE_LEVEL:
-            exclusive.add((group_of[grant.key], grant.kind))
-    by_others = exclusive | {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
-    for grant in own:
-        if grant.key in devices:
+
+    def used_with(grants: Iterable[DeviceGrant]) -> frozenset[tuple[int, str]]:
+        for grant in grants:
             by_device[grant.key] = by_device.get(grant.key, DeviceUse()).plus(grant, devices[grant.key])
-    used = by_others | {(group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle}
-    return Usage(by_device, frozenset(used), frozenset(by_others), frozenset(exclusive))
+        return frozenset((group_of[key], key[0]) for key, use in by_device.items() if not use.is_idle)
+
+    others = [grant for grant in held if grant.key in devices]
+    pcie_level = (grant for grant in others if grant.exclusive is ExclusivePolicy.PCIE_LEVEL)
+    exclusive = frozenset((group_of[grant.key], grant.kind) for grant in pcie_level)
+    by_others = exclusive | used_with(others)
+    used = by_others | used_with(grant for grant in own if grant.key in devices)
+    return Usage(by_device, used, by_others, exclusive)

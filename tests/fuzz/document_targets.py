@@ -129,7 +129,7 @@ def device_request(data: bytes) -> None:
             found, fields = read_document(root)
             answer = DeviceAllocator(found.inventory).allocate(read_question(root, fields), found.held)
         except (DocumentError, AnnotationError, DemandError) as error:
-            assert error.problem
+            assert str(error)
             continue
         if isinstance(answer, CannotAllocate):
             assert answer.problem

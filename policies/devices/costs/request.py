@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from policies.devices.costs.model import name_order, type_of
 from policies.devices.costs.table import CostTable
 from sysfs.known_words import did_you_mean, question
+from sysfs.text import some
 
 # How many known types a refusal names.
 SHOWN_TYPES = 8
@@ -54,9 +55,7 @@ def _known_types(kind: str, present: Iterable[str]) -> str:
 
 
 def _listed(present: Iterable[str]) -> str:
-    known = sorted(present)
-    more = f" and {len(known) - SHOWN_TYPES} more" if len(known) > SHOWN_TYPES else ""
-    return f"known types: {', '.join(known[:SHOWN_TYPES]) or 'none'}{more}"
+    return f"known types: {some(sorted(present), SHOWN_TYPES) or 'none'}"
 
 
 def _shortages(kind: str, count: int, present: set[str], wanted: SetRequest) -> Iterator[str]:
