@@ -2,16 +2,14 @@
 
 ``*`` any text, ``?`` any character, ``[a-z]`` one of these, ``[!a-z]`` or ``[^a-z]`` one that is not (POSIX 2.13,
 glob(7)). A bracket that is never closed stands for itself. The owners of pods write patterns, so little of them is
-cached; all places that the pattern can have reached are followed at once, as bits of an integer. ``Texts`` follows
-them in many texts at once.
+cached; all places that the pattern can have reached are followed at once, as bits of an integer.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from operator import itemgetter
-from types import MappingProxyType
 
 # Stars, a whole set, or one character. A ``]`` at the start of a set is a member; ``[*]`` is a plain star.
 _TOKEN = re.compile(r"\*+|\[[!^]?+.[^\]]*+\]|.", re.DOTALL)
@@ -24,13 +22,12 @@ def is_like(text: str, pattern: str, separator: str = "") -> bool:
     >>> is_like("nginx-1", "ng*-[0-9]"), is_like("/dev/dri/card0", "/dev/*", "/")
     (True, False)
     """
-    if not separator and "?" not in pattern and "[" not in pattern:
-        return _has_parts(text, pattern.split("*"))
-    places = _places(text)
-    everywhere = (1 << len(text)) - 1
-    inside = everywhere & ~places.get(separator, 0)
-    reached = _reached(pattern, 1, inside, everywhere, lambda token: _of_token(token, places))
-    return bool(reached >> len(text))  # no bit is higher
+    return bool(_alone(text, separator).matching(pattern))
+
+
+@lru_cache(maxsize=4)  # one text is compared with many patterns in turn
+def _alone(text: str, separator: str) -> "Texts":
+    return Texts((text,), separator)
 
 
 class Texts:
@@ -40,22 +37,43 @@ class Texts:
     '0b101'
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], separator: str = "") -> None:
+        """``separator`` is a character, or '' for none."""
         # After each text there is one place that no pattern passes.
         self._chars = "".join([f"{text}\0" for text in texts])
-        self._inside = _as_bits("".join(["1" * len(text) + "0" for text in texts]))
+        self._everywhere = _as_bits("".join(["1" * len(text) + "0" for text in texts]))
         every = (1 << len(self._chars)) - 1
-        self._starts = ((every ^ self._inside) << 1 | 1) & every  # a text starts where another one has ended
+        self._starts = ((every ^ self._everywhere) << 1 | 1) & every  # a text starts where another one has ended
         ends = accumulate(len(text) + 1 for text in texts)
         self._ends = itemgetter(*(len(self._chars) - end for end in reversed(list(ends)))) if texts else None
         self._found: dict[str, int] = {}  # where the characters of a token are
+        self._inside = self._everywhere & ~(self._places_of(separator) if separator else 0)
 
     def matching(self, pattern: str) -> int:
         """Return the texts that match as a whole: bit i for the i-th."""
         if self._ends is None:
             return 0
-        reached = _reached(pattern, self._starts, self._inside, self._inside, self._places_of)
-        return int("".join(self._ends(f"{reached:0{len(self._chars)}b}")), 2)
+        return int("".join(self._ends(f"{self._reached(pattern):0{len(self._chars)}b}")), 2)
+
+    def _reached(self, pattern: str) -> int:
+        """Return the places to which the pattern leads from the starts; bit i is the place before the i-th character.
+
+        ``*``, ``?`` and sets pass what is inside of separators, ``**`` passes everything.
+        """
+        reached = self._starts
+        for token in _tokens(pattern):
+            if token[0] == "*":
+                passable = self._inside if token == "*" else self._everywhere
+                # All places that follow a reached one across passable characters: the carry of an addition runs there.
+                reached |= ((reached & passable) + passable) ^ passable
+            elif token == "?":
+                reached = (reached & self._inside) << 1
+            else:
+                passable = self._inside if len(token) > 1 else self._everywhere
+                reached = (reached & passable & self._places_of(token)) << 1
+            if not reached:
+                break
+        return reached
 
     def _places_of(self, token: str) -> int:
         found = self._found.get(token)
@@ -65,13 +83,17 @@ class Texts:
 
 
 class _Ones(dict[int, str]):
-    """A table for ``str.translate``: 1 for the characters that a token matches, else 0; each is looked at once."""
+    """A table for ``str.translate``: 1 for the characters that a set, or a character, matches, else 0."""
 
     def __init__(self, token: str) -> None:
-        self._token = token
+        is_set = len(token) > 1
+        self._is_negated = is_set and token[1] in "!^"  # a member follows, see _TOKEN
+        members = _MEMBER.findall(token[1 + self._is_negated : -1]) if is_set else [("", "", token)]
+        self._ranges = [(low or single, high or single) for low, high, single in members]
 
     def __missing__(self, code: int) -> str:
-        digit = self[code] = str(_of_token(self._token, {chr(code): 1}) & 1)
+        is_member = any(low <= chr(code) <= high for low, high in self._ranges)
+        digit = self[code] = "01"[is_member != self._is_negated]
         return digit
 
 
@@ -80,75 +102,6 @@ def _as_bits(digits: str) -> int:
     return int(digits[::-1] or "0", 2)
 
 
-def _reached(pattern: str, start: int, inside: int, everywhere: int, places_of: Callable[[str], int]) -> int:
-    """Return the places to which the pattern leads from the start; bit i is the place before the i-th character.
-
-    ``inside`` are the characters that ``*``, ``?`` and sets pass, ``everywhere`` those that ``**`` does.
-    """
-    reached = start
-    for token in _tokens(pattern):
-        if token[0] == "*":
-            passable = inside if token == "*" else everywhere
-            # All places that follow a reached one across passable characters: the carry of an addition runs there.
-            reached |= ((reached & passable) + passable) ^ passable
-        elif token == "?":
-            reached = (reached & inside) << 1
-        else:
-            passable = inside if len(token) > 1 else everywhere
-            reached = (reached & passable & places_of(token)) << 1
-        if not reached:
-            break
-    return reached
-
-
-@lru_cache(maxsize=4)  # one text is compared with many patterns in turn
-def _places(text: str) -> Mapping[str, int]:
-    """Return where each character is in the text, as bits."""
-    places = dict.fromkeys(text, 0)
-    for i, char in enumerate(text):
-        places[char] |= 1 << i
-    return MappingProxyType(places)
-
-
 @lru_cache(maxsize=128)  # the patterns of two lists of expressions
 def _tokens(pattern: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(pattern))
-
-
-def _has_parts(text: str, parts: list[str]) -> bool:
-    """Return whether the text is these parts in this order with anything between them: what most patterns ask."""
-    if len(parts) == 1:
-        return text == parts[0]
-    first, *middle, last = parts
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    here, end = len(first), len(text) - len(last)
-    for part in middle:
-        here = text.find(part, here, end)
-        if here < 0:
-            return False
-        here += len(part)
-    return True
-
-
-def _of_token(token: str, places: Mapping[str, int]) -> int:
-    """Return where the text has the character, or one of the set ``[...]``; beyond its end the bits are arbitrary."""
-    if len(token) == 1:
-        return places.get(token, 0)
-    members = token[1:-1]
-    is_negated = members[0] in "!^"  # a set has a member after it, see _TOKEN
-    found = 0
-    for low, high in _ranges(members[is_negated:]):
-        if low == high:
-            found |= places.get(low, 0)
-            continue
-        for char, here in places.items():
-            if low <= char <= high:
-                found |= here
-    return ~found if is_negated else found
-
-
-@lru_cache(maxsize=128)
-def _ranges(members: str) -> frozenset[tuple[str, str]]:
-    """Return the first and last character of each range in a set; a single character is a range too."""
-    return frozenset((low or single, high or single) for low, high, single in _MEMBER.findall(members))

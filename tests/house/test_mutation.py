@@ -56,7 +56,7 @@ def test_what_is_planted(body: str, expected: list[str]) -> None:
 def test_names_are_unique_and_stay_when_lines_move() -> None:
     names = [mutant.name for area in AREAS for mutant in mutants_of(area)]
     assert len(set(names)) == len(names)
-    assert "policies.glob:_of_token | low <= char <= high -> low < char <= high" in names
+    assert "policies.glob:_Ones.__missing__ | low <= chr(code) <= high -> low < chr(code) <= high" in names
 
 
 def test_showing_a_mutant_does_not_plant_it() -> None:
