@@ -5,14 +5,13 @@ are updated anyway: they move to a wider pool instead, where that costs no more 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from policies.base import Grant, Placed
-from policies.hardware.pools import Pool
 from policies.topology_aware import reasons
-from policies.topology_aware.cpus.allocate import Taken, take
+from policies.topology_aware.cpus.allocate import take
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.cpus.spread import domains_of, fewest_domains
 from policies.topology_aware.explain import PoolChoice
@@ -32,21 +31,6 @@ MOST_TRIED: Final = 8
 _DEPTH: Final = Key._fields.index("depth")
 
 
-@dataclass(frozen=True, slots=True)
-class _Cleared:
-    """The CPUs that one pool gives, and the moves that it takes."""
-
-    pool: Pool
-    offer: Offer
-    taken: Taken
-    moves: tuple[Move, ...]
-
-    @property
-    def moved_mcpu(self) -> int:
-        """The shares that leave."""
-        return sum(grant.shared_mcpu for grant, _ in self.moves)
-
-
 class ClearedPools:
     """The CPUs of pools once all shares have moved up as far as needed."""
 
@@ -64,25 +48,26 @@ class ClearedPools:
     def _offers(self) -> Sequence[Offer]:
         return offers_of(self._ideal, self._room, self._room)
 
-    def cleared(self, i: int) -> _Cleared | None:
-        """Return what this pool gives on the fewest domains, with the moves for it; None if it gives too few CPUs."""
+    def choice(self, i: int, otherwise: tuple[int, int, int] | None = None) -> PoolChoice | None:
+        """Return what this pool gives on the fewest domains, with the moves for it; None if it gives too few CPUs.
+
+        Beside a placement on so many domains ``otherwise``, None too if they are no fewer, or other than small shares
+        leave.
+        """
         pool, offer = self._context.tree.pools[i], self._offers[i]
         taken = take(self._ideal, pool, offer, self._room.give) if offer.fits and offer.sliced else None
         if taken is None:
             return None
         moves = self._clearing.moves(pool, taken.exclusive)
-        return None if moves is None else _Cleared(pool, offer, taken, moves)
+        domains = domains_of(self._context.tree.domains.root, taken.exclusive)
+        if moves is None or (otherwise is not None and (domains >= otherwise or not _are_small(moves, domains[2]))):
+            return None
+        moved = in_pools(self._context.supply, moves)
+        return PoolChoice(pool, i, offer, taken, moved, (reasons.lifted(moved),) if moved else ())
 
-    def choice(self, i: int) -> PoolChoice | None:
-        """Return the same as a choice, with the memory of those that move."""
-        cleared = self.cleared(i)
-        return None if cleared is None else self.choice_of(cleared)
 
-    def choice_of(self, cleared: _Cleared) -> PoolChoice:
-        """Return this as a choice."""
-        moved = in_pools(self._context.supply, cleared.moves)
-        why = (reasons.lifted(moved),) if moved else ()
-        return PoolChoice(cleared.pool, cleared.pool.index, cleared.offer, cleared.taken, moved, why)
+def _are_small(moves: Sequence[Move], domains: int) -> bool:
+    return sum(grant.shared_mcpu for grant, _ in moves) < SMALL_MCPU * domains
 
 
 def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -> PoolChoice | None:
@@ -98,14 +83,10 @@ def better_choice(context: PlacementContext, ranking: Ranking, placed: Placed) -
     for level in _as_good(context, ranking, placed.grant.pool):
         found = []
         for i in level[:MOST_TRIED]:
-            cleared = pools.cleared(i)
-            fewer = domains if cleared is None else domains_of(context.tree.domains.root, cleared.taken.exclusive)
-            if cleared is None or fewer >= domains or cleared.moved_mcpu >= SMALL_MCPU * fewer[2]:
-                continue
-            choice = pools.choice_of(cleared)
-            updates = _updates(context, choice.moved, choice.taken.exclusive)
-            if updates <= otherwise:
-                found.append((fewer, updates, i, choice))
+            choice = pools.choice(i, domains)
+            updates = _updates(context, choice.moved, choice.taken.exclusive) if choice is not None else 0
+            if choice is not None and updates <= otherwise:
+                found.append((domains_of_choice(context, choice), updates, i, choice))
         if found:
             _, updates, _, choice = min(found, key=lambda f: f[:3])
             why = reasons.kept_together(choice.pool.name, domains, updates, otherwise)
