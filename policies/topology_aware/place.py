@@ -212,15 +212,14 @@ def _search(context: PlacementContext) -> Decision:
     """Return the first placement of the three passes, or the refusal of the last."""
     lenient = room_of(context.supply, keep_busy=False)
     fixed = fixed_scores_of(context)
-    refused: Rejected | None = None
     for room in (room_of(context.supply, keep_busy=True), lenient):
         ranking = rank(context, fixed, room, lenient)
         placement = _first_placement(context, ranking, _choices(context, ranking))
         if isinstance(placement, Placed):
             return _kept_together(context, fixed, ranking, placement) or placement
-        refused = placement or refused
+    # A pool that is found to have memory is refused it in neither of these passes.
     placement = _first_placement(context, ranking, _after_migration(context, ranking))
-    return placement or refused or _without_memory(context, ranking) or rejected(context, ranking)
+    return placement or _without_memory(context, ranking) or rejected(context, ranking)
 
 
 def _without_memory(context: PlacementContext, ranking: Ranking) -> Rejected | None:
