@@ -18,6 +18,7 @@ from sysfs.documents.table import Form, Table, keyed
 from sysfs.quantity import parse_bytes
 
 T = TypeVar("T")
+W = TypeVar("W", bound=StrEnum)
 
 DOMAIN: Final = "scheduling.koordinator.sh"
 JOINT_ALLOCATE: Final = f"{DOMAIN}/device-joint-allocate"
@@ -72,15 +73,17 @@ def _bandwidth(field: JsonValue, what: str) -> int:
         raise field.refuse(f"{what}: {error}") from None
 
 
+def word(words: type[W], text: str, name: str) -> W:
+    """Return a field for one of these words, by default the empty one."""
+    return keyed(scalar(one_of(words)), text, words(""), name=name)
+
+
 def _is_restricted(text: str) -> bool:
     return one_of(("Restricted", "BestEffort", ""))(text) == "Restricted"
 
 
 _LIST: Final = f"give a list of {', '.join(DEVICE_TYPES)}, the primary type first"
 _TYPES: Final = form(_kinds)
-_STRATEGY: Final = scalar(one_of(AllocateStrategy))
-_WHERE: Final = scalar(one_of(RequiredScope))
-_EXCLUSIVE: Final = scalar(one_of(ExclusivePolicy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +104,9 @@ class DeviceHint:
     vf_selector: LabelSelector | None = keyed(
         SELECTOR, "labels of VFs; be it empty, it demands one of each device", None, name="vfSelector"
     )
-    strategy: AllocateStrategy = keyed(
-        _STRATEGY, "the meaning of the amount", AllocateStrategy.DEFAULT, name="allocateStrategy"
-    )
-    scope: RequiredScope = keyed(_WHERE, "where all have to be", RequiredScope.DEFAULT, name="requiredTopologyScope")
-    exclusive: ExclusivePolicy = keyed(
-        _EXCLUSIVE, "what it keeps others from", ExclusivePolicy.DEFAULT, name="exclusivePolicy"
-    )
+    strategy: AllocateStrategy = word(AllocateStrategy, "the meaning of the amount", "allocateStrategy")
+    scope: RequiredScope = word(RequiredScope, "where all have to be", "requiredTopologyScope")
+    exclusive: ExclusivePolicy = word(ExclusivePolicy, "what it keeps others from", "exclusivePolicy")
 
 
 @dataclass(frozen=True, slots=True)
