@@ -117,9 +117,7 @@ class DocumentValue:
 
     def parsed(self, what: str, parse: Callable[[str], T]) -> T:
         """Return what ``parse`` makes of the text; it raises ValueError."""
-        text = self._scalar()
-        if text is None:
-            raise self._unexpected(what, 0)
+        text = self.text(what)
         try:
             return parse(text)
         except ValueError as error:
