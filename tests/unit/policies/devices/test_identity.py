@@ -1,18 +1,27 @@
 import pytest
 
 from policies.device_grants import DeviceGrant
-from policies.devices import InventoryDevice, PciePath
-from policies.devices.identity import address_in, identities_held, identities_named, identities_of
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath, VfGroup, VirtualFunction
+from tests.fakes.device_policy import inventory
 
 UUID = "GPU-5a12b7cd-0011-2233-4455-66778899aabb"
 BARE = "gpu5a12b7cd00112233445566778899aabb"
 
 
+def known_as(device: InventoryDevice) -> set[str]:
+    (piece,) = JoinedDevices(DeviceInventory((device,))).pieces
+    return set(piece.identities)
+
+
+def told(name: str) -> set[str]:
+    return set(JoinedDevices().named(name).identities)
+
+
 def test_a_device_is_known_by_address_identifier_and_number() -> None:
     device = InventoryDevice("gpu", 3, path=PciePath(bus="0000:51:00.0"), uuid=UUID)
-    assert identities_of(device) == ("0000:51:00.0", BARE, "gpu 3")
-    assert identities_of(InventoryDevice("rdma", 1, uuid="0000:51:00.0")) == ("0000:51:00.0", "rdma 1")
-    assert identities_of(InventoryDevice("fpga", 0, uuid="Card-7")) == ("fpga=card7", "fpga 0")
+    assert known_as(device) == {"0000:51:00.0", BARE, "gpu 3"}
+    assert known_as(InventoryDevice("rdma", 1, uuid="0000:51:00.0")) == {"0000:51:00.0", "rdma 1"}
+    assert known_as(InventoryDevice("fpga", 0, uuid="Card-7")) == {"fpga=card7", "fpga 0"}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +40,7 @@ def test_a_device_is_known_by_address_identifier_and_number() -> None:
     ],
 )
 def test_a_name_of_a_cost_file_tells_an_identity(name: str, tells: str) -> None:
-    assert tells in identities_named(name)
+    assert tells in told(name)
 
 
 @pytest.mark.parametrize(
@@ -39,16 +48,26 @@ def test_a_name_of_a_cost_file_tells_an_identity(name: str, tells: str) -> None:
     ["example.com/gpu/gpu0", "example.com/gpu/0", "nvidia.com/gpu/gpu00", "nvidia.com/gpu/nic0", "nic/mlx5_0", "gpu0"],
 )
 def test_a_name_of_its_own_is_no_number(name: str) -> None:
-    assert not any(" " in identity for identity in identities_named(name))
-    assert identities_named(name)[-1] == name
+    assert not any(" " in identity for identity in told(name))
+    assert name in told(name)
 
 
 def test_a_device_is_held_by_what_it_was_known_as() -> None:
-    gpu = DeviceGrant("gpu", 0, 100, listed_as="nvidia.com/gpu/gpu0", known_as=("0000:51:00.0",))
-    assert {"gpu 0", "0000:51:00.0", "nvidia.com/gpu/gpu0"} <= set(identities_held(gpu))
-    assert identities_held(DeviceGrant("a.com/nic", "eth0", 100)) == ("a.com/nic/eth0",)
-    assert identities_held(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")) == ("0000:51:00.1",)
+    devices = (InventoryDevice("gpu", 0), InventoryDevice("gpu", 1, uuid="0000:51:00.0"), InventoryDevice("rdma", 1))
+    joined = JoinedDevices(DeviceInventory(devices, costs=inventory("a.com/nic/eth0", "a.com/gpu/other")))
+    gpu = DeviceGrant("gpu", 0, 100, listed_as="a.com/gpu/other", known_as=("0000:51:00.0",))
+    assert {str(piece) for piece in joined.held(gpu)} == {"gpu 0", "gpu 1", "a.com/gpu/other"}
+    assert [str(piece) for piece in joined.held(DeviceGrant("a.com/nic", "eth0", 100))] == ["a.com/nic/eth0"]
+    assert joined.held(DeviceGrant("rdma", 1, 1, vf="0000:51:00.1")) == ()
 
 
-def test_what_is_no_address_is_none() -> None:
-    assert [address_in(text) for text in ("", "51:00", "0000:51:00.8", "x51:00.0")] == [""] * 4
+@pytest.mark.parametrize(("vf", "bus"), [("00000000:61:00.1", "0000:61:00.1"), ("vf-b", "vf-b")])
+def test_a_virtual_function_is_held_by_its_address_in_any_spelling(vf: str, bus: str) -> None:
+    functions = VfGroup((VirtualFunction(0, "0000:61:00.1"), VirtualFunction(1, "vf-b")))
+    joined = JoinedDevices(DeviceInventory((InventoryDevice("rdma", 2, vf_groups=(functions,)),)))
+    assert [str(piece) for piece in joined.held(DeviceGrant("rdma", 9, 1, vf=vf))] == [f"VF {bus}"]
+
+
+@pytest.mark.parametrize("text", ["51:00", "0000:51:00.8", "x51:00.0"])
+def test_what_is_no_address_is_none(text: str) -> None:
+    assert told(f"a.com/nic/{text}") == {f"a.com/nic/{text}"}

@@ -1,7 +1,6 @@
 import pytest
 
-from policies.devices import InventoryDevice, PciePath, Statement
-from policies.devices.sources import stated_apart
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath, Statement
 from sysfs.cpuset import NodeSet
 
 BUS = "0000:3b:00.0"
@@ -9,8 +8,8 @@ SCAN = Statement("the scan", NodeSet.of([1]), "0000:3a:00.0", PciePath("pci0000:
 FILE = "devices.yaml line 2"
 
 
-def apart(statement: Statement, *others: Statement) -> list[str]:
-    return list(stated_apart("gpu 0", (statement, *others)))
+def apart(*statements: Statement) -> list[str]:
+    return [*JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, statements=statements),))).disagreements]
 
 
 def test_two_nodes_are_a_finding_with_both_sources_and_which_counts() -> None:
