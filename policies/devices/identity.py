@@ -5,7 +5,6 @@ device are told apart by no letter case, and cost files drop the dash before a n
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -32,16 +31,8 @@ def identities_of(device: InventoryDevice) -> tuple[str, ...]:
     >>> identities_of(InventoryDevice("gpu", 0, uuid="GPU-5A"))
     ('gpu5a', 'gpu 0')
     """
-    return tuple(_told(device))
-
-
-def _told(device: InventoryDevice) -> Iterator[str]:
-    address = address_in(device.path.bus)
-    if address:
-        yield address
-    if device.uuid:
-        yield address_in(device.uuid) or uuid_in(device.uuid) or _id_of(device.kind, device.uuid)
-    yield f"{device.kind} {device.minor}"
+    uuid = device.uuid and (address_in(device.uuid) or uuid_in(device.uuid) or _id_of(device.kind, device.uuid))
+    return tuple(filter(None, (address_in(device.path.bus), uuid, f"{device.kind} {device.minor}")))
 
 
 @lru_cache(maxsize=4096)
@@ -53,19 +44,12 @@ def identities_named(name: str) -> tuple[str, ...]:
     >>> identities_named("example.com/nic/0000:51:00.1")
     ('0000:51:00.1', 'example.com/nic/0000:51:00.1')
     """
-    return (*_named(*_split(name)), name)
-
-
-def _named(kind: str, instance: str) -> Iterator[str]:
-    found = address_in(instance) or uuid_in(instance)
-    if found:
-        yield found
-    of = _KINDS.get(kind)
-    if of is not None:
-        yield _id_of(of, instance)
+    kind, _, instance = name.rpartition("/")
+    told = [address_in(instance) or uuid_in(instance)]
+    if of := _KINDS.get(kind):
         number = re.fullmatch(rf"(?:{of}-?)?(0|[1-9][0-9]{{0,8}})", instance, re.ASCII)
-        if number:
-            yield f"{of} {number[1]}"
+        told += [_id_of(of, instance), f"{of} {number[1]}" if number else ""]
+    return (*filter(None, told), name)
 
 
 def identities_held(grant: DeviceGrant) -> tuple[str, ...]:
@@ -117,8 +101,3 @@ def uuid_in(text: str) -> str:
 
 def _id_of(kind: str, text: str) -> str:
     return f"{kind}={text.lower().replace('-', '')}"
-
-
-def _split(name: str) -> tuple[str, str]:
-    kind, _, instance = name.rpartition("/")
-    return kind, instance
