@@ -256,29 +256,29 @@ def stated_apart(named: str, statements: Sequence[Statement], counts: str = "the
 
     A statement with less facts than another one contradicts none. ``counts`` ends it: which of the two counts.
     """
-    for text in (*_of_nodes(statements), *_of_paths(statements), *_of_uuids(statements)):
-        yield f"{named}: {text}; {counts}"
+    for fact, apart in ((_nodes, _nodes_apart), (_bridges, _paths_apart), (_gpu_uuid, _uuids_apart)):
+        first, *others = [each for each in statements if fact(each)] or [Statement("")]
+        for text in filter(None, (apart(first, other) for other in others)):
+            yield f"{named}: {text}; {counts}"
 
 
-def _of_nodes(statements: Sequence[Statement]) -> Iterator[str]:
-    first, *others = [each for each in statements if each.nodes] or [Statement("")]
-    for other in others:
-        if not first.nodes & other.nodes:
-            here, there = (numbered("NUMA node", each.nodes) for each in (first, other))
-            yield f"{first.source} puts it at {here}, {other.source} at {there}"
+def _nodes(statement: Statement) -> NodeSet:
+    return statement.nodes
 
 
-def _of_paths(statements: Sequence[Statement]) -> Iterator[str]:
+def _nodes_apart(first: Statement, other: Statement) -> str:
+    if first.nodes & other.nodes:
+        return ""
+    here, there = (numbered("NUMA node", each.nodes) for each in (first, other))
+    return f"{first.source} puts it at {here}, {other.source} at {there}"
+
+
+def _paths_apart(first: Statement, other: Statement) -> str:
     """Whole paths are those with a root complex. One that names bridges of a whole path may leave out others."""
-    first, *others = [each for each in statements if _bridges(each)] or [Statement("")]
-    for other in others:
-        known = _bridges(other)
-        if other.path.root and not {*_bridges(first)} <= {*known, address_in(other.path.bus)}:
-            yield f"{first.source} puts it below {_path(first)}, {other.source} below {' '.join(known)}"
-
-
-def _path(statement: Statement) -> str:
-    return " ".join(_bridges(statement))
+    here, there = _bridges(first), _bridges(other)
+    if not other.path.root or {*here} <= {*there, address_in(other.path.bus)}:
+        return ""
+    return f"{first.source} puts it below {' '.join(here)}, {other.source} below {' '.join(there)}"
 
 
 def _bridges(statement: Statement) -> tuple[str, ...]:
@@ -289,13 +289,11 @@ def _bridges(statement: Statement) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name))
 
 
-def _of_uuids(statements: Sequence[Statement]) -> Iterator[str]:
+def _uuids_apart(first: Statement, other: Statement) -> str:
     """The beginning of an identifier is short for it; that of a MIG device is not its GPU's."""
-    first, *others = [each for each in statements if _gpu_uuid(each)] or [Statement("")]
-    for other in others:
-        one, two = _gpu_uuid(first), _gpu_uuid(other)
-        if not one.startswith(two) and not two.startswith(one):
-            yield f"{first.source} lists it as {first.uuid}, {other.source} as {other.uuid}"
+    one, two = _gpu_uuid(first), _gpu_uuid(other)
+    is_same = one.startswith(two) or two.startswith(one)
+    return "" if is_same else f"{first.source} lists it as {first.uuid}, {other.source} as {other.uuid}"
 
 
 def _gpu_uuid(statement: Statement) -> str:
