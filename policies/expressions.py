@@ -6,7 +6,8 @@ namespace, qosclass, id, labels/K, tags/K and pod/...; a key with a dot is a lab
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from types import MappingProxyType
 
 from policies.base import Expression, Labels, Request
@@ -110,17 +111,11 @@ def _exists(column: _Column, values: tuple[str, ...]) -> int:
 
 
 def _is_in(column: _Column, values: tuple[str, ...]) -> int:
-    found = 0
-    for value in values:
-        found |= column.present if value == "*" else column.holders.get(value, 0)
-    return found
+    return reduce(or_, (column.present if value == "*" else column.holders.get(value, 0) for value in values), 0)
 
 
 def _is_like(column: _Column, values: tuple[str, ...]) -> int:
-    found = 0
-    for pattern in values:
-        found |= column.like(pattern)
-    return found
+    return reduce(or_, map(column.like, values), 0)
 
 
 # Each with whether the opposite is meant.

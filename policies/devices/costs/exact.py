@@ -1,8 +1,9 @@
 """Find the cheapest set by branch and bound over the vertices of the graph, within a budget of steps."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import add
+from operator import add, itemgetter
 
 from policies.devices.costs.graph import CostGraph, alike
 
@@ -190,10 +191,7 @@ class _Cheapest:
 
     def beyond(self, slack: int) -> list[int]:
         """Return the vertices outside of which not even one can be added within the slack."""
-        most = self._rated[self._at][0] + slack
-        at = len(self._rated)
-        while self._rated[at - 1][0] > most:
-            at -= 1
+        at = bisect_right(self._rated, self._rated[self._at][0] + slack, key=itemgetter(0))
         return [v for _, v in self._rated[at:]]
 
 

@@ -86,11 +86,7 @@ def cpu_nodes(machine: Machine) -> tuple[NumaNode, ...]:
 
 def mems_of(machine: Machine, nodes: int) -> int:
     """Return the memory nodes that belong to these nodes."""
-    zone = 0
-    for node in cpu_nodes(machine):
-        if nodes >> node.id & 1:
-            zone |= memory_at(machine, node.cpus.mask)
-    return zone
+    return NodeSet.of_masks(memory_at(machine, n.cpus.mask) for n in cpu_nodes(machine) if nodes >> n.id & 1).mask
 
 
 def cpu_hints(context: PlacementContext, asked: Asked) -> Iterator[ResourceHints]:
