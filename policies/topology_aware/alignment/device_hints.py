@@ -15,15 +15,7 @@ from typing import Final
 
 from policies.base import DeviceLocality
 from policies.device_requests import DeviceAmount
-from policies.devices import (
-    AnnotationError,
-    DemandError,
-    DeviceAttempt,
-    DeviceCandidate,
-    DeviceQuestion,
-    can_meet,
-    hints_on,
-)
+from policies.devices import AnnotationError, DemandError, DeviceAttempt, DeviceQuestion, can_meet, hints_on
 from policies.devices.costs import type_of
 from policies.hints import Amount, DeviceProvider, DeviceRequest, Hints
 from policies.topology_aware.alignment.offers import (
@@ -40,6 +32,7 @@ from policies.topology_aware.devices.cost_choice import DeviceStock, cheapest_an
 from policies.topology_aware.devices.held import HeldDevices, fixed_devices
 from policies.topology_aware.devices.place_choice import question_of
 from policies.topology_aware.supply.context import PlacementContext
+from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.text import plural, some
 
@@ -96,14 +89,11 @@ def _resource_of(source: str) -> str:
 
 def _nodes_of(machine: Machine, place: DeviceLocality) -> int:
     """Return the nodes with CPUs that a device is at; 0 where that is not known, or all of them."""
-    every = near = 0
-    for node in cpu_nodes(machine):
-        every |= 1 << node.id
-        if node.id in place.nodes or (not place.nodes and node.cpus.mask & place.cpus.mask):
-            near |= 1 << node.id
-    for node in machine.nodes if not near else ():
-        near |= node.near.mask if node.id in place.nodes else 0
-    return near & every if near & every != every else 0
+    nodes, named = cpu_nodes(machine), place.nodes
+    every = NodeSet.of(node.id for node in nodes)
+    near = named & every if named else NodeSet.of(node.id for node in nodes if node.cpus.mask & place.cpus.mask)
+    near = near or NodeSet.of_masks(node.near.mask for node in machine.nodes if node.id in named) & every
+    return near.mask if near != every else 0
 
 
 def _devices_text(places: dict[str, int]) -> str:
@@ -157,15 +147,14 @@ class _Offer:
 
     def __init__(self, held: HeldDevices, questions: Sequence[DeviceQuestion]) -> None:
         self._held, self._node, self._questions = held, held.node, questions
-        found = [DeviceAttempt(held.node.allocator, question, held.usage).found for question in questions]
         self.wanted: dict[str, int] = {}
         """How many devices of each type are asked for."""
-        self._usable: dict[str, tuple[DeviceCandidate, ...]] = {}
-        for each in found:
-            for kind, (count, usable) in each.items():
-                self.wanted[kind] = self.wanted.get(kind, 0) + count
-                if len(usable) >= len(self._usable.get(kind, ())):
-                    self._usable[kind] = usable
+        self._at: dict[str, list[int]] = {}  # the nodes of those that could serve
+        attempts = [DeviceAttempt(held.node.allocator, question, held.usage) for question in questions]
+        for kind, (count, usable) in (found for attempt in attempts for found in attempt.found.items()):
+            self.wanted[kind] = self.wanted.get(kind, 0) + count
+            if len(usable) >= len(self._at.get(kind, ())):
+                self._at[kind] = [self._node.nodes_at(candidate.device.key) for candidate in usable]
 
     def free_text(self, kind: str) -> str:
         """Return how many that could serve are on each node, in words."""
@@ -173,7 +162,7 @@ class _Offer:
 
     def _on_nodes(self, kind: str) -> tuple[list[int], int]:
         """Return how many devices that could serve are on each node, and how many on none that is known."""
-        at = [self._node.nodes_at(candidate.device.key) for candidate in self._usable[kind]]
+        at = self._at[kind]
         return [sum(mask >> node.id & 1 for mask in at) for node in self._node.nodes], at.count(0)
 
     def _is_met(self, nodes: int | None) -> bool:

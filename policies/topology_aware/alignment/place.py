@@ -92,8 +92,7 @@ def _moving(context: PlacementContext, owned: CpuSet) -> Iterator[PlacementConte
     previous = context.request.previous
     lost = replace(context, request=replace(context.request, previous=previous.of_devices if previous else None))
     if context.runs:
-        nodes = _nodes_of(context, owned)
-        cpus = sum(node.cpus.mask for node in context.tree.machine.nodes if nodes >> node.id & 1)
+        cpus = sum(node.cpus.mask for node in context.tree.machine.nodes if node.cpus & owned)
         yield replace(lost, within=cpus, demand=replace(context.demand, shares_within=False))
     if not (context.runs and context.demand.single_node):
         yield lost
@@ -220,7 +219,7 @@ def _of_cpus(context: PlacementContext) -> Alignment | None:
     if context.own is None or not context.own.owned or not context.runs:
         return None
     machine = context.tree.machine
-    nodes = sum(1 << node.id for node in cpu_nodes(machine) if node.cpus & context.own.owned)
+    nodes = _nodes_of(context, context.own.owned)
     return Alignment(NodeSet(nodes), NodeSet(mems_of(machine, nodes)))
 
 
