@@ -16,14 +16,8 @@ from policies.topology_aware.decisions import Decisions
 from policies.topology_aware.devices import reasons as device_reasons
 from policies.topology_aware.devices.held import claims_of, with_claims_counted
 from policies.topology_aware.memory import reasons as memory_reasons
+from policies.topology_aware.memory import reinstate as memory
 from policies.topology_aware.memory.home import LocalMemory, in_pool
-from policies.topology_aware.memory.reinstate import (
-    keeping_zone,
-    missing_nodes,
-    plan_leniently,
-    rezoned,
-    widened_for_promises,
-)
 from policies.topology_aware.memory.spill import spilling
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.place import place
@@ -100,7 +94,7 @@ class _Reinstatement:
         if not supply.holds():
             return reasons.illegal(f"{grant.pool} no longer covers {grant.shared_mcpu}m beside what others hold")
         self._held, self._supply = self._held.with_grants(grant), supply
-        if missing_nodes(supply, grant):
+        if memory.missing_nodes(supply, grant):
             self._without_nodes.append(grant)
         return None
 
@@ -109,16 +103,18 @@ class _Reinstatement:
         for saved in self._without_nodes:
             own = self._held.get(saved.container) or saved  # it may have been widened for another one
             supply = self._supply.minus(own)
-            *others, grant = rezoned(supply, self._held.without(own.container).grants, own)
+            *others, grant = memory.rezoned(supply, self._held.without(own.container).grants, own)
             self._moved(others)
             self._take(*others, grant)
-            self._replaced[own.container] = memory_reasons.rezoned(grant.mems.mask, gone=missing_nodes(supply, saved))
+            self._replaced[own.container] = memory_reasons.rezoned(
+                grant.mems.mask, gone=memory.missing_nodes(supply, saved)
+            )
 
     def relieve(self) -> None:
         """Widen zones in which more is promised than they hold. Their nodes may have less memory than before."""
         if not self._replaced and not self._unplaced:
             return  # all as saved: a restart changes nothing
-        for grant in widened_for_promises(self._supply, self._held.grants):
+        for grant in memory.widened_for_promises(self._supply, self._held.grants):
             self._take(grant)
             self._note(grant, memory_reasons.rezoned(grant.mems.mask, gone=0))
 
@@ -152,7 +148,7 @@ class _Reinstatement:
             return
         grant = replace(placement.grant, request=settled(keep, placement.grant))
         self._moved(placement.moved)
-        self._take(*placement.moved, grant if old is None else keeping_zone(self._supply, old, grant))
+        self._take(*placement.moved, grant if old is None else memory.keeping_zone(self._supply, old, grant))
         if short is None:
             self._replaced[keep.container] = reason
         else:
@@ -220,7 +216,7 @@ class _Reinstatement:
             self._give_up_one()
         root, context = self._tree.root, context_of(self._options, self._held, self._supply, request)
         held = NodeSet() if context.own is None else context.own.mems
-        plan = plan_leniently(context.supply, context.others, request, LocalMemory(root.mems), held=held)
+        plan = memory.plan_leniently(context.supply, context.others, request, LocalMemory(root.mems), held=held)
         kind = CpuKind.RESERVED if context.demand.kind is CpuKind.RESERVED else CpuKind.SHARED
         mcpu = context.demand.reserved_mcpu
         grant = Grant(request, root.name, kind, reserved_mcpu=mcpu, mems=plan.mems, is_cold=plan.is_cold)

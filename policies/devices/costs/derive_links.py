@@ -2,13 +2,7 @@
 
 from collections.abc import Mapping
 
-from policies.devices.costs.derive_pci import (
-    ONE_SWITCH,
-    SAME_HOST_BRIDGE,
-    SAME_NODE_DEVICE,
-    SEVERAL_SWITCHES,
-    devices_of_nodes,
-)
+from policies.devices.costs import derive_pci
 from policies.devices.costs.derive_scale import FARTHEST, NodeScale
 from policies.devices.costs.model import CostError, CostLine, CostListing
 from policies.devices.costs.text import is_plain_name
@@ -23,11 +17,11 @@ MOST_NVLINKS = 2
 _LINKS = 18
 
 _PCI_COSTS = {
-    "PSB": ONE_SWITCH,
-    "PIX": ONE_SWITCH,
-    "PXB": SEVERAL_SWITCHES,
-    "PHB": SAME_HOST_BRIDGE,
-    "NODE": SAME_NODE_DEVICE,
+    "PSB": derive_pci.ONE_SWITCH,
+    "PIX": derive_pci.ONE_SWITCH,
+    "PXB": derive_pci.SEVERAL_SWITCHES,
+    "PHB": derive_pci.SAME_HOST_BRIDGE,
+    "NODE": derive_pci.SAME_NODE_DEVICE,
 }
 
 
@@ -83,6 +77,6 @@ def _cost(link: Link, one: str, other: str, nodes_of: Mapping[str, NodeSet], sca
     else:
         nodes = [nodes_of.get(device, NodeSet()) for device in (one, other)]
         is_known = link.pcie != UNKNOWN and all(nodes)
-        cost = devices_of_nodes(nodes[0], nodes[1], scale) if is_known else FARTHEST
+        cost = derive_pci.devices_of_nodes(nodes[0], nodes[1], scale) if is_known else FARTHEST
     # A switch between two GPUs is no match for NVLink, though it is the nearest a GPU and a NIC can have.
     return min(FARTHEST, cost + ONE_NVLINK) if one in nodes_of and other in nodes_of else cost
