@@ -27,15 +27,6 @@ class Level(IntEnum):
     CORE = 6
 
 
-WORDS = {
-    Level.DIE: "dies",
-    Level.NODE: "NUMA nodes",
-    Level.L3: "L3 domains",
-    Level.L2: "L2 domains",
-    Level.CORE: "cores",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Domain:
     """CPUs that hardware holds together. ``index`` counts depth first, parents before children."""
@@ -112,12 +103,12 @@ def _levels_of(machine: Machine, package: Package) -> tuple[Levels, list[str]]:
     levels, strays = _nesting_levels(_candidates(machine, cpus, Level.DIE), cpus)
     if (node := strays.get(Level.NODE)) is None:
         return levels, []
-    omitted = Level.NODE
+    omitted = "NUMA nodes"
     if sum(node.cpus.mask & cpus != 0 for node in machine.nodes) > 1:
-        omitted = Level.DIE
+        omitted = "dies"
         levels, _ = _nesting_levels(_candidates(machine, cpus, Level.NODE), cpus)
     why = f"NUMA node {node} does not lie inside one die"
-    return levels, [f"socket #{package.id}: its {WORDS[omitted]} are not pools, since {why}"]
+    return levels, [f"socket #{package.id}: its {omitted} are not pools, since {why}"]
 
 
 def _nesting_levels(levels: Levels, within: int) -> tuple[Levels, Mapping[Level, int]]:
