@@ -21,16 +21,17 @@ class LinkPolicy(StrEnum):
 
 StaticSets = Mapping[int, tuple[tuple[int, ...], ...]]
 
+
+def _neighbours(gpus: int, sizes: Sequence[int]) -> StaticSets:
+    return {size: tuple(tuple(range(first, first + size)) for first in range(0, gpus, size)) for size in sizes}
+
+
 # The sets of each size, of which the first free one is given. Source: staticdgx_policies.go of go-gpuallocator.
-_DGX1: StaticSets = {
-    size: tuple(tuple(range(first, first + size)) for first in range(0, 8, size)) for size in (1, 2, 4, 8)
-}
+_DGX1 = _neighbours(8, (1, 2, 4, 8))
 STATIC_SETS: Mapping[LinkPolicy, StaticSets] = {
     LinkPolicy.STATIC_DGX1_PASCAL: {**_DGX1, 2: ((0, 2), (1, 3), (4, 6), (5, 7))},
     LinkPolicy.STATIC_DGX1_VOLTA: {**_DGX1, 2: ((0, 3), (1, 2), (4, 7), (5, 6))},
-    LinkPolicy.STATIC_DGX2: {
-        size: tuple(tuple(range(first, first + size)) for first in range(0, 16, size)) for size in (1, 2, 4, 8, 16)
-    },
+    LinkPolicy.STATIC_DGX2: _neighbours(16, (1, 2, 4, 8, 16)),
 }
 
 
