@@ -180,9 +180,8 @@ def _gpu_count(amounts: Mapping[str, int], inventory: DeviceInventory, strategy:
 
 def _count_of_bytes(wanted: int, gpus: Sequence[InventoryDevice]) -> int:
     """Return how many GPUs have this memory: one, or as many as have it whole."""
-    sizes = sorted(
-        {size for gpu in gpus if gpu.is_healthy and (size := gpu.resources.get(GPU_MEMORY, 0))}, reverse=True
-    )
+    known = {gpu.resources.get(GPU_MEMORY, 0) for gpu in gpus if gpu.is_healthy}
+    sizes = sorted(known - {0}, reverse=True)
     if not sizes or wanted <= sizes[0]:
         return 1
     for size in sizes:

@@ -52,14 +52,9 @@ def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) ->
     names = {name: f"{resource}/{offered.kind}{minor}" for name, minor in minors.items()}
     found: Chooser = PlaceChooser(offered)
     if offered.kind == GPU and known.links is not None and known.links.indices.intersection(minors.values()):
-        listed = set(known.costs.devices.get(resource, ()))
-        found = LinkChooser(
-            known.links,
-            minors,
-            known.costs,
-            {minors[n]: names[n] for n in names if names[n] in listed},
-            gpu_places(known.links, offered.groups),
-        )
+        listed = {minors[n]: names[n] for n in names if names[n] in known.costs.devices.get(resource, ())}
+        places = gpu_places(known.links, offered.groups)
+        found = LinkChooser(known.links, minors, known.costs, listed, places)
     elif _has_costs(known.costs.table, set(names.values())):
         found = CostChooser(known.costs, resource, names)
     if offered.kind == GPU and known.partitions is not None:
@@ -184,18 +179,14 @@ class PlaceChooser:
 
     def _taken(self, free: set[str]) -> tuple[str, ...]:
         """Return the healthy ids that are not free, so that others have them."""
-        return tuple(
-            device.id for device in self.offered.devices.values() if device.is_healthy and device.id not in free
-        )
+        return tuple(each.id for each in self.offered.devices.values() if each.is_healthy and each.id not in free)
 
     def _node(self, group: int) -> int:
         """Return a number for the NUMA node of a group; one whose node is not known is on a node of its own."""
         node = self.offered.groups[group].numa
         return -1 - group if node is None else node
 
-    def _picked(
-        self, members: Iterable[OfferedDevice], must: set[str], taken: Sequence[str]
-    ) -> Sequence[OfferedDevice]:
+    def _picked(self, members: Iterable[OfferedDevice], must: set[str], taken: Sequence[str]) -> list[OfferedDevice]:
         """Return the ids of a group in the order in which they are taken: what must be there, then the others."""
         ordered = sorted(members, key=lambda device: (device.part.number, device.id not in must, device.order))
         if self.offered.offer.form is OfferForm.SHARES:

@@ -15,9 +15,8 @@ def choose_reserved(machine: Machine, available: CpuSet, mcpu: int) -> CpuSet:
     usable = available & machine.online
     count = -(-mcpu // 1000)
     if count > len(usable):
-        raise PolicyOptionsError(
-            "reservedResources.cpu", f"{mcpu}m", f"only {len(usable)} CPUs are available ({usable or 'none'})"
-        )
+        has = f"only {len(usable)} CPUs are available ({usable or 'none'})"
+        raise PolicyOptionsError("reservedResources.cpu", f"{mcpu}m", has)
     ordinary = usable - machine.isolated
     chosen: list[int] = []
     for wanted in (ordinary, usable):

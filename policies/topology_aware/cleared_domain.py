@@ -108,9 +108,8 @@ def fewest_domains_of(context: PlacementContext, count: int) -> tuple[int, int, 
 def _as_good(context: PlacementContext, ranking: Ranking, name: str) -> Iterator[list[int]]:
     """Yield the pools of each level, the deepest first, that are as good as this one before size counts."""
     pools, keys, here = context.tree.pools, ranking.keys, context.tree.named(name)
-    good = [
-        i for i in ranking.order if keys[i][1:_DEPTH] >= keys[here.index][1:_DEPTH] and pools[i].depth >= here.depth
-    ]
+    least = keys[here.index][1:_DEPTH]
+    good = [i for i in ranking.order if keys[i][1:_DEPTH] >= least and pools[i].depth >= here.depth]
     for depth in sorted({pools[i].depth for i in good}, reverse=True):
         yield sorted((i for i in good if pools[i].depth == depth), key=lambda i: context.supply.granted_mcpu[i])
 

@@ -39,9 +39,8 @@ def parse_pool_weight(text: str) -> PoolWeight:
     resource = named.lower()
     if resource not in ("cpu", "memory"):
         raise ValueError(f"expected cpu or memory, got {named!r}")
-    if not (
-        weight.isascii() and weight.isdigit() and len(weight) <= len(str(MOST_WEIGHT)) and int(weight) <= MOST_WEIGHT
-    ):
+    is_number = weight.isascii() and weight.isdigit() and len(weight) <= len(str(MOST_WEIGHT))
+    if not is_number or int(weight) > MOST_WEIGHT:
         raise ValueError(f"expected a weight from 0 to {MOST_WEIGHT} for {resource}, got {weight!r}")
     return PoolWeight(resource, int(weight))
 

@@ -91,9 +91,8 @@ def _balanced(context: PlacementContext, pool: Pool, offer: Offer) -> int:
     nodes = supply.memory.nodes
     weights = context.options.weight_by_resource
     cpu = _free_mcpu(supply, pool.index) - 1000 * offer.sliced - demand.shared_mcpu
-    memory = (
-        nodes.capacity(pool.mems) - promised_inside(supply.memory.zones, pool.mems) - promised_bytes(context.request)
-    )
+    promised = promised_inside(supply.memory.zones, pool.mems) + promised_bytes(context.request)
+    memory = nodes.capacity(pool.mems) - promised
     parts = (
         (weights.get("cpu", 0), cpu, 1000 * pool.sharable.bit_count()),
         (weights.get("memory", 0), memory, nodes.capacity(pool.mems)),

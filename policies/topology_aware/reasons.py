@@ -76,9 +76,8 @@ def levels_up(best: str, pool: str, levels: int) -> Reason:
 def previous_kept(kept: CpuSet, previous: Previous, *, holds: bool) -> Reason:
     """The container has its earlier CPUs again, or keeps those that it ``holds``."""
     if not holds:
-        text = (
-            f"its earlier {numbered('CPU', kept)} {'was free and is' if len(kept) == 1 else 'were free and are'} kept"
-        )
+        were_free = "was free and is" if len(kept) == 1 else "were free and are"
+        text = f"its earlier {numbered('CPU', kept)} {were_free} kept"
     elif kept == previous.owned:
         text = f"its {are('CPU', kept)} kept"
     else:
@@ -111,11 +110,8 @@ def no_whole_cores(wanted: int) -> Reason:
 
 def not_distributed(wanted: int, distribution: CpuDistribution) -> Reason:
     """The CPUs are packed, since no pool has them in the distribution that is preferred."""
-    how = (
-        "one on each of as many cores"
-        if distribution is CpuDistribution.ACROSS_CORES
-        else "in even parts on NUMA nodes"
-    )
+    across_cores = distribution is CpuDistribution.ACROSS_CORES
+    how = "one on each of as many cores" if across_cores else "in even parts on NUMA nodes"
     return Reason(ReasonCode.NOT_DISTRIBUTED, f"no pool has {plural(wanted, 'CPU')} {how}: they are packed instead")
 
 

@@ -106,9 +106,8 @@ class _Reinstatement:
             *others, grant = memory.rezoned(supply, self._held.without(own.container).grants, own)
             self._moved(others)
             self._take(*others, grant)
-            self._replaced[own.container] = memory_reasons.rezoned(
-                grant.mems.mask, gone=memory.missing_nodes(supply, saved)
-            )
+            gone = memory.missing_nodes(supply, saved)
+            self._replaced[own.container] = memory_reasons.rezoned(grant.mems.mask, gone=gone)
 
     def relieve(self) -> None:
         """Widen zones in which more is promised than they hold. Their nodes may have less memory than before."""

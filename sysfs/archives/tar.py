@@ -30,13 +30,8 @@ _MODES: Mapping[str, Literal["r:xz", "r:gz", "r:bz2"]] = {
     ".tar.bz2": "r:bz2",
 }
 # Headers whose content tarfile reads at once: long names and pax records.
-_EXTENDED = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
+_PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_EXTENDED = (*_PAX, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 # tarfile raises the last three for malformed pax records, truncated sparse maps and endless extended headers.
 _DAMAGE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error, ValueError, IndexError, RecursionError)
 _NAMED = re.compile(r"(.+?(?:\.tar\.xz|\.tar\.gz|\.tgz|\.tar\.bz2))(?::(.*))?")

@@ -198,8 +198,6 @@ class _Cheapest:
 def _twins(graph: CostGraph) -> list[list[int]]:
     """Return, for each vertex, itself and those that can change places with it in every set at the same cost."""
     sizes = [len(vertex.members) for vertex in graph.vertices]
-    looks = [
-        (x.layer, size, x.must, graph.pair[v][v]) for v, (x, size) in enumerate(zip(graph.vertices, sizes, strict=True))
-    ]
+    looks = [(each.layer, sizes[v], each.must, graph.pair[v][v]) for v, each in enumerate(graph.vertices)]
     twins_of = {v: twins for twins in alike(looks, sizes, graph.pair) for v in twins}
     return [twins_of[v] for v in range(len(sizes))]

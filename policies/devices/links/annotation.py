@@ -23,10 +23,7 @@ MAX_PUBLISHED_GPUS: Final = 32
 
 _VERSION: Final = "v1"
 _NONE: Final = "none"
-_LETTERS: Final[Mapping[str, str]] = {
-    **{"SYS": "s", "NODE": "n", "PHB": "h", "PXB": "m", "PIX": "p", "PSB": "b"},
-    UNKNOWN: "u",
-}
+_LETTERS: Final = {"SYS": "s", "NODE": "n", "PHB": "h", "PXB": "m", "PIX": "p", "PSB": "b", UNKNOWN: "u"}
 _WORDS: Final = {letter: word for word, letter in _LETTERS.items()}
 _TIMES: Final = r"(?:x([1-9]\d{0,3}))?"
 _PLACES: Final = re.compile(rf"(u|n\d{{1,4}}(?:a\d{{1,4}})*){_TIMES}")

@@ -157,9 +157,8 @@ class _CutSearch:
                 if self._is_eligible(first):
                     found.append(self._lowest(first))
                 found.append(self.best_of_all_cuts(left ^ first))
-            self.tops[left] = min(
-                filter(None, found), key=lambda mask: (-self.scores[mask], tuple(_bits(mask))), default=0
-            )
+            given = filter(None, found)
+            self.tops[left] = min(given, key=lambda mask: (-self.scores[mask], tuple(_bits(mask))), default=0)
         return self.tops[left]
 
     def _of_best_cuts(self, left: int) -> Iterator[int]:

@@ -101,12 +101,9 @@ def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
 
 
 def _claims(claim: CpuClaim, problem: CpuSet) -> str:
-    part = (
-        f", of which {are('CPU', problem)}"
-        if problem != claim.cpus
-        else f", which {'is' if len(problem) == 1 else 'are'}"
-    )
-    return f"{claim.source} claims {numbered('CPU', claim.cpus)}{part}"
+    verb = "is" if len(problem) == 1 else "are"
+    part = f"which {verb}" if problem == claim.cpus else f"of which {numbered('CPU', problem)} {verb}"
+    return f"{claim.source} claims {numbered('CPU', claim.cpus)}, {part}"
 
 
 def _refused(claim: CpuClaim, problem: CpuSet, why: str) -> Reason:
