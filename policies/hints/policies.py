@@ -39,6 +39,10 @@ class Choices:
         """Return the masks of the hints with this flag."""
         return self.preferred if preferred else self.others
 
+    def only_preferred(self) -> "Choices":
+        """Return the choices without the hints that are not preferred."""
+        return replace(self, others=frozenset(), any_flags=self.any_flags & {True})
+
     def within(self, full: int) -> set[int]:
         """Return the nodes of the machine that each hint leaves."""
         masks = {mask & full for mask in self.preferred}
@@ -212,15 +216,8 @@ def _parts(reach: Reach, choices: Sequence[Choices], target: int, full: int) -> 
 
 def _single_numa_node(choices: Sequence[Choices], order: MaskOrder) -> Merged:
     """Keep the preferred hints for a single node or for any; the full mask becomes no affinity, as in the kubelet."""
-    single = [
-        replace(
-            c,
-            preferred=frozenset(mask for mask in c.preferred if mask.bit_count() == 1),
-            others=frozenset(),
-            any_flags=c.any_flags & {True},
-        )
-        for c in choices
-    ]
+    on_one = [frozenset(mask for mask in c.preferred if mask.bit_count() == 1) for c in choices]
+    single = [replace(c.only_preferred(), preferred=masks) for c, masks in zip(choices, on_one, strict=True)]
     equal = _equal(single, order.full, preferred=True)
     equal.pop(0, None)
     if not equal:
@@ -238,7 +235,7 @@ def _narrow(mask: int) -> tuple[bool, int, int]:
 def _best_effort_2019(choices: Sequence[Choices], order: MaskOrder) -> Merged:
     """Take the narrowest overlap of preferred hints, be it empty; else that of any hints."""
     full = order.full
-    preferred = [replace(c, others=frozenset(), any_flags=c.any_flags & {True}) for c in choices]
+    preferred = [c.only_preferred() for c in choices]
     if all(c.preferred or c.any_flags for c in preferred):
         reach = Reach([c.within(full) for c in preferred], full)
         best = min(reach.masks, key=_narrow)
