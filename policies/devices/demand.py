@@ -121,15 +121,8 @@ def _gpu_demand(asked: Mapping[str, int], inventory: DeviceInventory, hint: Devi
     amounts = {name: amount for name, amount in asked.items() if name != GPU_SHARED}
     count, each = _spread(amounts, asked.get(GPU_SHARED, 0), inventory, hint.strategy)
     units = each.get(GPU_UNITS)
-    return DeviceDemand(
-        GPU,
-        count,
-        each.get(GPU_CORE, units),
-        each.get(GPU_MEMORY_RATIO, units),
-        each.get(GPU_MEMORY),
-        resources=each,
-        hint=hint,
-    )
+    core, memory_units = each.get(GPU_CORE, units), each.get(GPU_MEMORY_RATIO, units)
+    return DeviceDemand(GPU, count, core, memory_units, each.get(GPU_MEMORY), resources=each, hint=hint)
 
 
 def _whole_gpus(name: str, asked: Mapping[str, int], hint: DeviceHint) -> DeviceDemand:

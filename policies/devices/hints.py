@@ -97,10 +97,5 @@ def _enough(attempts: Sequence[DeviceAttempt], groups: Sequence[PcieGroup], plac
 
 def _nodes_of(allocator: DeviceAllocator, kinds: Sequence[str]) -> tuple[int, ...]:
     """Return the NUMA nodes that have devices of these types."""
-    return tuple(
-        NodeSet.of(
-            group.numa
-            for group in allocator.groups
-            if group.numa is not None and any(device.kind in kinds for device in group.devices)
-        )
-    )
+    groups = (group for group in allocator.groups if any(device.kind in kinds for device in group.devices))
+    return tuple(NodeSet.of(group.numa for group in groups if group.numa is not None))

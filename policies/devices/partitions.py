@@ -86,11 +86,8 @@ def ranked_partitions(
         minors = frozenset(partition.minors)
         if minors <= usable:
             rest = idle - minors
-            worth = sum(
-                _WORTH.get(len(other.minors), 0) * other.score
-                for other in table
-                if len(other.minors) >= size and rest.issuperset(other.minors)
-            )
+            idle_still = (other for other in table if len(other.minors) >= size and rest.issuperset(other.minors))
+            worth = sum(_WORTH.get(len(other.minors), 0) * other.score for other in idle_still)
             found.append(RankedPartition(minors, -partition.score, -worth))
     return tuple(sorted(found, key=lambda p: (p.by_score, p.by_rest, sorted(p.minors))))
 

@@ -170,11 +170,8 @@ class PlaceChooser:
         spread = cheapest_spread(offers, size)
         if spread is None:
             return ()
-        picked = (
-            device
-            for group, count in zip(numbers, spread.counts, strict=True)
-            for device in self._picked(members[group], must, taken)[:count]
-        )
+        counted = zip(numbers, spread.counts, strict=True)
+        picked = (device for group, n in counted for device in self._picked(members[group], must, taken)[:n])
         return tuple(device.id for device in sorted(picked, key=lambda device: (device.part.number, device.order)))
 
     def _taken(self, free: set[str]) -> tuple[str, ...]:

@@ -113,15 +113,9 @@ def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -
 
 def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group: int) -> Iterator[OfferedDevice]:
     for order, (suffix, vf, units) in enumerate(_pieces(device, offer)):
-        yield OfferedDevice(
-            f"{device.kind}-{device.minor}{suffix}",
-            DeviceGrant(device.kind, device.minor, units, vf, is_given=True),
-            node,
-            group,
-            order,
-            device.is_healthy,
-            device.uuid,
-        )
+        name = f"{device.kind}-{device.minor}{suffix}"
+        grant = DeviceGrant(device.kind, device.minor, units, vf, is_given=True)
+        yield OfferedDevice(name, grant, node, group, order, device.is_healthy, device.uuid)
 
 
 def _pieces(device: InventoryDevice, offer: DeviceOffer) -> Iterator[tuple[str, str, int]]:

@@ -71,13 +71,9 @@ def read_annotated(annotations: Mapping[str, str]) -> tuple[DeviceGrant, ...]:
     >>> [str(d) for d in read_annotated({"allocated.cri-proxy.io/rdma": "1@0000:51:00.1", "io.kubernetes.x": "/"})]
     ['rdma 1 VF 0000:51:00.1']
     """
-    names = {kind: f"{ANNOTATION_PREFIX}{kind}" for kind in DEVICE_TYPES}
-    return tuple(
-        device
-        for kind, name in names.items()
-        if name in annotations
-        for device in _devices(kind, name, annotations[name])
-    )
+    names = ((kind, f"{ANNOTATION_PREFIX}{kind}") for kind in DEVICE_TYPES)
+    here = ((kind, name, annotations[name]) for kind, name in names if name in annotations)
+    return tuple(device for kind, name, text in here for device in _devices(kind, name, text))
 
 
 def _texts(devices: Iterable[DeviceGrant]) -> dict[str, str]:

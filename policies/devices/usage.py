@@ -25,11 +25,8 @@ class DeviceUse:
     def plus(self, grant: DeviceGrant, device: InventoryDevice) -> "DeviceUse":
         """Return the use with this grant; more than 100 units of a device count as all of it."""
         units, memory = taken(grant, device)
-        return DeviceUse(
-            min(WHOLE, self.units + units),
-            min(Fraction(WHOLE), self.memory + memory),
-            self.vfs | {grant.vf} if grant.vf else self.vfs,
-        )
+        vfs = self.vfs | {grant.vf} if grant.vf else self.vfs
+        return DeviceUse(min(WHOLE, self.units + units), min(Fraction(WHOLE), self.memory + memory), vfs)
 
 
 def taken(grant: DeviceGrant, device: InventoryDevice) -> tuple[int, Fraction]:

@@ -147,11 +147,8 @@ def _accelerated(machine: Machine) -> int:
 def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) -> tuple[_Site, tuple[str, ...]]:
     available = options.available.mask & machine.online.mask
     if not available:
-        raise PolicyOptionsError(
-            "availableResources.cpu",
-            str(options.available),
-            f"none of these CPUs is online; the online ones are {machine.online}",
-        )
+        problem = f"none of these CPUs is online; the online ones are {machine.online}"
+        raise PolicyOptionsError("availableResources.cpu", str(options.available), problem)
     reserved = options.reserved.mask & available
     isolated = machine.isolated.mask & available & ~reserved
     sharable = available & ~reserved & ~isolated
@@ -184,11 +181,8 @@ def _add(pools: list[Pool], site: _Site, domain: Domain, parents: tuple[int, ...
     index = len(pools)
     leaf = _leaf_pool(site, domain, index, tuple(pools[i] for i in parents))
     pools.append(leaf)
-    children = tuple(
-        _add(pools, site, child, (index, *parents))
-        for child in _pool_children(site, domain)
-        if child.cpus & site.available
-    )
+    inside = [child for child in _pool_children(site, domain) if child.cpus & site.available]
+    children = tuple(_add(pools, site, child, (index, *parents)) for child in inside)
     if children:
         covered = sum(pools[child].sharable for child in children)  # children are disjoint
         pools[index] = replace(leaf, end=len(pools), children=children, loose=leaf.sharable & ~covered)

@@ -60,11 +60,8 @@ class DeviceProvider:
         if request.preferred_sets is None or hints is None:
             return hints
         usable = request.allocated or request.available | request.reusable
-        affinities = {
-            NodeSet.of_masks(self._masks(request, devices)).mask
-            for devices in request.preferred_sets
-            if len(devices) == request.count and devices <= usable
-        }
+        sets = (devices for devices in request.preferred_sets if len(devices) == request.count and devices <= usable)
+        affinities = {NodeSet.of_masks(self._masks(request, devices)).mask for devices in sets}
         return tuple(Hint(hint.nodes, hint.nodes in affinities) for hint in hints)
 
     def _hints(self, request: DeviceRequest) -> Hints:
@@ -86,11 +83,8 @@ class DeviceProvider:
         kept = self._masks(request, reusable)
         nodes = listed_nodes(within.mask)
         capacity, room, held = touching(nodes, known), touching(nodes, free), touching(nodes, kept)
-        fitting = [
-            index
-            for index in by_size(len(nodes))
-            if held[index] == len(kept) and held[index] + room[index] >= request.count
-        ]
+        keeping = (index for index in by_size(len(nodes)) if held[index] == len(kept))
+        fitting = [index for index in keeping if held[index] + room[index] >= request.count]
         sizes = (index.bit_count() for index in by_size(len(nodes)) if capacity[index] >= request.count)
         size = next(sizes, len(nodes))
         return hints_of(nodes, fitting, size)

@@ -129,14 +129,8 @@ def _on_or_off_reserved(context: PlacementContext, place: Place) -> Decision:
     memory = memory_in(context, root, ())
     if isinstance(memory, Reason):
         return Rejected(memory)
-    grant = Grant(
-        context.request,
-        root.name,
-        CpuKind.RESERVED,
-        reserved_mcpu=context.demand.reserved_mcpu,
-        mems=memory.mems,
-        is_cold=memory.is_cold,
-    )
+    request, mcpu = context.request, context.demand.reserved_mcpu
+    grant = Grant(request, root.name, CpuKind.RESERVED, reserved_mcpu=mcpu, mems=memory.mems, is_cold=memory.is_cold)
     annotated = context.request.preferences.prefer_reserved is True
     why = reasons.reserved(CpuSet(root.reserved), by_annotation=annotated)
     return Placed(grant, moved=memory.widened, reasons=(*memory.reasons, why))
@@ -325,15 +319,9 @@ def _fewest_moves(context: PlacementContext, ranking: Ranking, i: int) -> PoolCh
 
 def _placement(context: PlacementContext, ranking: Ranking, found: PoolChoice, memory: MemoryPlan) -> Placed:
     demand, taken = context.demand, found.taken
-    grant = Grant(
-        context.request,
-        found.pool.name,
-        _kind(demand.shared_mcpu, taken),
-        exclusive=CpuSet(taken.exclusive),
-        isolated=CpuSet(taken.isolated),
-        shared_mcpu=demand.shared_mcpu,
-        added=added_after(context, found.offer, taken),
-    )
+    kind, added = _kind(demand.shared_mcpu, taken), added_after(context, found.offer, taken)
+    exclusive, isolated = CpuSet(taken.exclusive), CpuSet(taken.isolated)
+    grant = Grant(context.request, found.pool.name, kind, exclusive, isolated, demand.shared_mcpu, added=added)
     placed = with_memory(context, grant, found.moved, memory)
     why = (*placed.reasons, *choice_reasons(context, ranking, found))
     return replace(placed, reasons=why, ranking=ranked_pools(context, ranking, found))

@@ -86,15 +86,9 @@ def select_in(graph: CostGraph, options: SelectOptions, is_over: Clock | None = 
     """Return the set that the method finds in this graph, of which ``missing`` is a part already; no ``silent``."""
     first = _greedy(graph)
     method, found = _search(graph, first, options, is_over)
-    return Selection(
-        graph.members(found.counts),
-        _value(found.cost, graph),
-        method,
-        found.is_proved or not found.cost,
-        _value(graph.cost(first), graph),
-        tuple(_terms(graph, found.counts)),
-        steps=found.steps,
-    )
+    cost, greedy_cost = (_value(each, graph) for each in (found.cost, graph.cost(first)))
+    names, terms = graph.members(found.counts), tuple(_terms(graph, found.counts))
+    return Selection(names, cost, method, found.is_proved or not found.cost, greedy_cost, terms, steps=found.steps)
 
 
 def cheapest_of(table: CostTable, kind: str, names: Sequence[str], must: frozenset[str], size: int) -> tuple[str, ...]:
@@ -155,12 +149,8 @@ def _terms(graph: CostGraph, counts: Sequence[int]) -> Iterator[CostTerm]:
         for other in graph.layers[k:]:
             is_same = other is layer  # where each pair is met from both sides
             pairs = layer.count * (other.count - is_same) // (1 + is_same)
-            cost = sum(
-                counts[v] * (counts[w] - (v == w)) * graph.pair[v][w]
-                for v in layer.vertices
-                if counts[v]
-                for w in other.vertices
-            )
+            taken = [v for v in layer.vertices if counts[v]]
+            cost = sum(counts[v] * (counts[w] - (v == w)) * graph.pair[v][w] for v in taken for w in other.vertices)
             if pairs:
                 yield CostTerm((layer.kind, other.kind), pairs, _value(cost // (1 + is_same), graph))
 

@@ -113,12 +113,8 @@ def _of_amounts(
     for amount in wanted:
         places, free = held.node.nodes_by_cost(amount.kind), stock.free[amount.kind]
         chosen = cheapest.intersection(free)
-        request = DeviceRequest(
-            amount.count,
-            places,
-            frozenset(free),
-            preferred_sets=((chosen,) if chosen else ()) if prefers_chosen else None,
-        )
+        sets = None if not prefers_chosen else (chosen,) if chosen else ()
+        request = DeviceRequest(amount.count, places, frozenset(free), preferred_sets=sets)
         hints = DeviceProvider(every, {amount.kind: request}).offers()[amount.kind]
         masks = [places[name] for name in free]  # one on several nodes counts on each
         on_each = [sum(mask is None or bool(mask >> node.id & 1) for mask in masks) for node in nodes]

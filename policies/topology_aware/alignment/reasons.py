@@ -111,12 +111,10 @@ def beyond(alignment: Alignment, refused: Reason, *, shares: bool) -> Reason:
 def refused(request: Request, rules: TopologyOptions, offers: Sequence[ResourceHints]) -> Reason:
     """No nodes satisfy the policy: the resources that do not fit, or do not fit on the same nodes."""
     whose = "the pod" if rules.scope is TopologyScope.POD else "the container"
-    lacks = (
-        f"no NUMA node has all that {whose} asks for"
-        if rules.policy is TopologyPolicy.SINGLE_NUMA_NODE
-        else f"no NUMA nodes are preferred by all resources that {whose} asks for"
-    )
-    text = f"{policy_text(request, rules)}: {lacks}; {'; '.join(_obstacles(rules.policy, offers))}"
+    is_one = rules.policy is TopologyPolicy.SINGLE_NUMA_NODE
+    lacks = "no NUMA node has all" if is_one else "no NUMA nodes are preferred by all resources"
+    obstacles = "; ".join(_obstacles(rules.policy, offers))
+    text = f"{policy_text(request, rules)}: {lacks} that {whose} asks for; {obstacles}"
     return Reason(ReasonCode.STRICT_TOPOLOGY, text)
 
 
