@@ -90,18 +90,15 @@ def _count(name: str, amount: int, strategy: AllocateStrategy) -> tuple[int, int
         return amount, 1
     if strategy is AllocateStrategy.APPLY_FOR_ALL:
         if amount > WHOLE:
-            raise DemandError(
-                f"{name}: {amount} of every device ({strategy}) is more than the {WHOLE} units that one has; ask for up"
-                f" to {WHOLE}"
-            )
+            excess = f"{amount} of every device ({strategy}) is more than the {WHOLE} units that one has"
+            raise DemandError(f"{name}: {excess}; ask for up to {WHOLE}")
         return 1, amount
     if amount <= WHOLE:
         return 1, amount
     if amount % WHOLE:
-        raise DemandError(
-            f"{name}: {amount} is neither up to {WHOLE}, an amount of one device, nor a multiple of {WHOLE}, that many"
-            f" whole devices; ask for {amount - amount % WHOLE} or {amount - amount % WHOLE + WHOLE}"
-        )
+        neither = f"neither up to {WHOLE}, an amount of one device, nor a multiple of {WHOLE}, that many whole devices"
+        least = amount - amount % WHOLE
+        raise DemandError(f"{name}: {amount} is {neither}; ask for {least} or {least + WHOLE}")
     return amount // WHOLE, WHOLE
 
 
@@ -149,9 +146,8 @@ def _spread(
     each = {name: -(-amount // count) for name, amount in amounts.items()}
     for name, amount in each.items():
         if name != GPU_MEMORY and amount > WHOLE:
-            raise DemandError(
-                f"{name}: {amounts[name]} on {count} GPUs are {amount} of each, which has {WHOLE}; ask for more GPUs"
-            )
+            of_each = f"{amounts[name]} on {count} GPUs are {amount} of each"
+            raise DemandError(f"{name}: {of_each}, which has {WHOLE}; ask for more GPUs")
     return count, each
 
 
@@ -164,10 +160,9 @@ def _gpu_count(amounts: Mapping[str, int], inventory: DeviceInventory, strategy:
         is_each = core > 1 or strategy is AllocateStrategy.APPLY_FOR_ALL
         return core if is_each else _count_of_bytes(amounts[GPU_MEMORY], inventory.of(GPU))
     if core not in (1, ratio):
-        raise DemandError(
-            f"{GPU_CORE}: {amounts[GPU_CORE]} are {core} GPUs, {GPU_MEMORY_RATIO}: {amounts[GPU_MEMORY_RATIO]} are"
-            f" {ratio}; ask for as many of both, or say on how many with {GPU_SHARED}"
-        )
+        of_memory = f"{GPU_MEMORY_RATIO}: {amounts[GPU_MEMORY_RATIO]} are {ratio}"
+        remedy = f"ask for as many of both, or say on how many with {GPU_SHARED}"
+        raise DemandError(f"{GPU_CORE}: {amounts[GPU_CORE]} are {core} GPUs, {of_memory}; {remedy}")
     return ratio
 
 
@@ -180,10 +175,8 @@ def _count_of_bytes(wanted: int, gpus: Sequence[InventoryDevice]) -> int:
     for size in sizes:
         if wanted % size == 0:
             return wanted // size
-    raise DemandError(
-        f"{GPU_MEMORY}: {bytes_text(wanted)} are more than the {bytes_text(sizes[0])} of a GPU and no multiple of it;"
-        f" say on how many GPUs with {GPU_SHARED}"
-    )
+    excess = f"{bytes_text(wanted)} are more than the {bytes_text(sizes[0])} of a GPU and no multiple of it"
+    raise DemandError(f"{GPU_MEMORY}: {excess}; say on how many GPUs with {GPU_SHARED}")
 
 
 def as_counted(demand: DeviceDemand, matching: Iterable[InventoryDevice]) -> DeviceDemand:

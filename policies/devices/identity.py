@@ -12,12 +12,8 @@ from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, GPU, InventoryDevice
 from policies.devices.resources import GPU_UNITS, OTHERS, WHOLE_GPUS
 
-_OWN_VENDOR: Final = "cri-proxy.io"
-_KINDS: Final = (
-    dict.fromkeys((*WHOLE_GPUS, GPU_UNITS), GPU)
-    | dict(OTHERS)
-    | {f"{_OWN_VENDOR}/{kind}": kind for kind in DEVICE_TYPES}
-)
+_OWN_KINDS: Final = {f"cri-proxy.io/{kind}": kind for kind in DEVICE_TYPES}
+_KINDS: Final = dict.fromkeys((*WHOLE_GPUS, GPU_UNITS), GPU) | dict(OTHERS) | _OWN_KINDS
 """The types of cost files whose instances are named by the numbers of an inventory, and its type."""
 
 _ADDRESS: Final = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)

@@ -64,11 +64,8 @@ def _label(labels: Mapping[str, str], name: str) -> str:
 
 def _hopper_table() -> tuple[GpuPartition, ...]:
     """Return the partitions of eight GPUs on NVSwitches of the Hopper generation, as Koordinator knows them."""
-    return tuple(
-        GpuPartition(tuple(range(first, first + size)), link="NVLink")
-        for size in _HOPPER_SIZES
-        for first in range(0, _HOPPER_GPUS, size)
-    )
+    neighbours = (range(first, first + size) for size in _HOPPER_SIZES for first in range(0, _HOPPER_GPUS, size))
+    return tuple(GpuPartition(tuple(minors), link="NVLink") for minors in neighbours)
 
 
 def ranked_partitions(

@@ -135,11 +135,9 @@ def _accelerated(machine: Machine) -> int:
 
     A display controller of others may be the console of the board's management.
     """
-    homes = {
-        device.node
-        for device in machine.devices
-        if device.class_code >> 8 in _ACCELERATORS or (device.class_code >> 16 == _DISPLAY and device.vendor == _NVIDIA)
-    }
+    of_nvidia = [d for d in machine.devices if d.class_code >> 16 == _DISPLAY and d.vendor == _NVIDIA]
+    accelerators = [d for d in machine.devices if d.class_code >> 8 in _ACCELERATORS]
+    homes = {device.node for device in (*of_nvidia, *accelerators)}
     found = sum(node.cpus.mask for node in machine.nodes if node.id in homes)
     return 0 if found == machine.online.mask else found
 

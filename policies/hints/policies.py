@@ -80,13 +80,10 @@ def choices_of(offers: Sequence[Offers]) -> Iterator[Choices]:
         for resource, hints in (offered or {NO_RESOURCE: None}).items():
             known = (ANY_PREFERRED,) if hints is None else hints or (ANY_OTHER,)
             some = [hint for hint in known if hint.nodes is not None]
-            yield Choices(
-                provider,
-                resource,
-                frozenset([hint.nodes or 0 for hint in some if hint.preferred]),
-                frozenset([hint.nodes or 0 for hint in some if not hint.preferred]),
-                frozenset([hint.preferred for hint in known if hint.nodes is None]),
-            )
+            preferred = frozenset([hint.nodes or 0 for hint in some if hint.preferred])
+            others = frozenset([hint.nodes or 0 for hint in some if not hint.preferred])
+            any_flags = frozenset([hint.preferred for hint in known if hint.nodes is None])
+            yield Choices(provider, resource, preferred, others, any_flags)
 
 
 CLOSEST_POLICIES: Final = ("best-effort", "restricted")

@@ -103,11 +103,8 @@ def _why_worse(context: PlacementContext, ranking: Ranking, pool: int, chosen: i
 def _used_up(context: PlacementContext, found: PoolChoice) -> tuple[str, ...]:
     """Return the pools whose last shared CPU is taken although containers without a CPU request share them."""
     supply, taken = context.supply, found.taken.exclusive
-    return tuple(
-        pool.name
-        for pool in context.tree.pools
-        if supply.unbooked_sharers[pool.index] and supply.shared[pool.index] and not supply.shared[pool.index] & ~taken
-    )
+    shared = [pool for pool in context.tree.pools if supply.unbooked_sharers[pool.index] and supply.shared[pool.index]]
+    return tuple(pool.name for pool in shared if not supply.shared[pool.index] & ~taken)
 
 
 def ranked_pools(context: PlacementContext, ranking: Ranking, found: PoolChoice | None) -> tuple[Ranked, ...]:
@@ -182,11 +179,8 @@ def strict_hints_unmet(context: PlacementContext, room: Room) -> Reason | None:
     lenient = replace(context, demand=replace(context.demand, strict_hints=False, threads=Threads.ANY))
     if not any(offer.fits for offer in offers_of(lenient, room, room)):
         return None
-    near = [
-        (hint.source, _where(context, cpus), _gives_near(context, room, cpus))
-        for hint in context.request.hints
-        if (cpus := local_cpus(context.tree.machine, hint)) is not None
-    ]
+    at = [(hint.source, local_cpus(context.tree.machine, hint)) for hint in context.request.hints]
+    near = [(name, _where(context, cpus), _gives_near(context, room, cpus)) for name, cpus in at if cpus is not None]
     pools = [pool for pool in context.tree.pools if reach_in(context, pool) == ANYWHERE]
     free = [(max(0, room.free_mcpu[pool.index]), pool.name) for pool in pools]
     mcpu, home = max(free, key=itemgetter(0), default=(-1, ""))

@@ -75,10 +75,8 @@ class Filling:
 def filling_of(context: PlacementContext, load: Load) -> Filling:
     """Return how the machine fills up with this container."""
     supply, demand = context.supply, context.demand
-    used = tuple(
-        1000 * (supply.owned & pool.cpus).bit_count() + inside
-        for pool, inside in zip(context.tree.pools, load.inside, strict=True)
-    )
+    asked_of = zip(context.tree.pools, load.inside, strict=True)
+    used = tuple(1000 * (supply.owned & pool.cpus).bit_count() + inside for pool, inside in asked_of)
     after = used[0] + 1000 * demand.whole + demand.shared_mcpu
     root = context.tree.root
     is_tight = demand.whole > 0 and 2 * after > 1000 * (root.sharable | root.isolated).bit_count()

@@ -100,12 +100,9 @@ def overcommit(context: PlacementContext, refusal: Rejected) -> Decision:
         return placement
     pool = placement.grant.pool
     why = tuple(r for r in placement.reasons if r.code not in (ReasonCode.LEVELS_UP, ReasonCode.POOL))
-    return replace(
-        placement,
-        grant=replace(placement.grant, request=settled(context.request, placement.grant)),
-        reasons=(reasons.overcommitted(refusal.reason), *why),
-        ranking=tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refusal.ranking),
-    )
+    grant = replace(placement.grant, request=settled(context.request, placement.grant))
+    ranking = tuple(replace(r, outcome="chosen") if r.pool == pool else r for r in refusal.ranking)
+    return replace(placement, grant=grant, reasons=(reasons.overcommitted(refusal.reason), *why), ranking=ranking)
 
 
 def _preserved(context: PlacementContext) -> Decision:

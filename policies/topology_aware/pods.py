@@ -122,14 +122,9 @@ class PodDecisions:
             return decision
         request = settled(arrival.request, decision.grant)
         grant = replace(decision.grant, request=request, share=arrival.share)
-        updates = (update for update in view.updates(decision.updates) if update.container != grant.container)
-        return replace(
-            decision,
-            grant=grant,
-            moved=tuple(view.each(decision.moved)),
-            updates=tuple(updates),
-            reasons=(*_why(held.with_grants(grant), grant), *decision.reasons),
-        )
+        updates = tuple(update for update in view.updates(decision.updates) if update.container != grant.container)
+        why = (*_why(held.with_grants(grant), grant), *decision.reasons)
+        return replace(decision, grant=grant, moved=tuple(view.each(decision.moved)), updates=updates, reasons=why)
 
     def _again(self, held: Allocations, own: Grant, decide: _Decide) -> Decision:
         """Place a container with a grant again, and with it all that share its CPUs."""
@@ -157,13 +152,9 @@ class PodDecisions:
         owner = _owner_in(view, key)
         mcpu = was.request.cpu_request_mcpu
         grows_memory = promised_bytes(owner.request) > promised_bytes(was.request)
+        has_same_size = (owner.request.cpu_request_mcpu, owner.request.huge_pages) == (mcpu, was.request.huge_pages)
         claimed = CpuSet() if arrival.joins or arrival.request.claim is None else arrival.request.claim.cpus
-        if (
-            owner.owned.isdisjoint(claimed)
-            and owner.request.cpu_request_mcpu == mcpu
-            and owner.request.huge_pages == was.request.huge_pages
-            and not grows_memory
-        ):
+        if owner.owned.isdisjoint(claimed) and has_same_size and not grows_memory:
             return shared
         previous = owner.as_running
         if previous is not None and claimed:  # what it has got before the claim was known, it gives up
@@ -226,9 +217,8 @@ class PodDecisions:
         result = reinstate(self._decisions, view.owners, requests)
         if not view.members:
             return result
-        return Reinstated.of(
-            view.as_held(result.allocations), _of_each(view, result.replaced), _of_each(view, result.unplaced)
-        )
+        replaced, unplaced = _of_each(view, result.replaced), _of_each(view, result.unplaced)
+        return Reinstated.of(view.as_held(result.allocations), replaced, unplaced)
 
     def _added(
         self, done: Reinstated, requests: Sequence[Request], devices: Mapping[ContainerKey, tuple[DeviceGrant, ...]]

@@ -67,11 +67,9 @@ class TopologyAware(Policy):
         if like is not None:
             pools = like._decisions.empty if like._shape == self._shape else None
             devices_here = like._decisions.devices if like.known is self.known else None
-        self._decisions: Decisions = Decisions(
-            pools or empty_supply(build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools]), 0),
-            options,
-            devices_here or MachineDevices(machine, devices, self.known),
-        )
+        pools = pools or empty_supply(build_pools(machine, options, l3_pools=L3_POOLS[options.l3_pools]), 0)
+        devices_here = devices_here or MachineDevices(machine, devices, self.known)
+        self._decisions: Decisions = Decisions(pools, options, devices_here)
         self._pods = PodDecisions(self._decisions)
 
     def _bound_to(self, options: PolicyOptions, devices: DeviceInventory) -> Self:

@@ -174,9 +174,8 @@ def pod_shared(grant: Grant, names: tuple[str, ...]) -> Reason:
     figures = [] if share.cpu_mcpu is None else [f"{share.cpu_mcpu}m of CPU"]
     if share.memory_bytes is not None:
         figures.append(f"{amount_text(share.memory_bytes)} of memory")
-    whose = (
-        f"{are('CPU', grant.owned)} its pod's" if grant.owned and grant.shares_cpus else "it uses what its pod requests"
-    )
+    owns = grant.owned and grant.shares_cpus
+    whose = f"{are('CPU', grant.owned)} its pod's" if owns else "it uses what its pod requests"
     with_others = f", shared by its containers {', '.join(names)}" if len(names) > 1 else ""
     return Reason(ReasonCode.POD_SHARED, f"{whose}{with_others}: {' and '.join(figures)} booked once for all of them")
 

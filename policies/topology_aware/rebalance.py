@@ -125,11 +125,8 @@ def _squeezed(context: PlacementContext, after: Supply, placed: Placed) -> Itera
     """Yield the sharers that get fewer CPUs by this placement than they may use, and do not move for it."""
     supply, options = context.supply, context.options
     old, new = supply.effective(), after.effective()
-    left = {
-        pool.name: now.bit_count()
-        for pool, was, now in zip(context.tree.pools, old, new, strict=True)
-        if now.bit_count() < was.bit_count()
-    }
+    counts = zip(context.tree.pools, map(int.bit_count, old), map(int.bit_count, new), strict=True)
+    left = {pool.name: now for pool, was, now in counts if now < was}
     moved = {grant.container for grant in placed.moved}
     for grant in context.others:
         if grant.kind is not CpuKind.SHARED or grant.pool not in left or grant.container in moved:

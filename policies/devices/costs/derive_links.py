@@ -37,10 +37,8 @@ def costs_of_links(matrix: LinkMatrix, scale: NodeScale) -> CostListing:
     name_of = {gpu.name: gpu_name(gpu.name) for gpu in matrix.gpus}
     name_of |= {nic.name: f"{NIC_TYPE}/{nic.device or nic.name}" for nic in matrix.nics}
     nodes_of = {gpu.name: gpu.nodes for gpu in matrix.gpus}
-    lines = [
-        CostLine((name_of[one],), _cost(matrix.links[one, other], one, other, nodes_of, scale), (name_of[other],))
-        for one, other in matrix.links
-    ]
+    costs = {pair: _cost(link, *pair, nodes_of, scale) for pair, link in matrix.links.items()}
+    lines = [CostLine((name_of[one],), cost, (name_of[other],)) for (one, other), cost in costs.items()]
     return CostListing(tuple(lines), tuple(name_of.values()))
 
 

@@ -123,11 +123,8 @@ def build_graph(table: CostTable, wanted: SetRequest, missing: Missing = Missing
     refusal = refuse(table, wanted)
     if refusal is not None:
         return refusal
-    free = {
-        i: tuple(name for name in group.members if name not in wanted.busy)
-        for i, group in enumerate(table.groups)
-        if wanted.counts.get(group.kind)
-    }
+    asked = ((i, group.members) for i, group in enumerate(table.groups) if wanted.counts.get(group.kind))
+    free = {i: tuple(name for name in members if name not in wanted.busy) for i, members in asked}
     found = [i for i, members in free.items() if members]
     if len(found) > MAX_VERTICES:
         return CannotSelect(f"{len(found)} of the free instances stand in different lines; at most {MAX_VERTICES} may")

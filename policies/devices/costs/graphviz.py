@@ -36,10 +36,8 @@ def dot(graph: CostGraph, selection: Selection) -> str:
             label = _quoted(f"{_label(layer.kind, members)} / {counts[v]} of {len(members)}")
             lines.append(f"    v{v} [label={label}{fill}];")
         lines.append("  }")
-    lines += [
-        f"  {_quoted(above.kind)} -- {_quoted(below.kind)} [style=invis];"
-        for above, below in zip(graph.layers, graph.layers[1:], strict=False)
-    ]
+    for above, below in zip(graph.layers, graph.layers[1:], strict=False):
+        lines.append(f"  {_quoted(above.kind)} -- {_quoted(below.kind)} [style=invis];")
     links = list(_links(graph, counts))
     lines += [line for line, is_chosen in links if is_chosen or len(links) <= MOST_LINES]
     return "\n".join([*lines, "}"]) + "\n"

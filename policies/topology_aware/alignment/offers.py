@@ -212,11 +212,8 @@ def _has(account: MemoryAccount, asked: Asked, zone: int) -> bool:
     """Return whether the zone would hold what is asked if nothing else were there."""
     if account.nodes.capacity(zone) < asked.memory_bytes:
         return False
-    pools = account.huge_pages.pools
-    return all(
-        pages.page_bytes in pools and pools[pages.page_bytes].capacity(zone) >= pages.limit_bytes
-        for pages in asked.huge_pages
-    )
+    pools = ((account.huge_pages.pools.get(pages.page_bytes), pages.limit_bytes) for pages in asked.huge_pages)
+    return all(pool is not None and pool.capacity(zone) >= limit_bytes for pool, limit_bytes in pools)
 
 
 def _summed_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Asked, places: Sequence[int]) -> Hints:

@@ -15,9 +15,8 @@ _SHOWN: Final = 4  # owners in a sentence
 
 def decided_elsewhere(claim: CpuClaim, grant: Grant) -> Reason:
     """The container has the CPUs that the other allocator chose, or what can be had of them."""
-    return Reason(
-        ReasonCode.CLAIMED, f"{are('CPU', grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
-    )
+    text = f"{are('CPU', grant.owned)} its own, decided elsewhere by {claim.source}, in {grant.pool}"
+    return Reason(ReasonCode.CLAIMED, text)
 
 
 def cut(claim: CpuClaim, left: CpuSet) -> Reason:
