@@ -25,19 +25,19 @@ class CpuSetError(ValueError):
 
     def __init__(self, text: str, problem: str) -> None:
         """Keep the text and the problem apart, so that callers can name the file or option."""
-        super().__init__(f"expected a list like '0-3,8', got {_shown(text)}: {problem}")
+        super().__init__(f"expected a list like '0-3,8', got {shown(text)}: {problem}")
         self.text = text
         self.problem = problem
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Return the text for an error: quoted, and cut when long."""
     return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...")
 
 
 def _parse_id(part: str, text: str) -> int:
     if not (part.isascii() and part.isdigit()):
-        raise CpuSetError(text, f"{_shown(part)} is not a number")
+        raise CpuSetError(text, f"{shown(part)} is not a number")
     if len(part) > _MAX_DIGITS:
         raise CpuSetError(text, f"a number of {len(part)} digits is larger than {MAX_ID}")
     value = int(part)
@@ -86,7 +86,7 @@ class IdSet:
             low = _parse_id(first, text)
             high = _parse_id(last, text) if dash else low
             if high < low:
-                raise CpuSetError(text, f"range {_shown(item.strip())} runs backwards")
+                raise CpuSetError(text, f"range {shown(item.strip())} runs backwards")
             mask |= (1 << (high + 1)) - (1 << low)
         return cls(mask)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from sysfs.cpuset import CpuSet, CpuSetError, NodeSet
+from sysfs.cpuset import CpuSet, CpuSetError, NodeSet, shown
 from sysfs.errors import FileMissing, SysfsError
 
 # A sysfs attribute is one page, a CPU list of the largest kernels a few; /proc/meminfo is below two kilobytes.
@@ -59,11 +59,6 @@ class DirectoryTree:
         return os.readlink(self._prefix + path)  # noqa: PTH115 - as above
 
 
-def _shown(text: str) -> str:
-    """Return the text for an error: quoted, and cut when long."""
-    return repr(text if len(text) <= 60 else text[:60] + "...")
-
-
 def _failure(path: str, expected: str, error: OSError) -> SysfsError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return FileMissing(path, expected, "no such file")
@@ -107,7 +102,7 @@ class TreeReader:
                 raise ValueError
             return int(text, base)
         except ValueError:
-            raise SysfsError(path, expected, _shown(text)) from None
+            raise SysfsError(path, expected, shown(text)) from None
 
     def cpus(self, path: str) -> CpuSet:
         """Return a CPU list; an empty file is the empty set. Raises SysfsError."""
@@ -115,7 +110,7 @@ class TreeReader:
         try:
             return CpuSet.parse(text)
         except CpuSetError as error:
-            raise SysfsError(path, "a CPU list", f"{_shown(text)} ({error.problem})") from None
+            raise SysfsError(path, "a CPU list", f"{shown(text)} ({error.problem})") from None
 
     def nodes(self, path: str) -> NodeSet:
         """Return a NUMA node list; an empty file is the empty set. Raises SysfsError."""
