@@ -103,12 +103,9 @@ def offered_devices(inventory: DeviceInventory, kind: str, offer: DeviceOffer) -
     """
     groups = pcie_groups(inventory.devices)
     place = {device.key: number for number, group in enumerate(groups) for device in group.devices}
-    found = {
-        offered.id: offered
-        for device in inventory.of(kind)
-        for offered in _ids_of(device, offer, groups[place[device.key]].numa, place[device.key])
-    }
-    return OfferedDevices(kind, offer, found, groups)
+    placed = ((device, place[device.key]) for device in inventory.of(kind))
+    offered = (each for device, group in placed for each in _ids_of(device, offer, groups[group].numa, group))
+    return OfferedDevices(kind, offer, {each.id: each for each in offered}, groups)
 
 
 def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group: int) -> Iterator[OfferedDevice]:

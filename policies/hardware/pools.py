@@ -246,9 +246,8 @@ def _mean_distance_apart(homes: Sequence[NumaNode], cpus: int) -> int:
     That is what a thread loses that moves between them: its memory stays where it was allocated.
     """
     counts = [(home, (home.cpus.mask & cpus).bit_count()) for home in homes]
-    total = sum(
-        n * m * (one.distance_to(other.id) - one.distance_to(one.id)) for one, n in counts for other, m in counts
-    )
+    own = {home.id: home.distance_to(home.id) for home, _ in counts}
+    total = sum(n * m * (one.distance_to(other.id) - own[one.id]) for one, n in counts for other, m in counts)
     return 100 * total // max(1, sum(n for _, n in counts) ** 2)
 
 

@@ -110,15 +110,10 @@ def _hint_list(hints: tuple[Hint, ...], node_count: int) -> HintList:
         for flag in (True, False)
     }
     left = {h: 1 << (full if h.nodes is None else h.nodes) for h in hints}
-    return HintList(
-        " ".join(f"{'any' if h.nodes is None else f'{h.nodes:0{node_count}b}'}:{_flag(h.preferred)}" for h in hints),
-        hints,
-        of_flag[True],
-        of_flag[False],
-        sum(left.values()),
-        sum(bit for hint, bit in left.items() if hint.preferred),
-        min((h.nodes.bit_count() for h in hints if h.nodes is not None), default=0),
-    )
+    words = [f"{'any' if h.nodes is None else f'{h.nodes:0{node_count}b}'}:{_flag(h.preferred)}" for h in hints]
+    all_left, preferred_left = sum(left.values()), sum(bit for hint, bit in left.items() if hint.preferred)
+    narrowest = min((h.nodes.bit_count() for h in hints if h.nodes is not None), default=0)
+    return HintList(" ".join(words), hints, of_flag[True], of_flag[False], all_left, preferred_left, narrowest)
 
 
 def _overlaps(one: int, other: int, node_count: int) -> int:

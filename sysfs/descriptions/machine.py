@@ -250,16 +250,9 @@ def _device(
     node = next((holder.node for holder in holders if holder.node is not None), -1)
     if node >= len(nodes):
         raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
-    return Device(
-        address=item.address,
-        class_code=item.class_code,
-        vendor=item.vendor,
-        device=item.device,
-        node=node,
-        local_cpus=online if node < 0 else nodes[node].cpus,
-        bridges=bridges,
-        physical_function=item.physical_function,
-    )
+    codes = (item.class_code, item.vendor, item.device)
+    local_cpus = online if node < 0 else nodes[node].cpus
+    return Device(item.address, *codes, node, local_cpus, bridges, item.physical_function)
 
 
 def _bridges(address: str, items: Mapping[str, _ListedDevice]) -> tuple[str, ...]:

@@ -56,17 +56,11 @@ class MachineCosts:
         if device is None:
             raise CostError(0, address, "the machine has no such PCI device; expected an address like 0000:3b:00.0")
         (place,) = places([device], self._machine, self.scale)
-        nodes = self._machine.nodes
-        return DeviceCosts(
-            {cpu: self.scale.nearest(place.nodes, _only(node.id)) for node in nodes for cpu in node.cpus},
-            {node: self.scale.nearest(place.nodes, _only(node)) for node in self._machine.memory_nodes},
-            {
-                found: device_cost(place, other, self.scale)
-                for other, addresses in self._places.items()
-                for found in addresses
-                if found != address
-            },
-        )
+        to_node = {node.id: self.scale.nearest(place.nodes, _only(node.id)) for node in self._machine.nodes}
+        cpus = {cpu: to_node[node.id] for node in self._machine.nodes for cpu in node.cpus}
+        others = ((there, found) for there, addresses in self._places.items() for found in addresses)
+        devices = {found: device_cost(place, there, self.scale) for there, found in others if found != address}
+        return DeviceCosts(cpus, {node: to_node[node] for node in self._machine.memory_nodes}, devices)
 
     def of_devices(self, address_of: Mapping[str, str]) -> CostListing:
         """Return what PCI devices, by name, cost to reach the rest of the machine, one way. Raises CostError.

@@ -94,9 +94,8 @@ def _owner(grant: Grant) -> str:
 def too_few_left(claim: CpuClaim, cpus: CpuSet, granted_mcpu: int) -> Reason:
     """Without the CPUs the shared ones do not cover what containers that share are granted."""
     text = f"{claim.source} claims {numbered('CPU', cpus)}, and without them too few are left for containers that share"
-    return Reason(
-        ReasonCode.CLAIM_REFUSED, f"{text}, which were granted {granted_mcpu}m: end some, or claim fewer CPUs"
-    )
+    remedy = "end some, or claim fewer CPUs"
+    return Reason(ReasonCode.CLAIM_REFUSED, f"{text}, which were granted {granted_mcpu}m: {remedy}")
 
 
 def _claims(claim: CpuClaim, problem: CpuSet) -> str:
