@@ -4,7 +4,7 @@ The text form is the kernel's *list format* (Documentation/admin-guide/cputopolo
 garbage: a malformed list must never read as "no CPUs".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -17,7 +17,8 @@ MAX_ID = 1 << 16
 MAX_TEXT_CHARACTERS = 1 << 18
 _MAX_DIGITS = 20
 _SHOWN_CHARACTERS = 60
-_Key = TypeVar("_Key")
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
 
 
 class CpuSetError(ValueError):
@@ -160,3 +161,15 @@ def grouped(cpus: Iterable[tuple[_Key, int]]) -> dict[_Key, CpuSet]:
     for key, cpu in cpus:
         masks[key] = masks.get(key, 0) | 1 << cpu
     return {key: CpuSet(mask) for key, mask in masks.items()}
+
+
+def gathered(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    """Return the values of each key in the order given, the keys in that of their first values.
+
+    >>> gathered([("a", 0), ("b", 1), ("a", 2)])
+    {'a': [0, 2], 'b': [1]}
+    """
+    found: dict[_Key, list[_Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found

@@ -14,7 +14,7 @@ from itertools import groupby, islice, product
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.model import GPU, PcieGroup
 from policies.devices.search import GroupCounts, GroupOffer, cheapest_spread
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 
 class Closeness(IntEnum):

@@ -24,7 +24,7 @@ from policies.devices.links import (
     points_between,
 )
 from policies.devices.model import GPU, PcieGroup
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)
 MOST_NODE_SETS: Final = 256

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 from policies.device_grants import DeviceKey
 from policies.devices.costs import NO_DEVICES, Inventory
 from policies.devices.links import LinkMatrix
-from sysfs.cpuset import NodeSet
-from sysfs.grouping import gathered
+from sysfs.cpuset import NodeSet, gathered
 
 GPU: Final = "gpu"
 RDMA: Final = "rdma"

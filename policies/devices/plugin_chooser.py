@@ -16,7 +16,7 @@ from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
 from policies.devices.search import GroupOffer, cheapest_spread
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 _SPARING: Final = LinkOptions(spares_links=True)
 

@@ -15,7 +15,7 @@ from typing import Final
 from policies.device_grants import DeviceGrant
 from policies.devices.model import DEVICE_TYPES, WHOLE
 from policies.errors import PolicyBaseError
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 VARIABLE_PREFIX: Final = "CRI_PROXY_ALLOCATED_"
 """What the names of the variables begin with; the type follows in capitals."""

@@ -17,7 +17,7 @@ from policies.topology_aware.memory.home import in_pool
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import is_for_single_node
 from policies.topology_aware.supply.supply import Supply, givable
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 
 def with_shares_in_root(context: PlacementContext) -> PlacementContext:

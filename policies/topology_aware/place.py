@@ -38,8 +38,7 @@ from policies.topology_aware.reserved.place import overflowed, with_reserved_bac
 from policies.topology_aware.supply.context import Place, PlacementContext, settled, with_moved
 from policies.topology_aware.supply.demand import Demand, Isolation, without_whole_cores
 from policies.topology_aware.supply.supply import room_of
-from sysfs.cpuset import CpuSet
-from sysfs.grouping import gathered
+from sysfs.cpuset import CpuSet, gathered
 
 
 class PlacementStep(Protocol):

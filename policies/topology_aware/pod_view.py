@@ -13,7 +13,7 @@ from policies.base import Allocations, ContainerKey, Grant, HugePageLimit, Reque
 from policies.device_grants import by_cost, by_place
 from policies.topology_aware.supply.context import aligned, localities_of, near
 from policies.topology_aware.supply.memory_account import promised_bytes
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 _NONE: Mapping[ContainerKey, tuple[Grant, ...]] = MappingProxyType({})
 

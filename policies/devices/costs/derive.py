@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from policies.devices.costs.derive_pci import SAME_DEVICE, device_cost, pci_devices, places
 from policies.devices.costs.derive_scale import LISTED_NODE, SAME_CORE, SAME_L2, SAME_L3, SAME_NODE, NodeScale
 from policies.devices.costs.model import MEMORY_TYPE, PCI_TYPE, CostError, CostLine, CostListing, cpu_names
-from sysfs.cpuset import NodeSet, grouped
-from sysfs.grouping import gathered
+from sysfs.cpuset import NodeSet, gathered, grouped
 from sysfs.model import Machine, NumaNode
 
 # What two CPUs cost each other that share a node, and in it a last-level cache, in that an L2, in that a core.

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from policies.devices.costs.derive_scale import FARTHEST, NodeScale
-from sysfs.cpuset import NodeSet
-from sysfs.grouping import gathered
+from sysfs.cpuset import NodeSet, gathered
 from sysfs.model import Device, Machine
 
 SAME_DEVICE = 0

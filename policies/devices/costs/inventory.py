@@ -7,8 +7,7 @@ from functools import cached_property
 from policies.devices.costs.graph import Missing, known_groups, pair_costs
 from policies.devices.costs.model import CPU_TYPE, SYSTEM_TYPES, CostListing, cpu_names, name_order
 from policies.devices.costs.table import CostTable, compile_costs
-from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.grouping import gathered
+from sysfs.cpuset import CpuSet, NodeSet, gathered
 
 
 @dataclass(frozen=True)

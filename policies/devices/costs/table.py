@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import lcm
 
 from policies.devices.costs.model import CostError, CostLine, CostListing, CostValue, name_order, type_of
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 # What the largest cost becomes when costs are normalised.
 FULL_SCALE = 100

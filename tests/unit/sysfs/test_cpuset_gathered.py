@@ -1,4 +1,4 @@
-from sysfs.grouping import gathered
+from sysfs.cpuset import gathered
 
 
 def test_values_stand_under_their_keys_in_the_order_given() -> None:
