@@ -88,7 +88,7 @@ def free_vf(demand: DeviceDemand, device: InventoryDevice, use: DeviceUse, wante
 def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[VirtualFunction]:
     selector = demand.hint.vf_selector
     for group in device.vf_groups:
-        if selector is not None and selector.matches(group.labels):
+        if selector is not None and (not selector.conditions or selector.matches(group.labels)):
             yield from group.vfs
 
 
@@ -96,7 +96,8 @@ def _mismatch(demand: DeviceDemand, device: InventoryDevice) -> str:
     """Return why a device is not meant at all."""
     if not device.is_healthy:
         return "unhealthy"
-    if not demand.hint.selector.matches(device.labels):
+    selector = demand.hint.selector
+    if selector.conditions and not selector.matches(device.labels):  # most have none
         return "its labels do not match the selector"
     if demand.hint.vf_selector is not None and not any(_matching_vfs(demand, device)):
         return "none of its VFs matches the vfSelector" if device.vf_groups else "it has no VFs"
