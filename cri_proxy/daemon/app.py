@@ -11,7 +11,7 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from cri_proxy.intercept.gate import DecisionGate
 from cri_proxy.logs import Log, configure_logging
 from cri_proxy.relay.boundary import Relay
 from cri_proxy.relay.calls import Call, Forward, Interceptor, Interest, Outcome, Verdict
-from cri_proxy.relay.event_loop import RelayLoop
+from cri_proxy.relay.event_loop import run_on_loop
 from cri_proxy.relay.traffic import Traffic
 from cri_proxy.state.process_lock import note_holder
 from cri_proxy.systemd import Watchdog, notify, passed_sockets, watchdog_seconds
@@ -308,12 +308,6 @@ def run(settings: Settings, launcher: Launcher, leave: Callable[[int], NoReturn]
     """
     log = configure_logging(settings.config.log.level, settings.config.log.format)
     return run_on_loop(_serve(settings, log, launcher, leave))
-
-
-def run_on_loop(work: Coroutine[object, object, int]) -> int:
-    """Run this on the relay's event loop; signals are ``hear_signals``'s."""
-    with asyncio.Runner(loop_factory=RelayLoop) as runner:
-        return runner.get_loop().run_until_complete(work)
 
 
 async def _serve(settings: Settings, log: Log, launcher: Launcher, leave: Callable[[int], NoReturn]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The daemon's event loop: asyncio's own, with a selector that serves the relay's sockets before it returns.
+"""The event loop of all that serves: asyncio's own, with a selector that serves the relay's sockets before it returns.
 
 A call that passes through moves bytes from one socket to another and schedules nothing. asyncio would wrap each such
 event in a handle and go round its loop for it. Here the selector calls the socket's handler and polls again. asyncio
@@ -9,15 +9,16 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from selectors import EVENT_READ, EVENT_WRITE, EpollSelector, SelectorKey
-from typing import Final, TypeVarTuple, cast
+from typing import Final, TypeVar, TypeVarTuple, cast
 
 from cri_proxy.clock import steady_seconds
 
 READABLE: Final = select.EPOLLIN
 WRITABLE: Final = select.EPOLLOUT
+_Result = TypeVar("_Result")
 _Ts = TypeVarTuple("_Ts")
 
 _MAX_EVENTS: Final = 64  # of one poll: what asyncio schedules waits no longer than these take
@@ -119,3 +120,9 @@ def _as_selected(events: int) -> int:
 def relay_selector() -> RelaySelector:
     """Return the selector of the running loop, a ``RelayLoop``."""
     return cast(RelayLoop, asyncio.get_running_loop()).sockets
+
+
+def run_on_loop(work: Coroutine[object, object, _Result]) -> _Result:
+    """Run this on a ``RelayLoop`` and return its result; signals are left to ``cri_proxy.tasks``."""
+    with asyncio.Runner(loop_factory=RelayLoop) as runner:
+        return runner.get_loop().run_until_complete(work)

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,6 +16,7 @@ from cri_proxy.http2 import frames
 from cri_proxy.intercept.gate import RUNTIME
 from cri_proxy.unix_socket import socket_path
 from tests.fakes.http2 import request
+from tests.fakes.settable_clock import SET_BACK, program
 from tests.fakes.sysfs_tree import write_tree
 from tests.kill.scene import MACHINE, Scene
 from tests.testbed.daemon import DaemonProcess
@@ -27,19 +27,13 @@ SLACK_SECONDS = 20.0
 REQUESTS, REPLY_BYTES = 60, 100_000  # far more than sockets and the relay hold
 HUGE = 1 << 30
 
-# A daemon like any other, but that SIGUSR1 blocks the thread of its loop, as an endless loop in our code would; a file
-# says that it does. SIGRTMIN sets its monotonic clock back by an hour, as restoring a process may do.
-BLOCKABLE = """
-import os, signal, sys, time
-back, monotonic = [0], time.monotonic
-time.monotonic = lambda: monotonic() - sum(back)
-from cri_proxy.cli.main import main
+# SIGUSR1 blocks the thread of a daemon's loop, as an endless loop in our code would; a file says that it does.
+BLOCK = """
+import os
 def block(*_):
     open(os.environ["BLOCKED"], "w").close()
     time.sleep(3600)
 signal.signal(signal.SIGUSR1, block)
-signal.signal(signal.SIGRTMIN, lambda *_: back.append(3600))
-sys.exit(main())
 """
 
 
@@ -95,7 +89,7 @@ def stage(relay: str) -> Iterator[tuple[Scene, Systemd]]:
             runtime_endpoint=f"unix://{directory}/runtime.sock",
             options=("--sysfs-root", str(root), "--reserved-resources", "cpu=cpuset:0", "--relay", relay),
             environment=systemd.environment,
-            command=(sys.executable, "-c", BLOCKABLE),
+            command=program(BLOCK),
         )
         yield scene, systemd
     finally:
@@ -140,7 +134,7 @@ async def test_a_clock_that_is_set_back_stops_nothing() -> None:
 
     async def act(scene: Scene, systemd: Systemd) -> None:
         await scene.kubelet.run_pod(PodSpec("before", (guaranteed("c", 1000),)))
-        scene.daemon.send(signal.SIGRTMIN)
+        scene.daemon.send(SET_BACK)
         systemd.forget()
         assert await systemd.pinged(WATCHDOG_SECONDS + SLACK_SECONDS)
         async with asyncio.timeout(SLACK_SECONDS):

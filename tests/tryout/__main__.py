@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cri_proxy.cli.output import complain, say
-from cri_proxy.daemon.app import run_on_loop
 from cri_proxy.errors import CriProxyError
+from cri_proxy.relay.event_loop import run_on_loop
 from tests.testbed.containerd import REMEDY, missing_programs
 from tests.testbed.image import BUSYBOX
 from tests.tryout.session import EMBEDDED, PRIVATE, Plan, hold_session

@@ -35,12 +35,11 @@ def run(args: argparse.Namespace) -> int:
 
     Raises CommandFailed for a wrong group.
     """
-    import asyncio
-
     from cri_proxy.clock import SystemClock
     from cri_proxy.config.addresses import optional_name
     from cri_proxy.config.files.agent import Agent, Origin
     from cri_proxy.logs import configure_logging
+    from cri_proxy.relay.event_loop import run_on_loop
     from cri_proxy.tasks import stop_event
 
     try:
@@ -56,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
     async def serve() -> None:
         await agent.serve(stop_event().wait())
 
-    asyncio.run(serve())
+    run_on_loop(serve())
     return 0

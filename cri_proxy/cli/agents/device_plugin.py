@@ -43,15 +43,14 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises ConfigError for options and files that cannot be used."""
-    import asyncio
-
     settings = settings_of(args)
     from cri_proxy.clock import SystemClock
     from cri_proxy.kubelet.device_plugin.plugin import DevicePlugin
     from cri_proxy.logs import configure_logging
+    from cri_proxy.relay.event_loop import run_on_loop
 
     plugin = DevicePlugin(settings, log=configure_logging("info", "auto"), clock=SystemClock())
-    asyncio.run(_serve(plugin))
+    run_on_loop(_serve(plugin))
     return 0
 
 

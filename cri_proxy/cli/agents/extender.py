@@ -32,10 +32,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises CommandFailed."""
-    import asyncio
-
     from cri_proxy.config.addresses import http_address
     from cri_proxy.logs import configure_logging
+    from cri_proxy.relay.event_loop import run_on_loop
     from cri_proxy.tasks import stop_event
 
     try:
@@ -47,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
     if args.links is not None and not args.links.is_dir():
         raise CommandFailed(f"--links: {args.links}: no such directory; make it, or leave the option out", 2)
     log = configure_logging(args.log_level, "auto")
-    asyncio.run(serve(ExtenderServer(log=log, directory=args.links), address, lambda: stop_event().wait()))
+    run_on_loop(serve(ExtenderServer(log=log, directory=args.links), address, lambda: stop_event().wait()))
     return 0

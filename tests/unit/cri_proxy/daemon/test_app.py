@@ -17,7 +17,7 @@ from cri_proxy.cri.methods import IMAGE
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE as IMAGE_NAME
 from cri_proxy.cri_client.pods import KubeletNode, PodSpec, create_request, guaranteed
-from cri_proxy.daemon.app import Daemon, PassAll, run_on_loop
+from cri_proxy.daemon.app import Daemon, PassAll
 from cri_proxy.daemon.handover import ASK
 from cri_proxy.daemon.watchers import Watchers
 from cri_proxy.device_files.cdi import CLAIM_KINDS
@@ -189,13 +189,6 @@ async def test_a_damaged_state_file_is_moved_aside_and_reported(tmp_path: Path) 
     await start_and_stop(settings)
     (tmp_path / "state" / "state.db").write_bytes(b"garbage" * 1000)
     await start_and_stop(settings, expected="store_damaged")
-
-
-def test_what_runs_on_the_loop_gives_the_exit_status() -> None:
-    async def work() -> int:
-        return 3
-
-    assert run_on_loop(work()) == 3
 
 
 async def test_a_cpu_that_goes_offline_is_not_given_out_any_more(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from cri_proxy.relay.event_loop import (
     RelaySelector,
     _as_selected,
     relay_selector,
+    run_on_loop,
 )
 from tests.fakes.waiting import holds
 
@@ -235,3 +236,10 @@ def test_a_closed_selector_holds_no_descriptor() -> None:
     for descriptor in descriptors:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)
+
+
+def test_what_runs_on_the_loop_gives_its_result() -> None:
+    async def work() -> bool:
+        return isinstance(asyncio.get_running_loop(), RelayLoop)
+
+    assert run_on_loop(work())

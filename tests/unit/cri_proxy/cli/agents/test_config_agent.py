@@ -1,5 +1,6 @@
 """The config-agent command, as a process of its own: signals, exit status, and the manifest that starts it."""
 
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -10,7 +11,9 @@ import yaml
 
 from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.config.load import load_config
+from tests.fakes import settable_clock
 from tests.fakes.kubelet_volume import KubeletVolume
+from tests.fakes.waiting import holds
 from tests.testbed.daemon import program
 
 MANIFEST = Path(__file__).parents[5] / "packaging" / "kubernetes" / "config-agent.yaml"
@@ -57,6 +60,19 @@ def test_it_ends_cleanly_when_it_is_told_to(words: list[str], number: signal.Sig
     assert child.wait(SECONDS) == 0
     assert child.stderr.read() == ""
     child.stderr.close()
+
+
+async def test_a_copy_is_restored_though_the_clock_is_set_back(words: list[str], tmp_path: Path) -> None:
+    with settable_clock.started(*words) as child:
+        settable_clock.said(child, "config_written")
+        child.send_signal(settable_clock.SET_BACK)
+        shutil.rmtree(tmp_path / "to")
+
+        def is_restored() -> bool:
+            child.send_signal(settable_clock.SET_FORWARD)
+            return (tmp_path / "to" / "default.yaml").exists()
+
+        await holds("the copy is there again", is_restored)
 
 
 def documents() -> dict[str, Any]:

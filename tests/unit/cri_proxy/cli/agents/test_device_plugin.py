@@ -1,5 +1,6 @@
 """The device-plugin command, as a process of its own: signals, exit status, what it says of options and files."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from cri_proxy.cli.agents.device_plugin import settings_of
 from cri_proxy.cli.main import command_parser, load_command, run_command
 from cri_proxy.inventory.numbers import NUMBERS
 from cri_proxy.kubelet.device_plugin.settings import PLUGIN_DIRECTORY, PluginSettings
+from tests.fakes import settable_clock
 from tests.fakes.device_kubelet import DeviceKubelet
 from tests.fakes.machines import small_machine
 from tests.fakes.sysfs_tree import write_tree
@@ -61,6 +63,23 @@ async def test_it_serves_until_it_is_told_to_end_and_leaves_no_socket(
         child.send_signal(number)
         assert child.wait(SECONDS) == 0
     assert [path.name for path in (tmp_path / "plugins").iterdir()] == ["kubelet.sock"]
+    await kubelet.stop()
+
+
+async def test_it_registers_again_though_the_clock_is_set_back(words: list[str], tmp_path: Path) -> None:
+    kubelet = DeviceKubelet(tmp_path / "plugins")
+    kubelet.refusal = "not yet"
+    await kubelet.start()
+    with settable_clock.started(*words) as child:
+        await asyncio.to_thread(settable_clock.said, child, "not_registered")
+        child.send_signal(settable_clock.SET_BACK)
+        kubelet.refusal = ""
+
+        def is_registered() -> bool:
+            child.send_signal(settable_clock.SET_FORWARD)
+            return kubelet.knows("cri-proxy.io/gpu")
+
+        await holds("the kubelet knows it", is_registered)
     await kubelet.stop()
 
 

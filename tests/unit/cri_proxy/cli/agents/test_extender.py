@@ -19,8 +19,10 @@ from cri_proxy.extender.answers import FILTER_PATH, PRIORITIZE_PATH
 from cri_proxy.extender.demand import GPU_RESOURCE
 from cri_proxy.extender.server import DEFAULT_ADDRESS, ExtenderServer
 from cri_proxy.logs import configure_logging
+from tests.fakes import settable_clock
 from tests.fakes.http import free_address
 from tests.fakes.scheduler import exchanged, named_arguments, pod
+from tests.fakes.waiting import holds
 from tests.testbed.daemon import program
 
 KUBERNETES = Path(__file__).parents[5] / "packaging" / "kubernetes"
@@ -58,6 +60,26 @@ def test_it_serves_until_it_is_told_to_end(tmp_path: Path, number: signal.Signal
         child.send_signal(number)
         assert child.wait(SECONDS) == 0
         assert [json.loads(line)["event"] for line in child.stderr] == ["nodes_ranked", "stopping"]
+
+
+async def test_an_idle_connection_is_dropped_though_the_clock_is_set_back() -> None:
+    host, port = free_address()
+    with settable_clock.started("extender", "--http", f"{host}:{port}") as child:
+        settable_clock.said(child, "serving")
+        with socket.create_connection((host, port), SECONDS) as client:
+            client.sendall(f"GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert b" 200 " in client.recv(4096)
+            child.send_signal(settable_clock.SET_BACK)
+            client.setblocking(False)
+
+            def is_dropped() -> bool:
+                child.send_signal(settable_clock.SET_FORWARD)
+                try:
+                    return client.recv(4096) == b""
+                except BlockingIOError:
+                    return False
+
+            await holds("it is dropped", is_dropped)
 
 
 def test_a_taken_address_is_a_clear_no(capsys: pytest.CaptureFixture[str]) -> None:
