@@ -144,11 +144,12 @@ def with_enough(
     the same distance those that it holds (``held``) come first, then those with the most left. An amount that is larger
     than everything it may use adds nothing.
     """
-    nodes, within = account.nodes, widest_zone(account.nodes, request)
-    most = nodes.capacity(within | home.zone) if home.zone else 0
+    nodes = account.nodes
     amounts = (promised_bytes(request), request.memory_limit_bytes or 0 if only_owned else 0)
     if max(amounts) <= nodes.capacity(home.zone):
         return home
+    within = widest_zone(nodes, request)
+    most = nodes.capacity(within | home.zone) if home.zone else 0
     missing = max((amount for amount in amounts if amount <= most), default=0) - nodes.capacity(home.zone)
     if missing <= 0:
         return home

@@ -59,27 +59,20 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
     if request.preferences.preserve_memory or not account.nodes.every:
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
-    enough: dict[int, Home] = {}  # by the zone without what is beyond the pool
+    enough: dict[int, int] = {}  # the zone with what is beyond the pool, by that without
     homes = []
     for pool in pools:
         home = home_of(supply.tree.machine, account.nodes, LocalMemory(pool.mems, owns), request)
         if home.zone not in enough:
-            enough[home.zone] = with_enough(account, home, request)
-        homes.append(replace(home, zone=enough[home.zone].zone))
-    zones = {home.zone for home in homes if home.zone}
+            enough[home.zone] = with_enough(account, home, request).zone
+        homes.append((enough[home.zone], home.in_pool))
+    zones = {zone for zone, _ in homes if zone}
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
     pages = huge_page_ranks(account, request, zones) if request.huge_pages else dict.fromkeys(zones, ON_ITS_NODES)
+    holds = {zone: int(account.nodes.capacity(zone) >= limit) for zone in zones}
     return tuple(
-        MemoryOffer(
-            home.zone,
-            *rooms[home.zone],
-            int(home.in_pool),
-            int(account.nodes.capacity(home.zone) >= limit),
-            pages[home.zone],
-        )
-        if home.zone
-        else _REFUSED
-        for home in homes
+        MemoryOffer(zone, *rooms[zone], int(in_pool), holds[zone], pages[zone]) if zone else _REFUSED
+        for zone, in_pool in homes
     )
 
 
