@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Pinning, Request, Update
@@ -19,7 +19,9 @@ def pinning_of(grant: Grant, supply: Supply, effective: tuple[int, ...], options
     return _pinning(_cpus_of(grant, supply, effective, options), _mems_of(grant, options))
 
 
+@lru_cache(1024)
 def _pinning(cpus: int, mems: int) -> Pinning:
+    """Return the pinning of these masks as one object: most sharers of a pool have the same, at each decision."""
     return Pinning(CpuSet(cpus) if cpus else None, NodeSet(mems) if mems else None)
 
 
@@ -62,27 +64,19 @@ def _one_of_each_core(supply: Supply, owned: int, shared: int) -> int:
 
 def all_pinnings(grants: Iterable[Grant], supply: Supply, options: TopologyAwareOptions) -> dict[ContainerKey, Pinning]:
     """Return the pinning of every container, in the order of the grants."""
-    effective, pinnings = supply.effective(), _Pinnings()
+    effective = supply.effective()
     return {
-        grant.request.container: pinnings[_cpus_of(grant, supply, effective, options), _mems_of(grant, options)]
+        grant.request.container: _pinning(_cpus_of(grant, supply, effective, options), _mems_of(grant, options))
         for grant in grants
     }
-
-
-class _Pinnings(dict[tuple[int, int], Pinning]):
-    """Pinnings by the masks of CPUs and memory nodes: most sharers of a pool have the same."""
-
-    def __missing__(self, masks: tuple[int, int]) -> Pinning:
-        made = self[masks] = _pinning(*masks)
-        return made
 
 
 def changed_pinnings(
     before: Supply, after: Supply, grants: Iterable[tuple[Grant, Grant]], options: TopologyAwareOptions
 ) -> tuple[Update, ...]:
     """Return an update for each pinning that differs. ``grants`` are (before, after) pairs sorted by container."""
-    pinnings, changed = _Pinnings(), _changed(before, after, grants, options)
-    return tuple(Update(grant.request.container, pinnings[cpus, mems]) for grant, cpus, mems in changed)
+    changed = _changed(before, after, grants, options)
+    return tuple(Update(grant.request.container, _pinning(cpus, mems)) for grant, cpus, mems in changed)
 
 
 def count_changed(

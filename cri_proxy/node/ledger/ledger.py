@@ -186,7 +186,8 @@ class Ledger:
             if left:
                 wanted = {**wanted, **dict.fromkeys(left, Pinning(None, None))}
             before = self._desired
-            self._maybe_unmet.update([key for key, pinning in wanted.items() if before.get(key) != pinning])
+            differing = [key for key, now in wanted.items() if (was := before.get(key)) is not now and was != now]
+            self._maybe_unmet.update(differing)
             self._desired, self._is_desired_known = wanted, True
         return self._desired
 
