@@ -355,7 +355,7 @@ class Ledger:
 
     def of_pod(self, pod_uid: str) -> tuple[Row, ...]:
         """Return the active rows of this pod."""
-        return tuple(row for row in self.active() if row.grant.container.pod_uid == pod_uid)
+        return tuple([row for row in self.active() if row.grant.request.container.pod_uid == pod_uid])
 
     def of_sandbox(self, sandbox_id: str) -> tuple[Row, ...]:
         """Return all rows of this sandbox, exited ones too."""
@@ -368,17 +368,14 @@ class Ledger:
     def _changed(self) -> None:
         self.version += 1
         withheld = CpuSet.of_masks(cpus.mask for cpus in (*self._foreign.values(), *self._left_to_others.values())).mask
-        grants, ended = [], []
-        for row in self.rows():
-            if row.state == "exited" and row.grant.devices:
-                ended.append(row)
-            if row.state in ACTIVE:
-                grants.append(row.grant)
-                # Only by request: what the policy none passed on may lose its CPUs to the next policy.
-                if row.grant.request.preferences.preserve_cpu and row.acknowledged and row.acknowledged.cpus:
-                    withheld |= row.acknowledged.cpus.mask
+        rows = self.active()
+        # Only by request: what the policy none passed on may lose its CPUs to the next policy.
+        for row in [row for row in rows if row.grant.request.preferences.preserve_cpu]:
+            if row.acknowledged and row.acknowledged.cpus:
+                withheld |= row.acknowledged.cpus.mask
+        ended = [row for row in self.rows() if row.state == "exited" and row.grant.devices]
         holdings = (*self._left_alone, *kept(ended, self._stopped)) if ended else self._left_alone
-        allocations = Allocations(tuple(grants), CpuSet(withheld), holdings)
+        allocations = Allocations(tuple([row.grant for row in rows]), CpuSet(withheld), holdings)
         if self._left_to_others or allocations != self.allocations:  # most changes are of states
             self.allocations, self._is_desired_known = allocations, False
         self._signal.send()
