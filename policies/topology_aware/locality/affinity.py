@@ -136,12 +136,14 @@ def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, other
     wanted = [(affinity, "its {}") for affinity in request.affinities]
     wanted += [(affinity, name) for name, affinity in implied(options, request)]
     there = [grant for grant in others if _is_somewhere(grant)]
-    together = Containers([grant.request for grant in there])
-    own = [(affinity, words, mask) for affinity, words in wanted if (mask := _mask(affinity, request, together))]
+    own = []
+    if wanted:
+        together = Containers([grant.request for grant in there])
+        own = [(affinity, words, mask) for affinity, words in wanted if (mask := _mask(affinity, request, together))]
     me = Containers((request,))
     theirs = [_met(grant.request.affinities, grant.request, me) for grant in there]
     of_own = _weight_of_each([(affinity, mask) for affinity, _, mask in own], len(there))
-    weights = [own + sum(_bounded(each) for each, _ in met) for own, met in zip(of_own, theirs, strict=True)]
+    weights = [its + sum(_bounded(each) for each, _ in met) for its, met in zip(of_own, theirs, strict=True)]
     strongest = sorted((i for i, w in enumerate(weights) if w), key=lambda i: (-abs(weights[i]), there[i].container))
     found = []
     for i in strongest[:MAX_PULLS]:
