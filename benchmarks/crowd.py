@@ -5,6 +5,9 @@ own; one daemon in front of each. Twenty clients each run a pod of one container
 lists pods and containers over and over. Rounds through the daemon and without take turns. Clients, runtime, runc and
 daemon share the machine: where it has few CPUs, the daemon's time is in what twenty pods take. A list waits for what is
 before it in the queues of runtime and daemon; so lists of the same pods at rest stand beside those under load.
+
+The bar holds in front of containerd. The embedded runtime has no processes to start: twenty pods take it some 25 ms, of
+which 5 % are less than the fsyncs of what the daemon decides. What the daemon adds to a pod is seen best there.
 """
 
 import asyncio
@@ -129,9 +132,10 @@ def report(runtime: str, direct: Crowd, through: Crowd) -> bool:
         p90 = sorted(each.lists_ms)[len(each.lists_ms) * 9 // 10]
         lists = f"{median(each.lists_ms):10.2f}{p90:8.2f}{median(each.idle_lists_ms):8.2f}"
         print(f"{each.name:8}{median(each.seconds):10.3f}{lists}{median(each.busy_ms):12.2f}")
-    share = median(through.seconds) / median(direct.seconds)
-    is_missed = share > BAR
-    print(f"{'MISS' if is_missed else 'met '} {runtime}: {PODS} at once through the daemon: x {share:.3f} (bar {BAR})")
+    share, added = median(through.seconds) / median(direct.seconds), median(through.seconds) - median(direct.seconds)
+    is_missed = runtime == "containerd" and share > BAR
+    bar = f" (bar {BAR}, {'missed' if is_missed else 'kept'})" if runtime == "containerd" else ""
+    print(f"{PODS} at once through the daemon: x {share:.3f}{bar}, {added / PODS * 1000:.2f} ms more for each pod")
     return is_missed
 
 
