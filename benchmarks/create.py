@@ -1,6 +1,7 @@
 """What the start of a pod costs through the daemon: CPU of each call and of the work after it, latency, a fsync.
 
-Run: python benchmarks/create.py [--standing 25 250] [--relays splice grpc] [--rounds 3].
+Run: python benchmarks/create.py [--standing 25 250] [--relays splice grpc] [--rounds 3]; on a machine that has other
+work behind chrt -f 10, which keeps waits for a CPU out of the figures.
 
 ``cri-proxy run`` as a child with each relay, each in front of an embedded runtime of its own; "direct" is a runtime
 without a daemon. All see the same: so many containers stand, most of them on shared CPUs, every tenth with a CPU of its
