@@ -7,7 +7,7 @@ namespace, qosclass, id, labels/K, tags/K and pod/...; a key with a dot is a lab
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
-from operator import or_
+from operator import attrgetter, or_
 from types import MappingProxyType
 
 from policies.base import Expression, Labels, Request
@@ -18,15 +18,15 @@ _SHOWN_CHARS = 160
 
 _FIELDS: Mapping[str, Callable[[Request], str]] = MappingProxyType(
     {
-        "name": lambda c: c.container.name,
-        "namespace": lambda c: c.pod.namespace,
-        "qosclass": lambda c: c.pod.qos.value,
+        "name": attrgetter("container.name"),
+        "namespace": attrgetter("pod.namespace"),
+        "qosclass": attrgetter("pod.qos.value"),
         "id": lambda c: f"{c.pod.uid}/{c.container.name}",
-        "pod/name": lambda c: c.pod.name,
-        "pod/namespace": lambda c: c.pod.namespace,
-        "pod/qosclass": lambda c: c.pod.qos.value,
-        "pod/id": lambda c: c.pod.uid,
-        "pod/uid": lambda c: c.pod.uid,
+        "pod/name": attrgetter("pod.name"),
+        "pod/namespace": attrgetter("pod.namespace"),
+        "pod/qosclass": attrgetter("pod.qos.value"),
+        "pod/id": attrgetter("pod.uid"),
+        "pod/uid": attrgetter("pod.uid"),
     }
 )
 

@@ -20,8 +20,9 @@ class Option:
     command-line option ('' = none), ``values`` the form of its values where the type does not tell, ``choices`` all of
     its values where the type does not list them, ``read`` turns text into the value (ValueError when it cannot),
     ``remedy`` is added to the error about a wrong value. A number is from ``least`` to ``most`` (None: any from there),
-    or 0 where ``is_zero_off``. ``takes_mapping``: an entry ``KEY: VALUE`` is read as
-    ``KEY=VALUE``. ``item_fields``: an item of the list is a mapping of these keys to lists, read as ``KEY=A,B KEY=C``.
+    or 0 where ``is_zero_off``. ``takes_mapping``: an entry ``KEY: VALUE`` is read as ``KEY=VALUE``, the only one where
+    no list is taken. ``item_fields``: an item of the list is a mapping of these keys to lists, read as
+    ``KEY=A,B KEY=C``.
     """
 
     key: str

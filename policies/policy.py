@@ -153,6 +153,11 @@ class Policy(ABC):
         return (PoolView("root", "", 0, "root", cpus, cpus, none, none, mems, 1000 * len(cpus), 0),)
 
     @property
+    def kept_cpus(self) -> CpuSet:
+        """The CPUs that only containers with devices get as their own; by default none."""
+        return CpuSet()
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """A sentence for each thing about the machine that the policy cannot take into account."""
         return ()

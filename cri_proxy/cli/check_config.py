@@ -303,7 +303,8 @@ def _reservation(config: Config, policy: "Policy", root: Path) -> tuple[tuple[st
     if reserve is None:
         return (), ()
     machine = policy.machine
-    gap = reservation_gap(reserve, NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated))
+    node = NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated, policy.kept_cpus)
+    gap = reservation_gap(reserve, node)
     said = (str(gap),) if gap is not None else ()
     return (said, ()) if gap is not None and gap.excess_mcpu > 0 else ((), said)
 

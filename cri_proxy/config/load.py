@@ -135,7 +135,7 @@ def _is_beside(known: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 def _setting(known: Known, item: Item, path: str) -> Iterator[_Setting]:
     """Yield the option with its value; null sets nothing, as in objects of Kubernetes."""
-    if known.option.takes_mapping and isinstance(item.value, Mapping):
+    if known.option.takes_mapping and known.is_list and isinstance(item.value, Mapping):
         entries = tuple(entry for inner in item.value.items for entry in _entry(known, inner, path))
         yield _Setting(known, entries, item.key)
         return
@@ -166,6 +166,8 @@ def _raw(known: Known, tree: Tree, path: str) -> Raw | None:
             return tuple(_item_text(known, item, path) for item in tree.items)
         case Mapping() if known.option.item_fields:
             return (_item_text(known, tree, path),)
+        case Mapping(items=(entry,)) if known.option.takes_mapping:
+            return f"{entry.key}={_text(known, entry.value, path)}"
     raise ConfigError(path, tree.line, known.key, "expected a value, got a mapping")
 
 

@@ -40,13 +40,15 @@ class KubeletReserve:
 class NodeCpus:
     """The node's CPUs as cri-proxy sees them. It grants those ``available`` and not ``reserved``.
 
-    Of these, ``isolated`` ones are for containers that want an isolated CPU, and never shared.
+    Of these, ``isolated`` ones are for containers that want an isolated CPU, and never shared. Those ``kept`` beside
+    accelerators are shared by all, and owned by containers with devices alone.
     """
 
     online: CpuSet
     available: CpuSet
     reserved: CpuSet
     isolated: CpuSet
+    kept: CpuSet = CpuSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def _text(reserve: KubeletReserve, node: NodeCpus, allocatable_mcpu: int, shared
     )
     kept = ", ".join(f"{cpus} ({why})" for cpus, why in sets if cpus)
     ours = f"keeps CPUs {kept} from shared use" if kept else "keeps none from shared use"
+    beside = f"; pods without devices own none of {len(node.kept)} beside accelerators" if node.kept else ""
     return (
         f"pods may request {allocatable_mcpu}m CPU (the kubelet has {reserve}), and cri-proxy can grant {shared_mcpu}m "
-        f"to any container (it {ours})"
+        f"to any container (it {ours}{beside})"
     )

@@ -59,6 +59,6 @@ class ReservationWatch:
         if reserve is None or policy.name == "none":  # which grants nothing
             return ()
         machine = policy.machine
-        node = NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated)
+        node = NodeCpus(machine.online, policy.available, policy.reserved, machine.isolated, policy.kept_cpus)
         gap = reservation_gap(reserve, node)
         return (str(gap),) if gap is not None and gap.excess_mcpu > 0 else ()

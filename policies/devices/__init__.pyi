@@ -16,6 +16,9 @@ from policies.devices.demand import DemandError as DemandError
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on
+from policies.devices.identity import address_in as address_in
+from policies.devices.identity import identities_held as identities_held
+from policies.devices.identity import identities_of as identities_of
 from policies.devices.joint import Closeness as Closeness
 from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION

@@ -21,9 +21,6 @@ from sysfs.model import Machine, NumaNode
 
 KINDS = {Level.ROOT: "root", Level.PACKAGE: "package", Level.DIE: "die", Level.NODE: "node", Level.L3: "l3"}
 ROOT = "root"
-# PCI classes and a vendor (https://pci-ids.ucw.cz).
-_ACCELERATORS: Final = (0x0302, 0x1200)
-_DISPLAY, _NVIDIA = 0x03, 0x10DE
 _MANY_ISOLATED: Final = 3
 """Isolated CPUs for each other one that may be shared: from there on most pods of a usual node crowd on few CPUs."""
 
@@ -70,7 +67,6 @@ class PoolTree:
     threads_per_core: int  # the most
     sibling_shifts: Shifts
     beside_reserved: int  # mask of the CPUs on cores of reserved ones
-    accelerated: int  # mask of the CPUs on NUMA nodes with accelerators; 0 where every node has some
     priority_masks: PriorityMasks
     notes: tuple[str, ...]
 
@@ -80,8 +76,12 @@ class PoolTree:
         return self.pools[0]
 
     def around(self, cpus: int) -> Pool:
-        """Return the deepest pool whose hardware has all of these CPUs; the root where none has."""
-        return max((pool for pool in self.pools if not cpus & ~pool.hardware), key=lambda p: p.depth, default=self.root)
+        """Return the deepest pool whose hardware has all of these CPUs; the root where none has, or there are none."""
+        pool = self.root
+        inside = iter(pool.children if cpus else ())
+        while (child := next((self.pools[i] for i in inside if not cpus & ~self.pools[i].hardware), None)) is not None:
+            pool, inside = child, iter(child.children)
+        return pool
 
     def named(self, name: str) -> Pool:
         """Return the pool of this name, or the root if there is none (a grant of another machine)."""
@@ -124,22 +124,9 @@ def build_pools(machine: Machine, options: PolicyOptions, *, l3_pools: bool | No
         threads_per_core=max(sizes),
         sibling_shifts=shifts,
         beside_reserved=siblings_of(shifts, pools[0].reserved),
-        accelerated=_accelerated(machine),
         priority_masks=priority_masks_of(machine),
         notes=domains.notes + notes,
     )
-
-
-def _accelerated(machine: Machine) -> int:
-    """Return the CPUs of the nodes with 3D controllers, processing accelerators or display controllers of NVIDIA.
-
-    A display controller of others may be the console of the board's management.
-    """
-    of_nvidia = [d for d in machine.devices if d.class_code >> 16 == _DISPLAY and d.vendor == _NVIDIA]
-    accelerators = [d for d in machine.devices if d.class_code >> 8 in _ACCELERATORS]
-    homes = {device.node for device in (*of_nvidia, *accelerators)}
-    found = sum(node.cpus.mask for node in machine.nodes if node.id in homes)
-    return 0 if found == machine.online.mask else found
 
 
 def _site_of(machine: Machine, options: PolicyOptions, l3_pools: bool | None) -> tuple[_Site, tuple[str, ...]]:

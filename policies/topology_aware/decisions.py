@@ -12,8 +12,8 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import changed_pinnings, pinning_of
 from policies.topology_aware.place import overcommit, place
 from policies.topology_aware.rebalance import with_rebalanced
-from policies.topology_aware.supply.context import PlacementContext, context_of
-from policies.topology_aware.supply.machine_devices import MachineDevices
+from policies.topology_aware.supply.context import PlacementContext, context_of, without_kept
+from policies.topology_aware.supply.machine_devices import MachineDevices, holders_of
 from policies.topology_aware.supply.supply import Supply, updated_supply
 from sysfs.cpuset import CpuSet
 
@@ -23,10 +23,10 @@ class Decisions:
 
     def __init__(self, empty: Supply, options: TopologyAwareOptions, devices: MachineDevices) -> None:
         """``empty`` is the supply of the machine's pools where nothing is granted or withheld."""
-        self.empty = empty
+        self.empty = replace(empty, accelerators=devices.accelerators)
         self.options = options
         self.devices = devices
-        self._last = (Allocations(), empty)
+        self._last = (Allocations(), self.empty)
 
     @property
     def tree(self) -> PoolTree:
@@ -35,14 +35,15 @@ class Decisions:
 
     def empty_beside(self, held: Allocations) -> Supply:
         """Return the supply without grants, of which these allocations withhold some CPUs."""
-        return replace(self.empty, withheld=held.withheld.mask)
+        devices = [device for holding in held.holdings for device in holding.devices]
+        return replace(self.empty, withheld=held.withheld.mask, holders=holders_of(devices) if devices else {})
 
     def supply(self, held: Allocations) -> Supply:
         """Return what is left beside these grants of owners."""
         last, supply = self._last
         if last is held:
             return supply
-        if last.withheld == held.withheld:
+        if (last.withheld, last.holdings) == (held.withheld, held.holdings):
             supply = updated_supply(supply, last.grants, held.grants)
         else:
             supply = self.empty_beside(held).plus(*held.grants)
@@ -57,6 +58,8 @@ class Decisions:
         """Decide where this container goes, given what others hold."""
         context = self.context(held, request)
         placement = place(context)
+        if context.kept:
+            placement = _with_kept(context, placement)
         if isinstance(placement, Placed) and placement.grant.exclusive and context.others:
             placement = with_rebalanced(context, held, placement)
         return self._complete(held, context, placement)
@@ -106,3 +109,13 @@ class Decisions:
             why += (reasons.displaced(CpuSet(before.shared[0] & ~after.shared[0]), len(updates)),)
         pinning = pinning_of(placement.grant, after, after.effective(), self.options)
         return replace(placement, pinning=pinning, updates=updates, reasons=why)
+
+
+def _with_kept(context: PlacementContext, placement: Decision) -> Decision:
+    """Return the decision with what it says of the CPUs that are kept beside accelerators: they refuse it, or may."""
+    why = reasons.device_cpus_kept(CpuSet(context.kept), context.options.device_cpus)
+    if isinstance(placement, Placed):
+        return replace(placement, reasons=(*placement.reasons, why))
+    if isinstance(place(without_kept(context)), Rejected):
+        return placement
+    return replace(placement, reason=reasons.device_cpus_refused(context.demand, why))

@@ -13,6 +13,7 @@ SYSTEM_NAMESPACE = "kube-system"
 MOST_MOVES = 64
 
 SPILL = "spill"
+AVOID, IGNORE, _KEEP = "avoid", "ignore", "keep"
 
 # Far above what tells two resources apart; bounds what a score is multiplied with.
 MOST_WEIGHT = 100
@@ -43,6 +44,20 @@ def parse_pool_weight(text: str) -> PoolWeight:
     if not is_number or int(weight) > MOST_WEIGHT:
         raise ValueError(f"expected a weight from 0 to {MOST_WEIGHT} for {resource}, got {weight!r}")
     return PoolWeight(resource, int(weight))
+
+
+def parse_device_cpus(text: str) -> str:
+    """Read ``avoid``, ``ignore`` or ``keep=N``, which is how the mapping ``{keep: N}`` arrives. Raises ValueError.
+
+    >>> parse_device_cpus("Keep= 8")
+    'keep=8'
+    """
+    rule, _, count = (part.strip() for part in text.lower().partition("="))
+    if rule == _KEEP and count.isascii() and count.isdigit() and len(count) < 5 and int(count):
+        return f"{_KEEP}={int(count)}"
+    if rule not in (AVOID, IGNORE) or count:
+        raise ValueError(f"expected {AVOID}, {IGNORE} or {{{_KEEP}: N}} with N from 1 to 9999, got {text!r}")
+    return rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +145,16 @@ class TopologyAwareOptions(PolicyOptions):
         "pack: the one with the least left, so that whole domains stay idle; balanced: by what is left of CPUs and of "
         "memory",
     )
-    device_cpus: Literal["avoid", "ignore"] = option(
-        "avoid",
+    device_cpus: str = option(
+        AVOID,
         "DeviceCPUs",
-        "The CPUs of NUMA nodes with accelerators (by PCI class). avoid: of pools that suit equally, a container that "
-        "asks for no device gets one without them; ignore: no difference is made",
+        "The CPUs of NUMA nodes with accelerators (GPUs and FPGAs of the inventory, others by PCI class) that no "
+        "container is known to hold. avoid: of pools that suit equally, a container that asks for no device gets one "
+        "without them; keep: likewise, and so many CPUs beside each of them are owned by containers that ask for a "
+        "device alone; ignore: no difference is made",
+        values="`avoid`, `ignore` or `{keep: N}`",
+        read=parse_device_cpus,
+        takes_mapping=True,
     )
     pool_weights: tuple[PoolWeight, ...] = option(
         (PoolWeight("cpu", 3), PoolWeight("memory", 1)),
@@ -155,6 +175,12 @@ class TopologyAwareOptions(PolicyOptions):
         "FractionShares",
         "Give a container that also has exclusive CPUs the CPU shares of its shared fraction only",
     )
+
+    @property
+    def kept_per_device(self) -> int:
+        """How many CPUs beside each free accelerator are for containers that ask for a device."""
+        rule, _, count = self.device_cpus.partition("=")
+        return int(count) if rule == _KEEP else 0
 
     @property
     def weight_by_resource(self) -> dict[str, int]:

@@ -33,8 +33,9 @@ from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.pinning import at_live_pools, changed_pinnings
 from policies.topology_aware.pod_view import PodView
 from policies.topology_aware.pods import PodDecisions
+from policies.topology_aware.reasons import kept_note
 from policies.topology_aware.rebalance import better_places
-from policies.topology_aware.supply.machine_devices import MachineDevices
+from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
 from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Supply, empty_supply, room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -77,8 +78,18 @@ class TopologyAware(Policy):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each hardware level that does not nest, and one where ordinary CPUs are missing."""
-        return self._decisions.tree.notes
+        """A sentence for each level that does not nest, one where ordinary CPUs are missing or kept for devices."""
+        kept = self.kept_cpus
+        return (*self._decisions.tree.notes, *((kept_note(kept, self._options.device_cpus),) if kept else ()))
+
+    @property
+    def kept_cpus(self) -> CpuSet:
+        """The CPUs that containers without devices do not own while no container holds an accelerator."""
+        empty = self._decisions.empty
+        if not empty.accelerators:
+            return CpuSet()
+        count, shifts = self._options.kept_per_device, empty.tree.sibling_shifts
+        return CpuSet(kept_beside(empty.free_accelerators, count, empty.shared[0], shifts))
 
     def _seen(self, held: Allocations) -> tuple[PodView, Supply]:
         """Return the first step of every method: the grants by owner, and what they leave."""

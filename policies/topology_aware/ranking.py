@@ -1,8 +1,9 @@
 """Rank all pools for one pass of the search: fixed scores, each pool's offer and comparison key, best first."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
-from policies.device_requests import NOTHING_ASKED
 from policies.hardware.domains import Level
 from policies.hardware.pools import KINDS, Pool, PoolTree
 from policies.preferences import BurstLevel, PoolStrategy
@@ -14,6 +15,7 @@ from policies.topology_aware.locality.affinity import affinity_scores
 from policies.topology_aware.locality.devices import hint_scores_now
 from policies.topology_aware.memory.hugepages import ON_ITS_NODES
 from policies.topology_aware.memory.plan import MemoryOffer, memory_distances, memory_offers
+from policies.topology_aware.options import IGNORE
 from policies.topology_aware.packing import filling_of, strategy_of
 from policies.topology_aware.score import Key
 from policies.topology_aware.supply.context import PlacementContext, pod_of
@@ -103,7 +105,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
     packs = filling.strategy is PoolStrategy.PACK
     nowhere = (0,) * len(context.tree.pools)
     hints, far = hint_scores_now(context, room, load) if context.request.hints else (nowhere, nowhere)
-    beside = _beside_accelerators(context)
+    beside, widths = _beside_accelerators(context), _widths(context, load)
     keys = []
     for pool in context.tree.pools:
         i = pool.index
@@ -120,7 +122,7 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
                 hugepages=memory.huge_pages,
                 memory_suits=2 * memory.kinds + memory.holds_limit,
                 # A container has a limit to burst to, or a level, or none of them.
-                width=_width(context, i) or fixed.burst[i],
+                width=widths[i] or fixed.burst[i],
                 crowded=0 if demand.whole or packs else -load.crowding(i),
                 near_memory=0 - fixed.distance[i],  # no -0.0
                 priority=priority[i],
@@ -143,16 +145,29 @@ def _keys(context: PlacementContext, fixed: FixedScores, room: Room, offers: tup
 
 def _beside_accelerators(context: PlacementContext) -> int:
     """Return the CPUs that a container without devices leaves to others where it can."""
-    request = context.request
-    asks = request.hints or request.given or request.preferences.devices != NOTHING_ASKED
-    return 0 if asks or context.options.device_cpus == "ignore" else context.tree.accelerated
+    if context.asks_for_devices or context.options.device_cpus == IGNORE:
+        return 0
+    return reduce(or_, (each.cpus for each in context.supply.free_accelerators), 0)
 
 
-def _width(context: PlacementContext, pool: int) -> int:
-    """Return how much of the CPU limit the shared set has. Seven eighths are as good, so that load decides then."""
-    limit = context.demand.burst_mcpu
-    width = min(1000 * context.supply.shared[pool].bit_count(), limit)
-    return limit if 8 * width >= 7 * limit else width
+def _widths(context: PlacementContext, load: Load) -> tuple[int, ...]:
+    """Return per pool how much of the CPU limit the shared set has; seven eighths are as good: load decides then.
+
+    So are three quarters where reserved CPUs alone make the pool narrow and the container can expect more CPU time than
+    in any wide enough one of the same depth.
+    """
+    limit, pools, shared = context.demand.burst_mcpu, context.tree.pools, context.supply.shared
+    widths = [min(1000 * cpus.bit_count(), limit) for cpus in shared]
+    is_wide = [8 * width >= 7 * limit for width in widths]
+    most: dict[int, int] = {}  # by depth
+    for pool in pools if limit else ():
+        if is_wide[pool.index]:
+            most[pool.depth] = max(most.get(pool.depth, 0), load.idle(pool.index))
+    for pool in pools if limit else ():
+        is_unowned = shared[pool.index] == pool.sharable and 4 * widths[pool.index] >= 3 * limit
+        if is_wide[pool.index] or (is_unowned and load.idle(pool.index) > most.get(pool.depth, limit)):
+            widths[pool.index] = limit
+    return tuple(widths)
 
 
 def _with_pod(context: PlacementContext, offers: tuple[Offer, ...], keys: tuple[Key, ...]) -> tuple[Key, ...]:

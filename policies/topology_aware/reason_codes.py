@@ -30,6 +30,7 @@ class ReasonCode(StrEnum):
     OTHERS_TOO_FEW_CORES = "others-too-few-cores"
     DISPLACED = "displaced"
     CPU_FULL = "cpu-full"
+    DEVICE_CPUS_KEPT = "device-cpus-kept"
     OVERCOMMITTED = "overcommitted"
     STRICT_ISOLATED = "strict-isolated"  # refusals of a strict preference begin with "strict"
     STRICT_CONFLICT = "strict-conflict"

@@ -273,3 +273,22 @@ def strict_hints_unmet(demand: Demand, near: tuple[tuple[str, str, int], ...], p
 def illegal(problem: str) -> Reason:
     """A saved grant that this machine cannot honour."""
     return Reason(ReasonCode.ILLEGAL, f"its saved grant cannot be kept: {problem}")
+
+
+def device_cpus_kept(cpus: CpuSet, option: str) -> Reason:
+    """CPUs beside accelerators that a container without devices may not own."""
+    verb = "is" if len(cpus) == 1 else "are"
+    text = f"{numbered('CPU', cpus)} {verb} kept for containers that ask for a device"
+    return Reason(ReasonCode.DEVICE_CPUS_KEPT, f"{text} (topologyAware.DeviceCPUs: {option})")
+
+
+def kept_note(cpus: CpuSet, option: str) -> str:
+    """How many CPUs containers without devices do not get as their own, for the machine as a whole."""
+    rule = f"topologyAware.DeviceCPUs: {option} keeps up to {plural(len(cpus), 'CPU')} beside accelerators"
+    return f"{rule} for containers that ask for a device; others share these, and own none of them"
+
+
+def device_cpus_refused(demand: Demand, kept: Reason) -> Reason:
+    """Only such CPUs are left."""
+    remedy = "keep fewer, or reserve them in the kubelet's configuration, so that pods without devices go elsewhere"
+    return replace(kept, text=f"wanted {wanted_text(demand)}; {kept.text}: {remedy}")

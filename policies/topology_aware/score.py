@@ -22,7 +22,7 @@ class Key(NamedTuple):
     hugepages: int  # 2: its nodes have the huge pages; 1: only with more nodes; 0: they are not there
     memory_suits: int  # 2: its memory is of exactly the wanted kinds; 1 more: it could hold the memory limit
     # Is there room to share?
-    width: int  # has this much of the CPU limit, seven eighths as all; without a limit minus levels from what suits it
+    width: int  # has this much of the CPU limit, or all that can be expected; without one minus levels from what suits
     crowded: int  # minus how much busier than the machine's average, from a fifth of a CPU per CPU on, in tenths
     # Is everything close together?
     near_memory: float  # minus how much farther the memory it would use is than the nearest: local memory first
@@ -42,6 +42,8 @@ class Key(NamedTuple):
     left: tuple[int, ...]  # what is in use, minus, from the packages down; more than half full: what is left, minus
     first: int  # minus the pool's index: the lowest id wins the last tie
 
+
+_MOST_SHOWN = 16  # pools whose keys are made: on a machine with 169 pools the rest would take a tenth of a decision
 
 # For operators: the meaning of a field's value, and why a pool with a smaller value loses.
 _FIELDS = {
@@ -133,9 +135,10 @@ def deciding_field(better: Key, worse: Key) -> str:
 
 
 def ranked(names: Sequence[str], keys: Sequence[Key], outcomes: Sequence[str]) -> tuple[Ranked, ...]:
-    """Return the pools best first, with their keys and outcomes."""
+    """Return the pools best first, with their outcomes and the keys of those that may be shown."""
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-    return tuple(Ranked(names[i], _shown(keys[i]), outcomes[i]) for i in order)
+    may_be_shown = {*order[:_MOST_SHOWN], *(i for i in order if outcomes[i] == "chosen")}
+    return tuple(Ranked(names[i], _shown(keys[i]) if i in may_be_shown else (), outcomes[i]) for i in order)
 
 
 def _shown(key: Key) -> tuple[tuple[str, int | float | str], ...]:

@@ -20,7 +20,7 @@ from policies.topology_aware.migration import with_shares_in_root
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.demand import Isolation
 from policies.topology_aware.supply.memory_account import MemoryAccount, has_memory_hints, promised_bytes, wanted_kinds
-from policies.topology_aware.supply.memory_packing import packed, promised_inside
+from policies.topology_aware.supply.memory_packing import promised_inside
 from policies.topology_aware.supply.supply import Room, room_of
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine, NumaNode
@@ -193,7 +193,7 @@ def _tried_memory(nodes: Sequence[NumaNode], account: MemoryAccount, asked: Aske
     zones = unions(places)
     pages = [account.huge_pages.layout((each,)) for each in asked.huge_pages]
     has = [_has(account, asked, zone) for zone in zones]
-    packing = packed(account.nodes, account.yielding)
+    packing = account.layouts.of("yielding", account.yielding)
 
     def fits(index: int) -> bool:
         zone = zones[index]

@@ -1,5 +1,6 @@
 """Score pools by the affinities between containers, and explain the scores (docs/placement.md, Affinity)."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -42,18 +43,34 @@ def affinity_scores(
     weights = _Weights(tree)
     own = request.affinities or tuple(affinity for _, affinity in implied(options, request))
     there = [grant for grant in others if _is_somewhere(grant)]
-    met = _met(own, request, Containers([grant.request for grant in there]))
-    if met:
-        for pool, here in _masks_by_pool(tree, there).items():
-            weights.add(pool, [(_bounded(affinity), (mask & here).bit_count()) for affinity, mask in met])
-    me = Containers((request,))
-    for grant in there:
-        if grant.request.affinities:
-            weights.add_met(tree.named(grant.pool).index, _met(grant.request.affinities, grant.request, me))
+    places = [tree.by_name.get(grant.pool, 0) for grant in there]
+    for affinity, mask in _met(own, request, Containers([grant.request for grant in there])):
+        for pool, times in Counter(compress(places, _digits(mask, len(there)))).items():
+            weights.add(pool, [(_bounded(affinity), times)])
+    for pool, weight, times in _of_others(request, there, places):
+        weights.add(pool, [(weight, times)])
     if not weights.is_any:
         for grant in _of_its_pod(request, there):
             weights.add(tree.named(grant.pool).index, [(COLOCATION_WEIGHT, 1)])
     return weights.scores()
+
+
+def _of_others(request: Request, there: Sequence[Grant], places: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield (pool, weight, times) for what the affinities of others to this container weigh in their pools.
+
+    Replicas have the same affinities: what these say is looked up once, for its own pod and for all others.
+    """
+    uid, me = request.pod.uid, Containers((request,))
+    pods = [grant.request.pod.uid == uid for grant in there]
+    keys = list(zip([id(grant.request.affinities) for grant in there], pods, strict=True))
+    counts = Counter(zip(keys, places, strict=True))
+    first = dict(zip(keys, there, strict=True))
+    weights = {
+        key: [_bounded(affinity) * mask.bit_count() for affinity, mask in _met(other.affinities, other, me)]
+        for key, other in ((key, grant.request) for key, grant in first.items())
+    }
+    for (key, pool), times in counts.items():
+        yield from ((pool, weight, times) for weight in weights[key])
 
 
 def gain_of_others(
@@ -122,15 +139,6 @@ class _Weights:
         return sum(pull * as_pull + push * as_push for pull, as_pull, push, as_push in rows)
 
 
-def _masks_by_pool(tree: PoolTree, grants: Sequence[Grant]) -> dict[int, int]:
-    """Return which of the grants are in each pool, bit i for the i-th."""
-    masks: dict[int, int] = {}
-    for i, grant in enumerate(grants):
-        pool = tree.named(grant.pool).index
-        masks[pool] = masks.get(pool, 0) | 1 << i
-    return masks
-
-
 def pulls(tree: PoolTree, options: TopologyAwareOptions, request: Request, others: Iterable[Grant]) -> tuple[Pull, ...]:
     """Return the containers behind the scores: at most ``MAX_PULLS``, strongest first, then by container."""
     wanted = [(affinity, "its {}") for affinity in request.affinities]
@@ -173,8 +181,13 @@ def _weight_of_each(met: Sequence[tuple[Affinity, int]], count: int) -> list[int
         return [0] * count
     weights = [_bounded(affinity) for affinity, _ in met]
     # Digit by digit in C: 64 affinities may match 500 containers each.
-    columns = [f"{mask:0{count}b}"[::-1].encode().translate(_DIGITS) for _, mask in met]
+    columns = [_digits(mask, count) for _, mask in met]
     return [sum(compress(weights, row)) for row in zip(*columns, strict=True)]
+
+
+def _digits(mask: int, count: int) -> bytes:
+    """Return a truth value for each of so many bits, the lowest first."""
+    return f"{mask:0{count}b}"[::-1].encode().translate(_DIGITS)
 
 
 def _pull(tree: PoolTree, grant: Grant, weight: int, met: Sequence[tuple[Affinity, str]]) -> Pull:

@@ -42,26 +42,41 @@ def hint_scores_now(context: PlacementContext, room: Room, load: Load) -> tuple[
     """
     tree = context.tree
     known = _known(tree, context.request.hints)
-    scores = hint_scores(tree, context.request.hints)
     if not known:
-        return scores, (0,) * len(tree.pools)
+        return (0.0,) * len(tree.pools), (0,) * len(tree.pools)
     places = len({cpus for _, cpus in known})
-    nodes = tree.machine.nodes
-    from_devices = [
-        [(n.cpus.mask, min((n.distance_to(o.id) for o in nodes if o.cpus.mask & cpus), default=0)) for n in nodes]
-        for _, cpus in known
-    ]
+    from_devices = [_by_distance(tree.machine, cpus) for _, cpus in known]
     result, distances = [], []
     for pool in tree.pools:
-        gives = [bool(_nearness(pool, m)) and _gives_near(context, room, load, pool, cpus, places) for m, cpus in known]
-        near = [_nearness(pool, m) if given else 0.0 for (m, _), given in zip(known, gives, strict=True)]
-        result.append(scores[pool.index] if all(gives) else _mean(near))
-        # As far as the farthest node where it has CPUs to share; as any place where these are too few.
-        there = context.supply.shared[0] & pool.hardware or pool.hardware
-        there = there if _is_wide(context, load, pool.index, pool.hardware) else ANYWHERE
+        near = [_nearness(pool, place) for place, _ in known]
+        gives = [
+            bool(nearness) and _gives_near(context, room, load, pool, cpus, places)
+            for nearness, (_, cpus) in zip(near, known, strict=True)
+        ]
         far = [rows for rows, given in zip(from_devices, gives, strict=True) if not given]
-        distances.append(-sum(max((d for cpus, d in rows if cpus & there), default=0) for rows in far))
+        result.append(_mean([n if given else 0.0 for n, given in zip(near, gives, strict=True)]))
+        distances.append(-_farthest(context, load, pool, far) if far else 0)
     return tuple(result), tuple(distances)
+
+
+def _by_distance(machine: Machine, cpus: int) -> list[tuple[int, int]]:
+    """Return (distance, CPUs of the nodes that are so far from these CPUs), the farthest first."""
+    there = [node.id for node in machine.nodes if node.cpus.mask & cpus]
+    found: dict[int, int] = {}
+    for node in machine.nodes:
+        distance = min((node.distance_to(other) for other in there), default=0)
+        found[distance] = found.get(distance, 0) | node.cpus.mask
+    return sorted(found.items(), reverse=True)
+
+
+def _farthest(context: PlacementContext, load: Load, pool: Pool, devices: Iterable[list[tuple[int, int]]]) -> int:
+    """Return the sum over these devices of how far the farthest node is where the pool has CPUs to share.
+
+    Where these are too few it is as far as any place.
+    """
+    there = context.supply.shared[0] & pool.hardware or pool.hardware
+    there = there if _is_wide(context, load, pool.index, pool.hardware) else ANYWHERE
+    return sum(next((distance for distance, cpus in rows if cpus & there), 0) for rows in devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,10 @@ from policies.topology_aware.supply.memory_account import (
     Promise,
     has_strict_zone,
     promised_bytes,
-    promises_of,
     wanted_kinds,
     widest_zone,
 )
 from policies.topology_aware.supply.memory_nodes import node_ids
-from policies.topology_aware.supply.memory_packing import ZonePromise, packed, promised_inside
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 
@@ -59,13 +57,14 @@ def memory_offers(supply: Supply, request: Request, demand: Demand) -> tuple[Mem
     if request.preferences.preserve_memory or not account.nodes.every:
         return (_NOT_OURS,) * len(pools)
     owns = bool(demand.whole)
+    by_mems: dict[int, tuple[int, bool]] = {}  # L3 domains have the memory of their node
     enough: dict[int, int] = {}  # the zone with what is beyond the pool, by that without
-    homes = []
-    for pool in pools:
-        home = home_of(supply.tree.machine, account.nodes, LocalMemory(pool.mems, owns), request)
+    for mems in {pool.mems for pool in pools}:
+        home = home_of(supply.tree.machine, account.nodes, LocalMemory(mems, owns), request)
         if home.zone not in enough:
             enough[home.zone] = with_enough(account, home, request).zone
-        homes.append((enough[home.zone], home.in_pool))
+        by_mems[mems] = enough[home.zone], home.in_pool
+    homes = [by_mems[pool.mems] for pool in pools]
     zones = {zone for zone, _ in homes if zone}
     rooms, limit = _rooms(account, request, zones), request.memory_limit_bytes or 0
     pages = huge_page_ranks(account, request, zones) if request.huge_pages else dict.fromkeys(zones, ON_ITS_NODES)
@@ -81,22 +80,13 @@ def _rooms(account: MemoryAccount, request: Request, zones: set[int]) -> dict[in
     wanted = promised_bytes(request)
     if not wanted:
         return dict.fromkeys(zones, (2, 1))
-    widest = packed(account.nodes, account.widest)
-    if widest is None or not widest.takes(widest_zone(account.nodes, request), wanted):
+    if not account.could_take(widest_zone(account.nodes, request), wanted):
         return dict.fromkeys(zones, (0, 0))
-    as_is = _taking(account, account.zones, zones, wanted)
+    as_is = account.taking(zones, wanted)
     yielded: set[int] = set()
     if PRIORITY[request.pod.qos] == FIRST and as_is != zones:
-        yielded = _taking(account, account.yielding, zones - as_is, wanted)
+        yielded = account.taking(zones - as_is, wanted, yielding=True)
     return {zone: (2 if zone in as_is | yielded else 1, int(zone in as_is)) for zone in zones}
-
-
-def _taking(account: MemoryAccount, promises: tuple[ZonePromise, ...], zones: set[int], wanted: int) -> set[int]:
-    """Return the zones that could take ``wanted`` bytes beside these promises."""
-    # Most full zones are found by their own sum; the packing is asked for the rest.
-    free = {zone for zone in zones if promised_inside(promises, zone) + wanted <= account.nodes.capacity(zone)}
-    packing = packed(account.nodes, promises) if free else None
-    return {zone for zone in free if packing.takes(zone, wanted)} if packing is not None else set()
 
 
 def memory_distances(
@@ -203,13 +193,12 @@ def _planned(context: _MemoryContext, home: int, most: int) -> MemoryPlan | None
     zone = context.held | home
     request, nodes = context.request, context.account.nodes
     wanted = promised_bytes(request)
-    mine = Promise(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
-    after = context.account.plus(mine)
-    if not wanted or after.holds:
+    if not wanted or context.account.takes(zone, wanted):
         return MemoryPlan(NodeSet(zone))
-    if not after.could_hold:
+    if not context.account.could_take(most | zone, wanted):
         return None
-    zones = dict(widened(nodes, (*promises_of(nodes, context.others), mine)))
+    mine = Promise(request.container, PRIORITY[request.pod.qos], zone, most | zone, wanted, is_new=True)
+    zones = dict(widened(nodes, {**context.account.promises, mine.container: mine}))
     mems = zones.pop(request.container, zone)
     moved = tuple(replace(g, mems=NodeSet(zones[g.container])) for g in context.others if g.container in zones)
     why = [reasons.widened(home, mems, wanted)] if mems != zone else []

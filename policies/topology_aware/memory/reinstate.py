@@ -10,7 +10,6 @@ from policies.base import Grant, Request
 from policies.topology_aware.memory.home import LocalMemory, after_cold_start, is_ours, local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.memory.widen import widened
-from policies.topology_aware.supply.memory_account import promises_of
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import NodeSet
 
@@ -59,5 +58,5 @@ def widened_for_promises(supply: Supply, grants: Sequence[Grant]) -> tuple[Grant
     """Return grants that get more nodes because the present zones cannot hold all that is promised."""
     if supply.memory.holds:
         return ()
-    zones = widened(supply.memory.nodes, promises_of(supply.memory.nodes, grants))
+    zones = widened(supply.memory.nodes, supply.memory.promises)
     return tuple(replace(g, mems=NodeSet(zones[g.container])) for g in grants if g.container in zones)

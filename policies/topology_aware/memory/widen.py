@@ -5,8 +5,8 @@ container that is placed (it has no pages yet), smaller, then by container. Othe
 DRAM, then PMEM, then HBM.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from policies.base import ContainerKey, QosClass
 from policies.topology_aware.supply.memory_account import PRIORITY, Promise, estimated_free
@@ -18,26 +18,26 @@ _CEILINGS = (PRIORITY[QosClass.BURSTABLE], PRIORITY[QosClass.GUARANTEED])
 _EXTRA_KINDS = tuple(KINDS[:count] for count in range(len(KINDS) + 1))
 
 
-def widened(nodes: MemoryNodes, promises: Iterable[Promise]) -> Mapping[ContainerKey, int]:
+def widened(nodes: MemoryNodes, promises: Mapping[ContainerKey, Promise]) -> Mapping[ContainerKey, int]:
     """Return the new zones of containers that must widen so that nothing overflows.
 
     An overflow that even the widest zones would not remove is left as it is.
     """
-    now = {p.container: p for p in promises if p.promised_bytes}
-    before = dict(now)
+    now, changed = dict(promises), set[ContainerKey]()
     tolerated: frozenset[int] = frozenset()
     while overflow := first_overflow(nodes, _zone_promises(now.values()), tolerated):
         widenings = _widenings(nodes, now.values(), overflow)
         if not widenings:
             tolerated |= {overflow.zone}
         now.update((wider.container, wider) for wider in widenings)
-    return {key: now[key].zone for key in sorted(now) if now[key] is not before[key]}
+        changed.update(wider.container for wider in widenings)
+    return {key: now[key].zone for key in sorted(changed)}
 
 
 def _zone_promises(promises: Iterable[Promise]) -> tuple[tuple[int, int], ...]:
-    sums: dict[int, int] = {}
+    sums = defaultdict[int, int](int)
     for promise in promises:
-        sums[promise.zone] = sums.get(promise.zone, 0) + promise.promised_bytes
+        sums[promise.zone] += promise.promised_bytes
     return in_order(sums.items())
 
 
@@ -63,7 +63,7 @@ def _widenings(nodes: MemoryNodes, promises: Iterable[Promise], overflow: Overfl
                 if not zone:
                     staying.append(promise)
                     continue
-                widenings.append(replace(promise, zone=zone))
+                widenings.append(promise._replace(zone=zone))
                 left -= promise.promised_bytes
             if left <= 0:
                 return _needed(widenings, -left)

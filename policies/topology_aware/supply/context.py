@@ -12,7 +12,7 @@ from policies.device_requests import NOTHING_ASKED
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.options import TopologyAwareOptions
 from policies.topology_aware.supply.demand import Demand, demand_of
-from policies.topology_aware.supply.machine_devices import MachineDevices
+from policies.topology_aware.supply.machine_devices import MachineDevices, kept_beside
 from policies.topology_aware.supply.supply import Supply
 
 ANYWHERE = -1
@@ -31,7 +31,8 @@ class PlacementContext:
     are devices that containers without a grant have.
 
     ``keeps``: it has a place only where it keeps all of its CPUs, or as many as it asks for. ``within`` are the CPUs to
-    choose from, as a mask: those of its nodes.
+    choose from, as a mask: those of its nodes. ``kept`` are CPUs that ``supply`` withholds from it for containers with
+    devices.
     """
 
     tree: PoolTree
@@ -46,6 +47,13 @@ class PlacementContext:
     holdings: tuple[DeviceHolding, ...] = ()
     keeps: bool = False
     within: int = ANYWHERE
+    kept: int = 0
+
+    @property
+    def asks_for_devices(self) -> bool:
+        """Whether it asks for a device, or uses something whose place is known."""
+        request = self.request
+        return bool(request.hints or request.given) or request.preferences.devices != NOTHING_ASKED
 
     @property
     def runs(self) -> bool:
@@ -89,7 +97,31 @@ def context_of(
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)
     left = supply if own is None else supply.minus(own)
-    return PlacementContext(tree, options, left, others, request, demand, own, machine_devices, holdings=held.holdings)
+    holdings = held.holdings
+    context = PlacementContext(tree, options, left, others, request, demand, own, machine_devices, holdings=holdings)
+    return _with_kept(context) if left.accelerators and options.kept_per_device else context
+
+
+def _with_kept(context: PlacementContext) -> PlacementContext:
+    """Return the context of a container without devices, which owns none of the CPUs that are kept for them.
+
+    It keeps those that it owns, or owned before.
+    """
+    supply, request, own = context.supply, context.request, context.own
+    if not context.demand.whole or context.asks_for_devices or request.claim is not None:
+        return context
+    its = own.owned.mask if own is not None else 0
+    its |= request.previous.owned.mask if request.previous is not None else 0
+    ownable = supply.shared[0] & ~supply.withheld & ~its
+    count, shifts = context.options.kept_per_device, context.tree.sibling_shifts
+    kept = kept_beside(supply.free_accelerators, count, ownable, shifts)
+    return replace(context, supply=replace(supply, withheld=supply.withheld | kept), kept=kept)
+
+
+def without_kept(context: PlacementContext) -> PlacementContext:
+    """Return the context in which no CPUs are kept for containers with devices."""
+    supply = context.supply
+    return replace(context, supply=replace(supply, withheld=supply.withheld & ~context.kept), kept=0)
 
 
 def pod_of(context: PlacementContext) -> Iterator[Grant]:

@@ -1,20 +1,49 @@
-"""``MachineDevices``: the devices that containers may get, by their costs and by their place on this machine. Pure.
+"""``MachineDevices``: the devices that containers may get, by costs and place; accelerators, and who holds them. Pure.
 
 Sets of NUMA nodes are sets of those with CPUs, as in topology hints: a device on a node without CPUs belongs to the
 nodes nearest to it, and one on a node that the machine does not have is on every set.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Final
 
-from policies.base import DeviceLocality
+from policies.base import DeviceLocality, Grant
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices import DeviceAllocator, DeviceInventory, JoinedDevices
+from policies.devices import (
+    GPU,
+    DeviceAllocator,
+    DeviceInventory,
+    InventoryDevice,
+    JoinedDevices,
+    address_in,
+    identities_held,
+    identities_of,
+)
 from policies.devices.costs import DeviceCatalog
+from policies.hardware.siblings import Shifts, siblings_of
 from sysfs.cpuset import CpuSet, NodeSet
-from sysfs.model import Machine
+from sysfs.model import Device, Machine
+
+# PCI classes and a vendor (https://pci-ids.ucw.cz): 3D controllers and processing accelerators. A display controller of
+# another vendor than NVIDIA may be the console of the board's management.
+_CLASSES: Final = (0x0302, 0x1200)
+_DISPLAY, _NVIDIA = 0x03, 0x10DE
+_KINDS: Final = (GPU, "fpga")
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """A device that computes. ``cpus`` is the mask of the CPUs of its NUMA node, ``identities`` all it is known by."""
+
+    cpus: int
+    identities: frozenset[str]
+
+
+Holders = Mapping[str, int]
+"""How many containers hold a device of this identity; 0 = not there."""
 
 
 class MachineDevices:
@@ -32,6 +61,7 @@ class MachineDevices:
         )
         """For each node the mask of the nodes whose devices are its own."""
         self.joined: Final = self.allocator.joined
+        self.accelerators: Final = accelerators_of(machine, devices.devices)
         self._every = reduce(or_, self.masks, 0)
         self._addresses = {device.key: device.path.bus for device in devices.devices}
 
@@ -83,3 +113,80 @@ class MachineDevices:
         near = reduce(or_, (node.cpus for node in self.nodes if at >> node.id & 1))
         address = grant.vf or self._addresses.get(grant.key, "")
         return DeviceLocality(grant.source, near, NodeSet(at), devices=(address,) if address else ())
+
+
+def accelerators_of(machine: Machine, devices: Iterable[InventoryDevice]) -> tuple[Accelerator, ...]:
+    """Return those of the inventory that are healthy, and others by their PCI class; where their node has CPUs."""
+    devices = tuple(devices)
+    listed = {address_in(device.path.bus) for device in devices}
+    kinds = [(d.numa, frozenset(identities_of(d))) for d in devices if d.kind in _KINDS and d.is_healthy]
+    by_class = [
+        (device.node, frozenset((device.address,)))
+        for device in machine.devices
+        if _is_accelerator(device) and device.address not in listed
+    ]
+    found = [Accelerator(_cpus_at(machine, node), identities) for node, identities in (*kinds, *by_class)]
+    return tuple(each for each in found if each.cpus)
+
+
+def _is_accelerator(device: Device) -> bool:
+    is_display = device.class_code >> 16 == _DISPLAY and device.vendor == _NVIDIA
+    return device.class_code >> 8 in _CLASSES or is_display
+
+
+def _cpus_at(machine: Machine, home: int | None) -> int:
+    """Return the CPUs of a NUMA node, or of those nearest to one without CPUs; 0 where the firmware does not tell."""
+    for node in machine.nodes:
+        if node.id == home:
+            near = (other.cpus.mask for other in machine.nodes if other.id in node.near)
+            return node.cpus.mask or reduce(or_, near, 0)
+    return 0
+
+
+def holders_with(holders: Holders, grants: Iterable[Grant], sign: int) -> Holders:
+    """Return the holders with these grants more (1) or fewer (-1)."""
+    grants = [grant for grant in grants if grant.devices or grant.request.hints]
+    return _counted(holders, (identity for grant in grants for identity in _identities(grant)), sign)
+
+
+def holders_of(devices: Iterable[DeviceGrant]) -> Holders:
+    """Return the holders of these devices."""
+    return _counted({}, (identity for device in devices for identity in identities_held(device)), 1)
+
+
+def _counted(holders: Holders, identities: Iterable[str], sign: int) -> Holders:
+    result = dict(holders)
+    for identity in identities:
+        result[identity] = result.get(identity, 0) + sign
+        if not result[identity]:
+            del result[identity]
+    return result
+
+
+def _identities(grant: Grant) -> frozenset[str]:
+    """Return what names the devices that a container holds: given here, or found in what the kubelet gave it."""
+    found = {identity for device in grant.devices for identity in identities_held(device)}
+    return frozenset(found | {address for hint in grant.request.hints for address in hint.devices})
+
+
+def free_accelerators(accelerators: Iterable[Accelerator], holders: Holders) -> tuple[Accelerator, ...]:
+    """Return those that no container is known to hold, nor a part of them."""
+    return tuple(each for each in accelerators if not any(identity in holders for identity in each.identities))
+
+
+def kept_beside(free: Iterable[Accelerator], each: int, ownable: int, shifts: Shifts) -> int:
+    """Return the CPUs to keep of those that can be owned: so many beside each free accelerator, or what is left there.
+
+    The highest ones are kept, with the siblings of their threads as long as they count.
+    """
+    kept = 0
+    for accelerator in free:
+        left = accelerator.cpus & ownable & ~kept
+        for _ in range(each):
+            if not left:
+                break
+            beside = siblings_of(shifts, kept) & left
+            found = 1 << (beside or left).bit_length() - 1
+            kept |= found
+            left ^= found
+    return kept

@@ -1,12 +1,13 @@
 """The memory promised to containers: each one's zone, widest zone and bytes, and an account of the sums per zone."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from policies.base import ContainerKey, CpuKind, Grant, HugePageLimit, QosClass, Request
 from policies.topology_aware.supply.hugepages import HugePageAccount
 from policies.topology_aware.supply.memory_nodes import DEFAULT_KINDS, MemoryNodes, node_ids
-from policies.topology_aware.supply.memory_packing import ZonePromise, in_order, packed
+from policies.topology_aware.supply.memory_packing import Packing, ZonePromise, in_order
 from sysfs.model import MemoryKind
 
 PRIORITY = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1, QosClass.GUARANTEED: 2}
@@ -23,8 +24,7 @@ def wanted_kinds(request: Request) -> tuple[MemoryKind, ...]:
     return request.preferences.memory_kinds or DEFAULT_KINDS
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(NamedTuple):
     """One container's promise. ``zone`` may be widened up to ``widest``; if they are equal it never is."""
 
     container: ContainerKey
@@ -79,19 +79,65 @@ def has_strict_zone(request: Request) -> bool:
     return request.alignment is not None and request.alignment.is_strict and has_memory_hints(request)
 
 
+Promises = tuple[ZonePromise, ...]
+"""The sums of promises by zone; no zone is named twice."""
+
+
+class MemoryLayouts:
+    """The last layout for each way to look at the promises (``MemoryAccount``): the next ones differ by few zones.
+
+    A cache: whether promises can be kept does not depend on how others are laid out (``memory_packing``). It may be
+    asked by several threads, and a layout that was handed out stays as it is.
+    """
+
+    def __init__(self, nodes: MemoryNodes) -> None:
+        """Start without a layout."""
+        self._nodes: Final = nodes
+        self._last: Final[dict[str, tuple[Promises, Packing]]] = {}
+        self._failed: Final[dict[str, Promises]] = {}
+
+    def of(self, view: str, promises: Promises) -> Packing | None:
+        """Return these promises laid out; None if not all can be kept. ``view`` names those that differ by little."""
+        if self._failed.get(view) == promises:
+            return None
+        before, packing = self._last.get(view) or ((), Packing(self._nodes))
+        if before == promises:
+            return packing
+        found = _changed(packing, before, promises)
+        if found is None:
+            self._failed[view] = promises
+        else:
+            self._last[view] = promises, found
+        return found
+
+
+def _changed(packing: Packing, before: Promises, promises: Promises) -> Packing | None:
+    """Return the layout of the second promises, given that of the first ones; None if not all can be kept."""
+    old, new, result = dict(before), dict(promises), packing.copy()
+    changed = sorted(zone for zone, _ in old.items() ^ new.items())
+    by_zone = {zone: new.get(zone, 0) - old.get(zone, 0) for zone in changed}
+    for zone, more in by_zone.items():
+        if more < 0:
+            result.remove(zone, -more)
+    fits = all(not result.add(zone, more) for zone, more in by_zone.items() if more > 0)
+    return result if fits else None
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryAccount:
     """A snapshot of all promises: ``zones`` as they are, ``widest`` with every zone as wide as it may become.
 
     ``yielding``: with only the zones of containers that are not Guaranteed as wide as they may become. ``huge_pages``
-    are promised by the zones as they are.
+    are promised by the zones as they are. ``promises`` are those of memory.
     """
 
     nodes: MemoryNodes
-    zones: tuple[ZonePromise, ...] = ()
-    widest: tuple[ZonePromise, ...] = ()
-    yielding: tuple[ZonePromise, ...] = ()
+    layouts: MemoryLayouts = field(compare=False, repr=False)
+    zones: Promises = ()
+    widest: Promises = ()
+    yielding: Promises = ()
     huge_pages: HugePageAccount = HugePageAccount({})  # noqa: RUF009 - frozen
+    promises: Mapping[ContainerKey, Promise] = field(default_factory=dict)
 
     def plus(self, *promises: Promise) -> "MemoryAccount":
         """Return the account with these promises made."""
@@ -108,12 +154,20 @@ class MemoryAccount:
         huge_pages = self.huge_pages.changed(paged, sign) if paged else self.huge_pages
         if not counted:
             return replace(self, huge_pages=huge_pages) if paged else self
+        standing = dict(self.promises)
+        for promise, _ in counted:
+            if sign > 0:
+                standing[promise.container] = promise
+            else:
+                del standing[promise.container]
         return MemoryAccount(
             self.nodes,
+            self.layouts,
             _summed(self.zones, ((c.zone, amount) for c, amount in counted)),
             _summed(self.widest, ((c.widest, amount) for c, amount in counted)),
             _summed(self.yielding, ((c.zone if c.priority >= FIRST else c.widest, amount) for c, amount in counted)),
             huge_pages,
+            standing,
         )
 
     def free_bytes(self) -> dict[int, int]:
@@ -123,12 +177,33 @@ class MemoryAccount:
     @property
     def holds(self) -> bool:
         """Return whether all promises can be kept at once."""
-        return packed(self.nodes, self.zones) is not None
+        return self.layouts.of("zones", self.zones) is not None
 
     @property
     def could_hold(self) -> bool:
         """Return whether all could be kept if zones were widened."""
-        return packed(self.nodes, self.widest) is not None
+        return self.layouts.of("widest", self.widest) is not None
+
+    def takes(self, zone: int, amount_bytes: int) -> bool:
+        """Return whether this promise could be kept as well."""
+        layout = self.layouts.of("zones", self.zones)
+        return layout is not None and layout.takes(zone, amount_bytes)
+
+    def could_take(self, zone: int, amount_bytes: int) -> bool:
+        """Return whether this promise could be kept as well if the zones of others were widened."""
+        layout = self.layouts.of("widest", self.widest)
+        return layout is not None and layout.takes(zone, amount_bytes)
+
+    def taking(self, zones: set[int], amount_bytes: int, *, yielding: bool = False) -> set[int]:
+        """Return those of the zones that could take so much, if containers that are not Guaranteed are ``yielding``."""
+        view, promises = ("yielding", self.yielding) if yielding else ("zones", self.zones)
+        layout = self.layouts.of(view, promises)
+        return {zone for zone in zones if layout.takes(zone, amount_bytes)} if layout is not None else set()
+
+
+def empty_account(nodes: MemoryNodes, huge_pages: HugePageAccount = HugePageAccount({})) -> MemoryAccount:  # noqa: B008 - frozen
+    """Return the account in which nothing is promised."""
+    return MemoryAccount(nodes, MemoryLayouts(nodes), huge_pages=huge_pages)
 
 
 def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[int, int]:
@@ -140,9 +215,10 @@ def estimated_free(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> dict[
     for zone, promised in promises:
         left = promised
         for tier in (zone & nodes.local, zone & ~nodes.local):
-            room = sum(free[node] for node in node_ids(tier))
+            there = node_ids(tier)
+            room = sum(map(free.__getitem__, there))
             here = min(left, room)
-            for node in node_ids(tier) if here else ():
+            for node in there if here else ():
                 free[node] -= free[node] * here // room
             left -= here
     return free

@@ -6,8 +6,10 @@ many unions to try, so the layout is a maximum flow (Ford and Fulkerson): what c
 is too small.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from policies.topology_aware.supply.memory_nodes import MemoryNodes, node_ids
 
@@ -30,7 +32,7 @@ class Packing:
         self._nodes = nodes
         self._free = dict(nodes.capacity_bytes)
         self._laid: dict[int, dict[int, int]] = {}
-        self._used: dict[int, int] = {}  # by zone: the nodes on which something of it is laid, as a mask
+        self._exits = dict.fromkeys(self._free, 0)  # by node: what of others lies there may move to these, as a mask
 
     def add(self, zone: int, amount_bytes: int) -> int:
         """Lay out a promise, moving others within their zones for it. Return the bytes that do not fit."""
@@ -46,88 +48,103 @@ class Packing:
         """Return whether this promise could be kept as well. Change nothing."""
         if self._free_in(zone) >= amount_bytes:
             return True
-        if self._free_in(self.reach(zone)) < amount_bytes:  # hopeless, which is most of the time where memory is short
+        if sum(self._laid_inside(zone)) + amount_bytes > self._nodes.capacity(zone):  # most full zones
             return False
-        trial = Packing(self._nodes)
-        trial._free = dict(self._free)
-        trial._laid = {other: dict(where) for other, where in self._laid.items()}
-        trial._used = dict(self._used)
-        return not trial.add(zone, amount_bytes)
+        if self._free_in(self.reach(zone)) < amount_bytes:  # nearly all others where memory is short
+            return False
+        return not self.copy().add(zone, amount_bytes)
+
+    def _laid_inside(self, zone: int) -> Iterator[int]:
+        """Yield what is laid out for each zone that lies in this one."""
+        return (sum(where.values()) for other, where in self._laid.items() if not other & ~zone)
+
+    def copy(self) -> "Packing":
+        """Return the same layout, to be changed by itself."""
+        made = Packing(self._nodes)
+        made._free = dict(self._free)
+        made._laid = {zone: dict(where) for zone, where in self._laid.items()}
+        made._exits = dict(self._exits)
+        return made
+
+    def remove(self, zone: int, amount_bytes: int) -> None:
+        """Take away so much of what is laid out for this zone; no more than that."""
+        where = self._laid[zone]
+        for node in list(where):
+            here = min(amount_bytes, where[node])
+            self._free[node] += here
+            self._lift(zone, node, here)
+            amount_bytes -= here
 
     def _free_in(self, zone: int) -> int:
-        return sum(self._free[node] for node in node_ids(zone))
+        return sum(map(self._free.__getitem__, node_ids(zone)))
 
     def reach(self, zone: int) -> int:
         """Return all nodes that a promise in this zone can be given, directly or by moving others in their zones."""
-        reached, before = zone, 0
-        while reached != before:
-            before = reached
-            for other, used in self._used.items():
-                if used & reached:
-                    reached |= other
-        return reached
+        return self._steps(zone)[-1]
+
+    def _steps(self, zone: int) -> list[int]:
+        """Return the nodes that are reached by moving at most 0, 1, 2 ... others one after the other, as masks."""
+        steps = [zone]
+        reached, new = zone, zone
+        while new:
+            for node in node_ids(new):
+                reached |= self._exits[node]
+            new = reached & ~steps[-1]
+            if new:
+                steps.append(reached)
+        return steps
 
     def _fill(self, zone: int, amount_bytes: int) -> int:
         """Use what is free in the zone. Return the bytes that are left."""
-        where = self._laid.setdefault(zone, {})
         for node in node_ids(zone):
             if not amount_bytes:
                 break
             here = min(amount_bytes, self._free[node])
             if here:
                 self._free[node] -= here
-                where[node] = where.get(node, 0) + here
-                self._used[zone] = self._used.get(zone, 0) | 1 << node
+                self._lay(zone, node, here)
                 amount_bytes -= here
         return amount_bytes
 
-    def _augment(self, zone: int, most_bytes: int) -> int:
-        """Move others along the shortest chain that ends at a free node, and use the room; 0 = there is none."""
-        came: dict[int, tuple[int, int]] = dict.fromkeys(node_ids(zone), (zone, -1))
-        queue, reached = list(came), zone
-        for node in queue:  # grows while we walk it
-            if self._free[node]:
-                return self._shift(came, node, most_bytes)
-            for other, used in self._used.items():
-                new = other & ~reached
-                if new and used >> node & 1:
-                    reached |= new
-                    for to in node_ids(new):
-                        came[to] = (other, node)
-                        queue.append(to)
-        return 0
+    def _lay(self, zone: int, node: int, amount_bytes: int) -> None:
+        where = self._laid.setdefault(zone, {})
+        where[node] = where.get(node, 0) + amount_bytes
+        self._exits[node] |= zone
 
-    def _shift(self, came: dict[int, tuple[int, int]], end: int, most_bytes: int) -> int:
-        """Move along the chain that leads to ``end``: each zone gives its part of a node to the one before it."""
-        chain = []
-        node, amount = end, min(most_bytes, self._free[end])
-        while node >= 0:
-            zone, before = came[node]
-            chain.append((zone, before, node))
-            if before >= 0:
-                amount = min(amount, self._laid[zone][before])
+    def _lift(self, zone: int, node: int, amount_bytes: int) -> None:
+        where = self._laid[zone]
+        where[node] -= amount_bytes
+        if not where[node]:
+            del where[node]
+            self._exits[node] = reduce(or_, (other for other, on in self._laid.items() if node in on), 0)
+
+    def _augment(self, zone: int, most_bytes: int) -> int:
+        """Move others along one of the shortest chains that end at a free node, and use the room; 0 = there is none."""
+        free = sum(1 << node for node, left in self._free.items() if left)
+        steps = self._steps(zone)
+        length = next((n for n, reached in enumerate(steps) if reached & free), None)
+        if length is None:
+            return 0
+        node = node_ids(steps[length] & free)[0]
+        chain: list[tuple[int, int, int]] = []  # (zone, node that it leaves, node that it goes to), the last move first
+        amount = min(most_bytes, self._free[node])
+        for reached in reversed(steps[:length]):
+            before = next(n for n in node_ids(reached) if self._exits[n] >> node & 1)
+            mover = next(other for other, on in self._laid.items() if before in on and other >> node & 1)
+            amount = min(amount, self._laid[mover][before])
+            chain.append((mover, before, node))
             node = before
-        self._free[end] -= amount
-        for zone, before, to in chain:
-            where = self._laid[zone]
-            where[to] = where.get(to, 0) + amount
-            self._used[zone] = self._used.get(zone, 0) | 1 << to
-            if before >= 0:
-                where[before] -= amount
-                if not where[before]:
-                    self._used[zone] ^= 1 << before
+        self._free[chain[0][2] if chain else node] -= amount
+        for mover, before, to in chain:
+            self._lift(mover, before, amount)
+            self._lay(mover, to, amount)
+        self._lay(zone, node, amount)
         return amount
 
 
 def in_order(promises: Iterable[ZonePromise]) -> tuple[ZonePromise, ...]:
     """Sort narrow zones before wide ones, then by their nodes. Nested zones fill up so without any move."""
     return tuple(sorted(promises, key=lambda b: (b[0].bit_count(), b[0])))
-
-
-def packed(nodes: MemoryNodes, promises: Iterable[ZonePromise]) -> Packing | None:
-    """Lay out the promises, as ``in_order`` gives them; None if not all can be kept."""
-    packing = Packing(nodes)
-    return None if any(packing.add(zone, amount) for zone, amount in promises) else packing
 
 
 def first_overflow(

@@ -6,12 +6,13 @@ shared capacity granted in the pool's subtree, and a pool whose shared set is us
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from policies.base import CpuKind, Grant
 from policies.hardware.pools import PoolTree
 from policies.topology_aware.supply.hugepages import huge_page_account
-from policies.topology_aware.supply.memory_account import MemoryAccount, promises_of
+from policies.topology_aware.supply.machine_devices import Accelerator, Holders, free_accelerators, holders_with
+from policies.topology_aware.supply.memory_account import MemoryAccount, empty_account, promises_of
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 
 FEW_CPUS = 2
@@ -27,7 +28,7 @@ class Supply:
     ``limits`` has the CPU limits, in CPUs rounded up and sorted, of those that only share it, ``unlimited`` how many of
     these have none.
     ``withheld`` CPUs are shared but never owned. ``reserved_mcpu`` is booked on the reserved CPUs. ``memory`` has the
-    promises by zones.
+    promises by zones. ``accelerators`` are those of the machine, ``holders`` those who hold devices.
     """
 
     tree: PoolTree
@@ -41,6 +42,13 @@ class Supply:
     reserved_users: int
     reserved_mcpu: int
     memory: MemoryAccount
+    accelerators: tuple[Accelerator, ...] = ()
+    holders: Holders = field(default_factory=dict)
+
+    @property
+    def free_accelerators(self) -> tuple[Accelerator, ...]:
+        """The accelerators that no container is known to hold."""
+        return free_accelerators(self.accelerators, self.holders) if self.accelerators else ()
 
     @property
     def needs_root_cpu(self) -> bool:
@@ -103,6 +111,8 @@ class Supply:
             reserved_users=reserved_users,
             reserved_mcpu=reserved_mcpu,
             memory=self.memory.plus(*promises) if sign > 0 else self.memory.minus(*promises),
+            accelerators=self.accelerators,
+            holders=holders_with(self.holders, grants, sign) if self.accelerators else self.holders,
         )
 
     def owning(self, cpus: int) -> "Supply":
@@ -157,7 +167,7 @@ def empty_supply(tree: PoolTree, withheld: int) -> Supply:
     """Return the supply of a machine on which nothing is granted."""
     zeros = (0,) * len(tree.pools)
     nodes = memory_nodes_of(tree.machine)
-    memory = MemoryAccount(nodes, huge_pages=huge_page_account(tree.machine, nodes))
+    memory = empty_account(nodes, huge_page_account(tree.machine, nodes))
     no_limits: tuple[tuple[int, ...], ...] = ((),) * len(tree.pools)
     return Supply(
         tree, withheld, 0, tuple(p.sharable for p in tree.pools), zeros, zeros, no_limits, zeros, 0, 0, memory

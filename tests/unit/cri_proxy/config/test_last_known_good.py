@@ -25,6 +25,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "availableResources.cpu": ("cpuset:0-3,8", "exclude-cpuset:0", "/kubepods", "kubepods/x"),
     "reservedResources.cpu": ("750m", "2", "cpuset:0", "exclude-cpuset:4-5"),
     "topologyAware.PoolWeights": ("cpu=1", "memory=100", "cpu=0"),
+    "topologyAware.DeviceCPUs": ("avoid", "ignore", "keep=8"),
     "memoryKinds": ("2-3=pmem", "0=hbm", "1=dram"),
     "driftCheckSeconds": ("0", "2.5", "86400", "1.000000001"),
     "annotationDomains": ("cri-proxy.io", "a.b"),

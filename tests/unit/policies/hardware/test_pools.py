@@ -170,33 +170,3 @@ def test_memory_is_told_by_how_much_farther_it_is_than_the_nearest() -> None:
     tree = tree_of(small_machine(memory=["2Gi", 0], memory_nodes=far))
     assert tree.named("socket #0").distances == ((0, 0b1), (400, 0b100))
     assert tree.named("socket #1").distances[0] == (0, 0b1)
-
-
-def accelerated(*devices: tuple[int, int, int]) -> str:
-    """The CPUs on nodes with accelerators, of devices by (class, vendor, node) on two nodes of four CPUs."""
-    pci = [
-        {"address": f"0000:{number:02x}:00.0", "class": code, "vendor": vendor, "node": node}
-        for number, (code, vendor, node) in enumerate(devices, 0x10)
-    ]
-    return str(CpuSet(tree_of(small_machine(pci=pci)).accelerated))
-
-
-@pytest.mark.parametrize(
-    ("code", "vendor", "is_one"),
-    [
-        (0x030200, 0x1002, True),  # 3D controller
-        (0x120000, 0x8086, True),  # processing accelerator
-        (0x030000, 0x10DE, True),  # display controllers: NVIDIA's, and a console
-        (0x038000, 0x10DE, True),
-        (0x030000, 0x1A03, False),
-        (0x020000, 0x10DE, False),  # a network controller
-        (0x010802, 0x144D, False),  # a disk
-    ],
-)
-def test_accelerators_are_told_by_their_pci_class(code: int, vendor: int, is_one: bool) -> None:
-    assert accelerated((code, vendor, 1)) == ("4-7" if is_one else "")
-
-
-def test_where_every_node_has_accelerators_none_stands_out() -> None:
-    assert accelerated((0x030200, 0x1002, 0), (0x030200, 0x1002, 1)) == ""
-    assert accelerated((0x030200, 0x1002, -1)) == ""  # the firmware does not say where

@@ -13,6 +13,7 @@ from policies.topology_aware import promised_bytes
 from policies.topology_aware.memory.home import local_memory
 from policies.topology_aware.memory.plan import MemoryPlan, plan_memory
 from policies.topology_aware.supply.memory_nodes import MemoryNodes, memory_nodes_of
+from policies.topology_aware.supply.memory_packing import Packing
 from policies.topology_aware.supply.supply import Supply
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
@@ -69,6 +70,12 @@ def planned(found: MemoryPlan | Reason) -> MemoryPlan:
 
 def mask(nodes: str) -> int:
     return NodeSet.parse(nodes).mask
+
+
+def packed(nodes: MemoryNodes, promises: Iterable[tuple[int, int]]) -> Packing | None:
+    """These promises laid out on an empty machine; None where not all can be kept."""
+    packing = Packing(nodes)
+    return None if any(packing.add(zone, amount) for zone, amount in promises) else packing
 
 
 def can_be_kept(capacity_bytes: dict[int, int], promises: Iterable[tuple[int, int]]) -> bool:

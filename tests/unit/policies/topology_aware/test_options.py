@@ -1,6 +1,6 @@
 import pytest
 
-from policies.topology_aware.options import parse_pool_weight
+from policies.topology_aware.options import parse_device_cpus, parse_pool_weight
 from tests.fakes.machines import small_machine
 from tests.unit.policies.build import options
 
@@ -27,3 +27,14 @@ def test_weights_are_by_resource_and_what_is_not_named_does_not_count() -> None:
     assert options(small_machine()).weight_by_resource == {"cpu": 3, "memory": 1}
     chosen = options(small_machine(), pool_weights=(parse_pool_weight("Memory= 2"),))
     assert chosen.weight_by_resource == {"memory": 2}
+
+
+@pytest.mark.parametrize("text", ["keep", "keep=0", "keep=-1", "keep=10000", "keep=8m", "avoid=1", "near", ""])
+def test_a_rule_about_cpus_beside_devices_that_is_none_names_the_rules(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected avoid, ignore or \{keep: N\} with N from 1 to 9999"):
+        parse_device_cpus(text)
+
+
+def test_only_a_number_keeps_cpus_beside_devices() -> None:
+    kept = [options(small_machine(), device_cpus=parse_device_cpus(t)).kept_per_device for t in ("Avoid", "keep=9999")]
+    assert kept == [0, 9999]

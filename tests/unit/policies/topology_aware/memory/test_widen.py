@@ -22,7 +22,10 @@ def promise(name: str, gibibytes: float, zone: str, priority: int = 1, *, is_new
 
 
 def moved(*promises: Promise) -> dict[str, str]:
-    return {key.pod_uid: str(NodeSet(zone)) for key, zone in widened(FOUR, promises).items()}
+    return {
+        key.pod_uid: str(NodeSet(zone))
+        for key, zone in widened(FOUR, {each.container: each for each in promises}).items()
+    }
 
 
 def test_nobody_moves_while_there_is_room() -> None:
@@ -64,14 +67,16 @@ def test_others_make_room_where_the_widened_zone_is_full() -> None:
 
 def test_other_kinds_are_drawn_in_last_and_pmem_before_hbm() -> None:
     grants = [at("socket #0", wanting(name, 3), "0") for name in "abc"]
-    found = widened(TIERED, [promise_of(TIERED, g) for g in grants])
+    found = widened(TIERED, {g.container: promise_of(TIERED, g) for g in grants})
     assert sorted(str(NodeSet(zone)) for zone in found.values()) == ["0-1", "0-2"]
 
 
 def test_strict_wishes_stay_within_their_kinds_and_others_leave_them_the_room() -> None:
     strict = at("socket #0", wanting("a", 16, GUARANTEED, memory_kinds=(PMEM,), strict_memory=True), "2")
     other = at("socket #0", wanting("b", 5, GUARANTEED), "0,2")
-    assert widened(TIERED, [promise_of(TIERED, g) for g in (strict, other)]) == {other.container: mask("0-2")}
+    assert widened(TIERED, {g.container: promise_of(TIERED, g) for g in (strict, other)}) == {
+        other.container: mask("0-2")
+    }
 
 
 def test_nobody_moves_for_what_cannot_be_cured() -> None:
@@ -102,7 +107,7 @@ def random_claims(rng: random.Random) -> list[Promise]:
 @given(st.integers(0, 1 << 32))
 def test_whatever_can_be_kept_is_kept_by_widening_alone(seed: int) -> None:
     promises = random_claims(random.Random(seed))
-    zones = widened(TIERED, promises)
+    zones = widened(TIERED, {each.container: each for each in promises})
     now = [(zones.get(c.container, c.zone), c.promised_bytes) for c in promises]
     assert all(not c.zone & ~zone & c.widest for c, (zone, _) in zip(promises, now, strict=True))
     room = dict(TIERED.capacity_bytes)

@@ -4,7 +4,7 @@ import pytest
 
 from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.memory_account import (
-    MemoryAccount,
+    empty_account,
     promise_of,
     promised_bytes,
     promises_of,
@@ -50,7 +50,7 @@ def test_a_zone_may_be_widened_as_far_as_its_wishes_allow(grant: Grant, zone: st
 
 def test_promises_come_and_go_without_a_trace() -> None:
     promises = promises_of(NODES, [at("root", wanting("a", 1), "0"), at("root", wanting("b", 2, GUARANTEED), "0-1")])
-    empty = MemoryAccount(NODES)
+    empty = empty_account(NODES)
     full = empty.plus(*promises)
     assert full.zones == ((mask("0"), GIB), (mask("0-1"), 2 * GIB))
     assert full.widest == ((NODES.every, 3 * GIB),)
@@ -59,13 +59,13 @@ def test_promises_come_and_go_without_a_trace() -> None:
 
 
 def test_who_is_promised_nothing_changes_nothing() -> None:
-    empty = MemoryAccount(NODES)
+    empty = empty_account(NODES)
     assert empty.plus(promise_of(NODES, at("root", wanting("a"), "0"))) is empty
 
 
 def test_an_account_tells_whether_it_holds_and_whether_it_could() -> None:
     promises = promises_of(NODES, [at("root", wanting("a", 5), "0"), at("root", wanting("b", 17), "0-1")])
-    account = MemoryAccount(NODES)
+    account = empty_account(NODES)
     assert (account.holds, account.could_hold) == (True, True)
     assert (account.plus(*promises).holds, account.plus(*promises).could_hold) == (False, True)
     assert not account.plus(*promises, *promises).could_hold

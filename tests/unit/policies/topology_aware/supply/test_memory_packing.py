@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of, node_ids
-from policies.topology_aware.supply.memory_packing import Packing, first_overflow, in_order, packed, promised_inside
+from policies.topology_aware.supply.memory_packing import Packing, first_overflow, in_order, promised_inside
 from tests.fakes.machines import small_machine
-from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask
+from tests.unit.policies.memory.build import FEW, GIB, can_be_kept, mask, packed
 
 NODES = memory_nodes_of(small_machine(packages=4))  # 4 nodes of 2 GiB
 SMALL = memory_nodes_of(small_machine(packages=4, memory=4))  # 4 nodes of 4 bytes: an error of one is seen
@@ -28,6 +28,16 @@ def test_a_promise_moves_others_within_their_zones() -> None:
     assert packing.takes(mask("0"), 2 * GIB)
     assert not packing.add(mask("0"), 2 * GIB)
     assert packing.add(mask("0-2"), GIB) == GIB
+
+
+def test_what_is_taken_away_leaves_room_for_as_much() -> None:
+    packing = Packing(NODES)
+    assert not packing.add(mask("0-1"), 4 * GIB)
+    packing.remove(mask("0-1"), 3 * GIB)
+    assert packing.takes(mask("1"), 2 * GIB)
+    assert not packing.takes(mask("0-1"), 3 * GIB + 1)
+    assert not packing.add(mask("0-1"), 3 * GIB)
+    assert packing.reach(mask("0")) == mask("0-1")
 
 
 def test_asking_changes_nothing() -> None:
