@@ -101,6 +101,9 @@ class Pinner:
         resources.cpuset_cpus, resources.cpuset_mems = "2-3", "0"
         return Rewrite(request.SerializeToString()) if resources.cpu_shares else Forward()
 
+    async def stand_in(self, method: str) -> None:
+        """For no call."""
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Nothing to keep."""
 

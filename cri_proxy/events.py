@@ -33,6 +33,7 @@ RELEASED: Final = "released"
 ANNOTATION_IGNORED: Final = "annotation_ignored"
 DEVICES_MISSING: Final = "devices_missing"  # CDI files did not answer or are garbage: created without device nodes
 RUNTIME_CDI: Final = "runtime_cdi"  # how containers get CDI devices with this runtime: at start, and when it changes
+RUNTIME_CONFIG: Final = "runtime_config"  # the cgroup driver, answered in the place of a runtime that cannot
 CDI_IGNORED: Final = "cdi_ignored"  # the kubelet asks for CDI devices, and the runtime adds none
 HINT_MISSING: Final = "hint_missing"  # files of the pod's did not answer: placed without their locality
 RECORD_IGNORED: Final = "record_ignored"  # a saved decision cannot be read: explain does not show it

@@ -277,6 +277,9 @@ class PassAll:
         """Forward; never called."""
         return Forward()
 
+    async def stand_in(self, method: str) -> None:
+        """Leave every call to the runtime; never called."""
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Ignore; never called."""
 

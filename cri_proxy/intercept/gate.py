@@ -15,6 +15,7 @@ OLD_RUNTIME: Final = "/runtime.v1alpha2.RuntimeService/"
 CREATE: Final = RUNTIME + "CreateContainer"
 START: Final = RUNTIME + "StartContainer"
 UPDATE: Final = RUNTIME + "UpdateContainerResources"
+RUNTIME_CONFIG: Final = RUNTIME + "RuntimeConfig"
 
 _HELD: Final = frozenset(
     RUNTIME + name
@@ -33,12 +34,14 @@ _TURNED_AWAY = Refuse(Code.UNAVAILABLE, "cri-proxy has handed over to another pr
 
 
 def interest_of(method: str) -> Interest:
-    """Return HOLD for methods that change what a container holds, PASS for all others.
+    """Return HOLD for methods that change what a container holds, STAND_IN for RuntimeConfig, PASS for all others.
 
     v1alpha2 is refused: old runtimes would serve it, and its containers would stay unpinned.
     """
     if method in _HELD:
         return Interest.HOLD
+    if method == RUNTIME_CONFIG:
+        return Interest.STAND_IN
     return Interest.REFUSE if method.startswith(OLD_RUNTIME) else Interest.PASS
 
 
@@ -90,12 +93,8 @@ class DecisionGate:
 
     async def on_request(self, call: Call) -> Verdict:
         """Return the inner interceptor's verdict as soon as there is one."""
-        if not self._opened.is_set():
-            try:
-                async with asyncio.timeout(self._wait_seconds):
-                    await self._opened.wait()
-            except TimeoutError:
-                return _NOT_YET
+        if not await self._is_open():
+            return _NOT_YET
         if self._is_closing or self._inner is None:
             return _TURNED_AWAY
         try:
@@ -112,6 +111,19 @@ class DecisionGate:
         if call.method in _AWAITED and not isinstance(verdict, Refuse):
             self._sent.add(call.id)
         return verdict
+
+    async def stand_in(self, method: str) -> bytes | None:
+        """Return the inner interceptor's reply as soon as there is one; None without."""
+        await self._is_open()
+        return None if self._inner is None else await self._inner.stand_in(method)
+
+    async def _is_open(self) -> bool:
+        """Wait for ``open`` or ``close``; False when neither came in time."""
+        if not self._opened.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_seconds):
+                    await self._opened.wait()
+        return self._opened.is_set()
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Report the outcome to the inner interceptor, unless it has gone."""

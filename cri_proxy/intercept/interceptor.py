@@ -22,6 +22,7 @@ from cri_proxy.intercept.create import CreateCalls
 from cri_proxy.intercept.gate import CREATE, RUNTIME, START, UPDATE, interest_of
 from cri_proxy.intercept.reader import Reader, id_in, message_of, restored_ids
 from cri_proxy.intercept.resize import UpdateCalls, with_pod_totals
+from cri_proxy.intercept.runtime_config import runtime_config
 from cri_proxy.node.coordinator import Refusal
 from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
@@ -80,6 +81,10 @@ class CriInterceptor:
         if answer.finish is not None:
             self._open[call.id] = answer.finish
         return answer.verdict
+
+    async def stand_in(self, method: str) -> bytes | None:
+        """Return the reply to RuntimeConfig for a runtime that does not know it; None where that is unknown."""
+        return await runtime_config(self._context)
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Call the answer's ``on_outcome``; a fault there does not change the caller's reply."""

@@ -56,6 +56,20 @@ class Answers:
             self.ignore_client(stream)
             self._to_client.send(frames.rst_stream(stream, frames.NO_ERROR))
 
+    def message(self, stream: int, body: bytes) -> None:
+        """Answer the client OK with this body, on a stream that the runtime has ended."""
+        begin = self._block_begins + write_literals([(b":status", b"200"), (b"content-type", b"application/grpc")])
+        end = write_literals([(b"grpc-status", b"0")])
+        self._to_client.send(
+            frames.frame(frames.HEADERS, frames.END_HEADERS, stream, begin),
+            *frames.data_frames(stream, body, end_stream=False),
+            frames.frame(frames.HEADERS, frames.END_STREAM | frames.END_HEADERS, stream, end),
+        )
+
+    def kept(self, answer: bytes) -> None:
+        """Send the runtime's own answer on, which was kept."""
+        self._to_client.send(answer)
+
     def unseen(self, stream: int, *, client_open: bool) -> None:
         """Reset a stream towards both sides, for the client as not processed (RFC 9113, 8.7)."""
         self._reset_at_runtime(stream)

@@ -102,6 +102,13 @@ class Boundary:
         self.traffic.judged(call, verdict)
         return verdict
 
+    async def stand_in(self, method: str) -> bytes | None:
+        """Return the interceptor's reply in the runtime's place; None when it has none, or fails."""
+        reply: bytes | None = None
+        with contained(self._on_error):
+            reply = await self._interceptor.stand_in(method)
+        return reply
+
     def outcome(self, call: Call, outcome: Outcome) -> None:
         """Report the outcome of a call to the interceptor."""
         self.traffic.ended(call, outcome)

@@ -2,7 +2,8 @@
 
 Each of the three relays calls ``wants`` once per method name, ``on_request`` once per call of a wanted method with the
 whole request message, and after a Forward or Rewrite verdict ``on_outcome`` exactly once. When the caller leaves while
-``on_request`` waits, the relay cancels it and reports ``Aborted(sent=False)``.
+``on_request`` waits, the relay cancels it and reports ``Aborted(sent=False)``. ``stand_in`` is called for methods of
+interest STAND_IN alone, which count as calls that pass.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Interest(Enum):
     """The part that an interceptor takes in the calls of a method."""
 
     PASS = "pass"  # untouched bytes, never parsed
+    STAND_IN = "stand-in"  # untouched bytes too; where the runtime lacks the method, stand_in may answer
     HOLD = "hold"  # the request message is held until on_request answers; the reply is observed
     REFUSE = "refuse"  # never relayed: answered UNIMPLEMENTED
 
@@ -92,6 +94,9 @@ class Interceptor(Protocol):
 
     async def on_request(self, call: Call) -> Verdict:
         """Decide on a held request. May take time: other streams go on. Must not raise."""
+
+    async def stand_in(self, method: str) -> bytes | None:
+        """Return the reply to a call that the runtime answered UNIMPLEMENTED; None = its own answer goes on."""
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         """Take note of the outcome of a call that was sent on. Never waits. Must not raise."""

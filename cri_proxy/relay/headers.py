@@ -85,12 +85,16 @@ class RequestBlocks:
 
 @dataclass(eq=False)
 class ReplyBlocks:
-    """The header blocks of the runtime: those of calls in ``held`` are read, those of ``ignored`` streams dropped."""
+    """The header blocks of the runtime: those of calls in ``held`` are read, those of ``ignored`` streams dropped.
+
+    ``keeps`` is asked about those of calls that pass: one that it keeps does not go on.
+    """
 
     _held: Mapping[int, HeldCall]
     _ignored: Container[int]
     _passing: PassthroughCalls
     _on_outcome: Callable[[HeldCall, Outcome], None]
+    _keeps: Callable[[bytes, Cut], bool]
     _is_readable: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
@@ -101,7 +105,8 @@ class ReplyBlocks:
         _, flags, stream, _, _ = cut
         call = self._held.get(stream)
         if call is None:
-            return Treatment.DROP if stream in self._ignored else Treatment.FORWARD
+            is_dropped = stream in self._ignored or self._keeps(buffer, cut)
+            return Treatment.DROP if is_dropped else Treatment.FORWARD
         if not flags & frames.END_STREAM:
             call.reply_begun = True
         self._reader.begin()

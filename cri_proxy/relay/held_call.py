@@ -1,4 +1,4 @@
-"""The splice's state of one intercepted call: request buffer, phase, copy of the reply; its outcome. No I/O."""
+"""The splice's state of one intercepted call: request buffer, phase, copy of the reply, events, outcome. No I/O."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -11,6 +11,24 @@ from cri_proxy.relay.calls import Aborted, Outcome, Replied
 from cri_proxy.relay.upstream import Outgoing
 
 MAX_BODY_BYTES: Final = MAX_MESSAGE_BYTES + SLACK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A request is complete and waits for ``resume`` or ``refuse``."""
+
+    stream: int
+    method: str
+    message: bytes
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCallEnded:
+    """A call that was Held has ended other than by ``refuse``."""
+
+    stream: int
+    outcome: Outcome
 
 
 class Phase(Enum):

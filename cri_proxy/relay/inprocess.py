@@ -24,6 +24,8 @@ class InProcessRelay:
                 return await self._runtime.unary(method, message, timeout_seconds=timeout_seconds)
             case Interest.REFUSE:
                 raise CallFailed(method, Code.UNIMPLEMENTED, f"{method} is not served")
+            case Interest.STAND_IN:
+                return await self._replaceable(method, message, timeout_seconds)
             case Interest.HOLD:
                 return await self._held(method, message, timeout_seconds)
 
@@ -37,6 +39,15 @@ class InProcessRelay:
 
     async def close(self) -> None:
         """Close nothing: the runtime's channel belongs to the caller."""
+
+    async def _replaceable(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
+        try:
+            return await self._runtime.unary(method, message, timeout_seconds=timeout_seconds)
+        except CallFailed as error:
+            reply = await self._boundary.stand_in(method) if error.code == Code.UNIMPLEMENTED else None
+            if reply is None:
+                raise
+            return reply
 
     async def _held(self, method: str, message: bytes, timeout_seconds: float) -> bytes:
         call = new_call(method, message, timeout_seconds)

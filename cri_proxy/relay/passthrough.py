@@ -39,6 +39,8 @@ class PassthroughCalls:
         """Read every header block of the client with ``reader``; count calls by path in ``passed``."""
         self.last_stream = 0  # the latest stream of the client
         self.streams: set[int] = set()  # calls that the runtime has not ended, endless ones left out
+        self.replaceable: dict[int, str] = {}  # methods of those that may be answered in the runtime's place
+        self.lent_bytes = 0  # of a credit of the client for the connection, that are not the runtime's
         self._upstream = upstream
         self._to_client = upstream.to_client.out
         self._to_runtime = upstream.to_runtime.out
@@ -66,6 +68,14 @@ class PassthroughCalls:
             self._paths.add(path)
         if path not in _ENDLESS_PATHS:
             self.streams.add(stream)
+
+    def replace(self, stream: int, path: bytes, method: str) -> None:
+        """Count a call that may be answered in the runtime's place."""
+        count_passed(self._passed, path)
+        self.streams.add(stream)
+        for ended in self.replaceable.keys() - self.streams:
+            del self.replaceable[ended]
+        self.replaceable[stream] = method
 
     def requests(self, data: bytes) -> bytes:
         """Send whole frames of pass-through calls on to the runtime and return the rest of the chunk.
@@ -102,7 +112,7 @@ class PassthroughCalls:
 
     def replies(self, data: bytes) -> bytes:
         """Send frames of replies to pass-through calls on to the client and return the rest of the chunk."""
-        streams, unpack = self.streams, frames.HEADER.unpack_from
+        streams, replaceable, unpack = self.streams, self.replaceable, frames.HEADER.unpack_from
         position, end = 0, len(data)
         if self._coming_bytes:
             data, position = self._go_on(data)
@@ -116,7 +126,7 @@ class PassthroughCalls:
                     self._own.hold_back(True)
                     self._coming_bytes, position = after - end, end
                 break
-            if stream in streams:
+            if stream in streams and stream not in replaceable:
                 if kind == _DATA or (kind == _HEADERS and flags & _END_HEADERS):
                     if flags & _END_STREAM:
                         streams.discard(stream)
@@ -146,7 +156,7 @@ class PassthroughCalls:
     def _is_control(self, kind: int, stream: int) -> bool:
         """Whether this is a PING or a credit of the client that goes on as it is."""
         if kind == _WINDOW_UPDATE:
-            return not stream or stream in self.streams
+            return stream in self.streams if stream else not self.lent_bytes
         return kind == _PING and not self._goaway.is_asked  # asked, it may be the answer
 
     def _credits(self, kind: int, data: bytes, position: int) -> bool:

@@ -10,9 +10,11 @@ from typing import Final
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.relay.boundary import Relay, new_call
 from cri_proxy.relay.calls import Aborted, Call, Refuse, Rewrite
+from cri_proxy.relay.fallback_answers import Unimplemented
+from cri_proxy.relay.held_call import Held, HeldCallEnded
 from cri_proxy.relay.request_quota import RequestQuota
 from cri_proxy.relay.sockets import Listener, RelaySocket, connected
-from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
+from cri_proxy.relay.splice import Splice
 from cri_proxy.relay.traffic import RelayTotals
 from cri_proxy.unix_socket import listen_on
 
@@ -184,6 +186,12 @@ class _Pair:
                         asked.task.cancel()  # reports the outcome when it ends
                     else:
                         self._relay.boundary.outcome(asked.call, outcome)
+                case Unimplemented(stream=stream, method=method):
+                    self._relay.tasks.start(self._stand_in(stream, method), name=method)
+
+    async def _stand_in(self, stream: int, method: str) -> None:
+        self._splice.stand_in(stream, await self._relay.boundary.stand_in(method))
+        self.flush()
 
     async def _decide(self, stream: int, call: Call) -> None:
         boundary = self._relay.boundary

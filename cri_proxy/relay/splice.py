@@ -6,7 +6,7 @@ Bytes in, bytes and events out; no tasks, no clock. Every frame goes on unchange
   table of HPACK needs them all, in order. A refused stream is reset towards the runtime and answered with literals
   that are never indexed.
 * the client's SETTINGS ask for a compression table of size 0, so that the runtime's header blocks can be read one by
-  one. Replies are observed, never held.
+  one. Replies are observed, never held, but for one kind of answer (``fallback_answers.py``).
 * WINDOW_UPDATE frames are kept true for both ends (``upstream.py``).
 * GOAWAY and PING frames ask a client to leave (``goaway.py``).
 
@@ -16,7 +16,6 @@ A malformed frame raises ProtocolError; the owner then closes both sides.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2 import frames
@@ -27,8 +26,9 @@ from cri_proxy.http2.status import Code
 from cri_proxy.relay.answers import Answers, Goaway
 from cri_proxy.relay.calls import Aborted, Interest, Outcome
 from cri_proxy.relay.direction import Direction, Parts
+from cri_proxy.relay.fallback_answers import StandIns, Unimplemented
 from cri_proxy.relay.headers import ReplyBlocks, RequestBlocks, request_reader, timeout_seconds_of
-from cri_proxy.relay.held_call import MAX_BODY_BYTES, HeldCall, Phase
+from cri_proxy.relay.held_call import MAX_BODY_BYTES, Held, HeldCall, HeldCallEnded, Phase
 from cri_proxy.relay.passthrough import PassthroughCalls
 from cri_proxy.relay.preface import ClientPreface, OwnFrames
 from cri_proxy.relay.request_quota import ConnectionQuota, RequestQuota
@@ -38,26 +38,7 @@ from cri_proxy.relay.upstream import Upstream
 _MAX_PASSED: Final = 10_000  # a kubelet has at most a call for each of a few hundred pods in flight
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A request is complete and waits for ``resume`` or ``refuse``."""
-
-    stream: int
-    method: str
-    message: bytes
-    timeout_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HeldCallEnded:
-    """A call that was Held has ended other than by ``refuse``."""
-
-    stream: int
-    outcome: Outcome
-
-
-Event = Held | HeldCallEnded
-
+Event = Held | HeldCallEnded | Unimplemented
 
 _REASONS: Final = {frames.COMPRESSION_ERROR: "compression", frames.ENHANCE_YOUR_CALM: "flood"}
 
@@ -93,7 +74,10 @@ class Splice:
         reader = request_reader()
         self._passthrough = PassthroughCalls(self._upstream, self.goaway, reader, self._new_call, passed)
         requests = RequestBlocks(reader, self._passthrough, self._new_call, self._client_trailers, self._refuse_unread)
-        replies = ReplyBlocks(self._held, self._answers.runtime_ignored, self._passthrough, self._end_by_runtime)
+        self._stand_ins = StandIns(self._passthrough, self._answers, self.events.append)
+        self.stand_in = self._stand_ins.answer
+        ignored, keeps = self._answers.runtime_ignored, self._stand_ins.keeps
+        replies = ReplyBlocks(self._held, ignored, self._passthrough, self._end_by_runtime, keeps)
         self._from_client = self._client_direction(requests)
         self._from_runtime = self._runtime_direction(replies)
 
@@ -212,6 +196,8 @@ class Splice:
         match self._wants(method):
             case Interest.PASS:
                 self._passthrough.learn(stream, path)
+            case Interest.STAND_IN:
+                self._passthrough.replace(stream, path, method)
             case Interest.HOLD if not ends:  # without a message the runtime has nothing to act on
                 if problem := self._quota.take(0, calls=1):
                     self._answers.status(stream, Code.RESOURCE_EXHAUSTED, problem, client_open=True)
@@ -318,7 +304,13 @@ class Splice:
         return not self.goaway.is_answer(buffer, cut)
 
     def _client_window(self, buffer: bytes, cut: Cut) -> bool:
-        return cut[2] not in self._answers.runtime_ignored
+        _, _, stream, start, end = cut
+        if stream or not self._passthrough.lent_bytes:
+            return stream not in self._answers.runtime_ignored
+        increment = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "WINDOW_UPDATE")
+        if left := self._stand_ins.repaid(increment & frames.MAX_WINDOW_BYTES):
+            self._own_to_runtime.send(frames.window_update(0, left))
+        return False
 
     # Frames of the runtime
 
@@ -339,6 +331,8 @@ class Splice:
 
     def _runtime_reset(self, buffer: bytes, cut: Cut) -> bool:
         _, _, stream, start, end = cut
+        if self._stand_ins.has(stream):
+            return False
         code = frames.parse_number(buffer[start + frames.HEADER_BYTES : end], "RST_STREAM")
         self._passthrough.streams.discard(stream)
         call = self._held.get(stream)

@@ -6,6 +6,7 @@ import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, guaranteed
+from cri_proxy.errors import CallFailed
 from tests.e2e.stage import Stage, TwoCpus, refusal
 from tests.testbed.inside import output_of
 
@@ -58,6 +59,19 @@ async def test_a_service_that_nobody_knows_is_refused_by_the_runtime(stage: Stag
     proxied = await refusal(stage.to_proxy.unary("/no.Such/Method", b"", timeout_seconds=10))
     assert (proxied.code, proxied.message) == (direct.code, direct.message)
     assert direct.code == UNIMPLEMENTED
+
+
+async def test_the_kubelet_learns_the_cgroup_driver_also_of_a_containerd_that_does_not_know_the_question(
+    stage: Stage,
+) -> None:
+    asked = RUNTIME + "RuntimeConfig", pb.RuntimeConfigRequest().SerializeToString()
+    reply = await stage.to_proxy.unary(*asked, timeout_seconds=10)
+    driver = pb.SYSTEMD if stage.containerd.node.systemd_cgroups else pb.CGROUPFS
+    assert pb.RuntimeConfigResponse.FromString(reply).linux.cgroup_driver == driver
+    try:
+        assert await stage.to_runtime.unary(*asked, timeout_seconds=10) == reply
+    except CallFailed as error:
+        assert error.code == UNIMPLEMENTED  # containerd before 2.0
 
 
 async def test_the_old_interface_is_refused_because_it_would_bypass_us(stage: Stage) -> None:

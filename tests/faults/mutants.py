@@ -46,6 +46,9 @@ class InterceptorAround:
     async def on_request(self, call: Call) -> Verdict:
         return await self.inner.on_request(call)
 
+    async def stand_in(self, method: str) -> bytes | None:
+        return await self.inner.stand_in(method)
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         self.inner.on_outcome(call, outcome)
 

@@ -157,6 +157,9 @@ class PointedInterceptor:
         self._world.point(f"{name}: decided")
         return verdict
 
+    async def stand_in(self, method: str) -> bytes | None:
+        return await self._inner.stand_in(method)
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         self._inner.on_outcome(call, outcome)
         self._world.point(f"{call.method.rpartition('/')[2]}: reply seen")

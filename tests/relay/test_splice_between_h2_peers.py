@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from cri_proxy.http2 import frames
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Aborted, Interest, Outcome, Replied
-from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
+from cri_proxy.relay.held_call import Held, HeldCallEnded
+from cri_proxy.relay.splice import Splice
 from tests.relay.h2_client import Shape, greet
 
 INTERESTS = {"/s/Hold": Interest.HOLD, "/s/Refuse": Interest.HOLD, "/old/Any": Interest.REFUSE}
@@ -132,7 +133,7 @@ class World:
             if isinstance(event, Held):
                 assert event.message == self.calls[event.stream].message
                 self.held.append(event)
-            else:
+            elif isinstance(event, HeldCallEnded):
                 self.end(event)
         self.splice.events.clear()
         for seen in self.runtime.receive_data(self.chunk(to_runtime)):

@@ -10,7 +10,8 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Interest
-from cri_proxy.relay.splice import Event, Held, Splice
+from cri_proxy.relay.held_call import Held
+from cri_proxy.relay.splice import Event, Splice
 from tests.fakes.http2 import GREETING, reply, reply_headers, request, request_headers, trailers
 
 STREAMS = st.integers(0, 5).map(lambda number: 2 * number + 1)

@@ -7,8 +7,9 @@ import pytest
 from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
+from cri_proxy.relay.held_call import Held
 from cri_proxy.relay.request_quota import RequestQuota
-from cri_proxy.relay.splice import Held, Splice
+from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, body, kinds, parse, request, request_headers, status, trailers
 from tests.fakes.spliced import HOLD, PASS, asked, sent, splice, wants
 

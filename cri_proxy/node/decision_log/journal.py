@@ -34,6 +34,7 @@ _ROUTINE: Final = frozenset(
         events.POD_RESOURCES_AWAY,
         events.RECOVERED,
         events.RUNTIME_CDI,
+        events.RUNTIME_CONFIG,
         events.STEPPED_ASIDE,
     }
 )

@@ -21,6 +21,7 @@ Context: TypeAlias = "aio.ServicerContext[bytes, bytes]"
 Channel: TypeAlias = Any
 _UpstreamCall: TypeAlias = Any
 _EOF: Final[object] = aio.EOF  # type: ignore[attr-defined]
+StandIn: TypeAlias = Callable[[], Awaitable[bytes | None]]
 _Metadata: TypeAlias = list[tuple[str, str | bytes]]
 
 # grpcio writes these itself; all other metadata is the caller's and goes on.
@@ -65,18 +66,24 @@ class _Status:
 
 
 class UnaryCall:
-    """Pass the calls of one unary method on, unread."""
+    """Pass the calls of one unary method on, unread; ``stand_in`` may answer one that the runtime does not know."""
 
-    def __init__(self, channel: Channel, method: str) -> None:
+    def __init__(self, channel: Channel, method: str, stand_in: StandIn | None = None) -> None:
         self._call = channel.unary_unary(method)
+        self._stand_in = stand_in
 
     async def run(self, message: bytes, context: Context) -> bytes:
         """Pass one call on and end it with the runtime's status."""
         try:
             return await self.call(message, context)
         except aio.AioRpcError as error:
-            await _Status.of(error).abort(context)
-            raise
+            failed = _Status.of(error)
+        reply: bytes | None = None
+        if self._stand_in is not None and failed.code is grpc.StatusCode.UNIMPLEMENTED:
+            reply = await self._stand_in()
+        if reply is None:
+            await failed.abort(context)
+        return reply
 
     async def call(self, message: bytes, context: Context) -> bytes:
         """Pass one call on and return its reply, or raise its status."""

@@ -6,6 +6,7 @@ The daemon imports this package, and so grpcio, for ``--relay grpc`` alone.
 import asyncio
 import os
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 # Read when grpcio is loaded. Otherwise grpcio logs each restart of the runtime, in a format of its own.
@@ -136,15 +137,17 @@ class _MethodHandlers(grpc.GenericRpcHandler):  # type: ignore[type-arg] # gener
         """Return the handler of a call."""
         self._in_flight.arrived()
         method, counted = handler_call_details.method, self._in_flight.counted
-        match self._boundary.wants(method):
+        interest = self._boundary.wants(method)
+        match interest:
             case Interest.REFUSE:
                 return _REFUSED
             case Interest.HOLD:
                 unary = HeldUnaryCall(self._runtime.channel, self._boundary, self._quota, method)
                 return grpc.unary_unary_rpc_method_handler(counted(unary.run))
         count_passed(self._boundary.passed, method.encode())
-        if method in UNARY:
-            return grpc.unary_unary_rpc_method_handler(counted(UnaryCall(self._runtime.channel, method).run))
+        if method in UNARY or interest is Interest.STAND_IN:
+            stand_in = partial(self._boundary.stand_in, method) if interest is Interest.STAND_IN else None
+            return grpc.unary_unary_rpc_method_handler(counted(UnaryCall(self._runtime.channel, method, stand_in).run))
         stream = StreamCall(self._runtime, method, self._pumps)
         if method in ENDLESS:
             return grpc.unary_stream_rpc_method_handler(self._in_flight.endless(stream.run_server_stream, _end))

@@ -31,6 +31,9 @@ class Decider:
             raise
         return Forward()
 
+    async def stand_in(self, method: str) -> bytes | None:
+        return method.encode()
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
@@ -145,3 +148,21 @@ def test_the_old_interface_is_refused_for_it_would_be_served_unpinned() -> None:
 def test_every_method_that_is_held_exists() -> None:
     held = {path for path in BY_PATH if interest_of(path) is Interest.HOLD}
     assert len(held) == 10
+
+
+async def test_a_call_that_the_runtime_does_not_know_waits_for_the_decider() -> None:
+    gate = DecisionGate()
+    async with asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(gate.stand_in("/m"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        gate.open(Decider())
+    assert asked.result() == b"/m"
+
+
+async def test_without_a_decider_the_runtimes_own_answer_goes_on() -> None:
+    assert await DecisionGate(wait_seconds=0.01).stand_in("/m") is None
+    gate = DecisionGate()
+    gate.open(Decider())
+    await gate.close(0.0)
+    assert await gate.stand_in("/m") is None

@@ -46,6 +46,7 @@ def fragile(rules: Config | None = None) -> tuple[Site, FragilePolicy]:
 async def test_the_methods_of_the_table_are_held_and_all_others_pass(site: Site) -> None:
     wants = site.interceptor.wants
     assert all(wants(RUNTIME + name) is Interest.HOLD for name in HELD)
+    assert wants(RUNTIME + "RuntimeConfig") is Interest.STAND_IN
     others = (RUNTIME + "ListContainers", RUNTIME + "Brandnew", "/runtime.v1.ImageService/PullImage", "/x.Y/Z")
     assert all(wants(method) is Interest.PASS for method in others)
 

@@ -16,6 +16,9 @@ class Broken:
     async def on_request(self, call: Call) -> Verdict:
         raise ValueError("on_request")
 
+    async def stand_in(self, method: str) -> bytes | None:
+        raise ValueError("stand_in")
+
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         raise ValueError("on_outcome")
 
@@ -33,6 +36,11 @@ def test_a_method_it_fails_to_judge_passes(errors: list[BaseException]) -> None:
 async def test_a_request_it_fails_to_judge_goes_on(errors: list[BaseException]) -> None:
     assert await Boundary(Broken(), errors.append).verdict(new_call("/m", b"")) == Forward()
     assert [str(error) for error in errors] == ["on_request"]
+
+
+async def test_a_call_it_fails_to_stand_in_for_keeps_the_runtimes_answer(errors: list[BaseException]) -> None:
+    assert await Boundary(Broken(), errors.append).stand_in("/m") is None
+    assert [str(error) for error in errors] == ["stand_in"]
 
 
 def test_an_outcome_it_fails_to_take_is_reported(errors: list[BaseException]) -> None:
@@ -70,6 +78,9 @@ class Refusing:
 
     async def on_request(self, call: Call) -> Verdict:
         return Refuse(8, "full")
+
+    async def stand_in(self, method: str) -> None:
+        """For no call."""
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         raise AssertionError("never sent on")

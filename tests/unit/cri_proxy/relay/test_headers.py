@@ -10,7 +10,8 @@ from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted
 from cri_proxy.relay.headers import request_reader, timeout_seconds_of
-from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
+from cri_proxy.relay.held_call import Held, HeldCallEnded
+from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import (
     GREETING,
     Pairs,

@@ -8,7 +8,17 @@ from cri_proxy.cri.methods import RUNTIME
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.http2.status import Failed
-from cri_proxy.relay.calls import Aborted, Call, Forward, Interest, Outcome, Refuse, Replied, Rewrite, Verdict
+from cri_proxy.relay.calls import (
+    Aborted,
+    Call,
+    Forward,
+    Interest,
+    Outcome,
+    Refuse,
+    Replied,
+    Rewrite,
+    Verdict,
+)
 from cri_proxy.relay.inprocess import InProcessRelay
 from tests.fakes.machines import small_machine
 from tests.fakes.scripted_runtime import ScriptedRuntime
@@ -25,6 +35,7 @@ class Scripted:
         self.interest = interest
         self.asked: list[Call] = []
         self.told: list[Outcome] = []
+        self.reply: bytes | None = None  # in the runtime's place
 
     def wants(self, method: str) -> Interest:
         return self.interest
@@ -35,6 +46,9 @@ class Scripted:
             await asyncio.Event().wait()
         assert self.verdict is not None
         return self.verdict
+
+    async def stand_in(self, method: str) -> bytes | None:
+        return self.reply
 
     def on_outcome(self, call: Call, outcome: Outcome) -> None:
         self.told.append(outcome)
@@ -55,6 +69,21 @@ async def test_a_call_that_is_not_wanted_is_not_shown() -> None:
     scene = Scene(Scripted(Forward(), Interest.PASS))
     assert pb.VersionResponse.FromString(await scene.call()).runtime_name
     assert (scene.scripted.asked, scene.scripted.told) == ([], [])
+
+
+async def test_a_reply_in_the_runtimes_place_stands_only_where_it_does_not_know_the_method() -> None:
+    scene = Scene(Scripted(Forward(), Interest.STAND_IN))
+    scene.scripted.reply = b"reply"
+    assert await scene.call() != b"reply"
+    for code, reply in ((Code.UNIMPLEMENTED, b"reply"), (Code.INTERNAL, None), (Code.UNIMPLEMENTED, None)):
+        scene.runtime.faults.fail_next("Version", code, "no")
+        if code is Code.UNIMPLEMENTED and reply is not None:
+            assert await scene.call() == b"reply"
+            continue
+        scene.scripted.reply = reply
+        with pytest.raises(CallFailed) as caught:
+            await scene.call()
+        assert caught.value.code == code
 
 
 async def test_a_method_that_is_refused_never_reaches_the_runtime() -> None:

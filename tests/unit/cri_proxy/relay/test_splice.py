@@ -7,7 +7,8 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.message import MAX_MESSAGE_BYTES, pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import Aborted, Replied
-from cri_proxy.relay.splice import Event, Held, HeldCallEnded, Splice
+from cri_proxy.relay.held_call import Held, HeldCallEnded
+from cri_proxy.relay.splice import Event, Splice
 from cri_proxy.relay.traffic import Passed
 from tests.fakes.http2 import (
     GREETING,

@@ -8,7 +8,8 @@ from cri_proxy.http2.headers import write_literals
 from cri_proxy.http2.message import pack
 from cri_proxy.http2.status import Failed
 from cri_proxy.relay.calls import MAX_REQUEST_HEADER_BYTES, Replied
-from cri_proxy.relay.splice import HeldCallEnded, Splice
+from cri_proxy.relay.held_call import HeldCallEnded
+from cri_proxy.relay.splice import Splice
 from cri_proxy.relay.traffic import Passed
 from tests.fakes.http2 import (
     GREETING,

@@ -6,9 +6,9 @@ from cri_proxy.http2 import frames
 from cri_proxy.http2.frames import ProtocolError
 from cri_proxy.http2.message import pack
 from cri_proxy.relay.calls import Aborted
-from cri_proxy.relay.held_call import MAX_BODY_BYTES
+from cri_proxy.relay.held_call import MAX_BODY_BYTES, Held, HeldCallEnded
 from cri_proxy.relay.request_quota import RequestQuota
-from cri_proxy.relay.splice import Held, HeldCallEnded, Splice
+from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import (
     body,
     credit,

@@ -3,7 +3,8 @@
 import pytest
 
 from cri_proxy.http2 import frames
-from cri_proxy.relay.splice import HeldCallEnded, Splice
+from cri_proxy.relay.held_call import HeldCallEnded
+from cri_proxy.relay.splice import Splice
 from tests.fakes.http2 import GREETING, parse, reply_headers, request, request_headers, trailers
 from tests.fakes.spliced import HOLD, OLD, PASS, forget, splice, wants
 
