@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write the tables of docs from the code: options, annotations, metrics, findings, keys of documents, distributions.
+"""Write from the code: tables of docs (options, annotations, metrics, ...), the keys of the admission policy.
 
     packaging/reference.py             write them
     packaging/reference.py --check     only compare them; exit status 1 when a page is out of date
@@ -7,8 +7,11 @@
 The text around a table is written by hand, in the page.
 """
 
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from cri_proxy import link_file
@@ -20,6 +23,8 @@ from cri_proxy.config.model import known_options
 from cri_proxy.config.option import values_text
 from cri_proxy.config.values import show_value
 from cri_proxy.cri.annotations.foreign_rows import EVERY_ROW as ANNOTATIONS
+from cri_proxy.cri.annotations.resource_managers import OF_PEERS
+from cri_proxy.cri.annotations.table import TABLE
 from cri_proxy.doctor.catalog import FindingCode
 from cri_proxy.inventory import file as inventory
 from cri_proxy.kubelet.distributions import DISTRIBUTIONS
@@ -32,6 +37,7 @@ from sysfs.descriptions.memory import MEMORY_NODE
 from sysfs.documents.table import KeyRow
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
+POLICY = DIRECTORY.parent.parent / "packaging" / "kubernetes" / "annotation-keys.yaml"
 RULE = "|---|"
 # The tables of documents by the place at which they stand; lists end in [], and <> is any key.
 DOCUMENTS: Mapping[str, tuple[KeyRow, ...]] = {
@@ -136,17 +142,30 @@ def with_rows(page: str, rows: Iterator[tuple[str, ...]]) -> str:
     return "\n".join([*lines[:start], *(f"| {' | '.join(row)} |" for row in rows), *lines[end:]])
 
 
+def with_keys(policy: str) -> str:
+    """Return the admission policy with the keys of the daemon's table in its lists."""
+    lists = {
+        "keys": {key for row in TABLE for key in row.keys} | OF_PEERS,
+        "mapKeys": {key for row in TABLE if row.by_container_only for key in row.keys},
+    }
+    for name, keys in lists.items():
+        listed = textwrap.indent(textwrap.fill(repr(sorted(keys)), 112, break_on_hyphens=False), " " * 6)
+        policy = re.sub(rf"(- name: {name}\n    expression: >-\n)(?: {{6}}.*\n)+", rf"\g<1>{listed}\n", policy)
+    return policy
+
+
 def main(*, is_check: bool) -> int:
-    """Write or compare all pages."""
+    """Write or compare all pages, and the policy."""
     stale = 0
-    for name, rows in PAGES.items():
-        before = (DIRECTORY / name).read_text()
-        after = with_rows(before, rows())
+    written = {DIRECTORY / name: partial(with_rows, rows=rows()) for name, rows in PAGES.items()} | {POLICY: with_keys}
+    for path, change in written.items():
+        before = path.read_text()
+        after = change(before)
         if before != after and is_check:
-            print(f"docs/reference/{name} is out of date: run make docs", file=sys.stderr)
+            print(f"{path.resolve().relative_to(POLICY.parents[2])} is out of date: run make docs", file=sys.stderr)
             stale = 1
         elif before != after:
-            (DIRECTORY / name).write_text(after)
+            path.write_text(after)
     return stale
 
 
