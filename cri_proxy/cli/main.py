@@ -18,7 +18,7 @@ DESCRIPTION = "Pins the containers of a Kubernetes node to CPUs and memory, as a
 # The overview: headings, and below each its commands.
 GROUPS = (
     ("every day", ("status", "explain", "doctor", "check-config", "lint")),
-    ("try and plan", ("demo", "simulate", "topology", "capture", "hints")),
+    ("try and plan", ("demo", "simulate", "convert", "topology", "capture", "hints")),
     ("devices", ("devices", "gpu", "select", "costs")),
     ("services", ("run", "device-plugin", "extender", "config-agent", "reset")),
 )
@@ -28,7 +28,7 @@ FOLDERS = {"costs": "cost_actions", "gpu": "gpu_actions", "hints": "hint_actions
 # Their modules are in the folder ``agents``.
 AGENTS = ("config-agent", "device-plugin", "extender")
 # They print no result, and hence have no -o/--output; of a command with actions the actions have it.
-WITHOUT_OUTPUT = ("run", *FOLDERS, *AGENTS)
+WITHOUT_OUTPUT = ("run", "convert", *FOLDERS, *AGENTS)
 OUTPUTS = ("text", "json", "yaml")
 EXIT_USAGE = 2
 # 128 + the signal's number, as a shell reports it.

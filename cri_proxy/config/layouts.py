@@ -66,6 +66,15 @@ def is_whole(name: str) -> bool:
     return name.endswith(".yaml") or name.startswith(("node.", "group.")) or name == "default"
 
 
+def layers(trees: Sequence[Tree]) -> tuple[str, ...]:
+    """Return for which nodes and groups a text has a configuration each: node.NAME, group.NAME, default."""
+    objects = [each for tree in trees for each in _listed(tree) if isinstance(each, Mapping)]
+    names = [word_at(each, "metadata", "name") for each in objects if word_at(each, "kind") in _POLICY_OBJECTS]
+    maps = [data for each in objects if isinstance(data := each.get("data"), Mapping)]
+    names += [item.key.removesuffix(".yaml") for data in maps for item in data.items if is_whole(item.key)]
+    return tuple(dict.fromkeys(names))
+
+
 def missing(names: Sequence[str], found: Sequence[str]) -> str:
     """Return the problem that none of these files was found, leaving out the rarer names."""
     some = f"; found: {', '.join(found[:_SHOWN])}{' ...' * (len(found) > _SHOWN)}" if found else ""
@@ -215,15 +224,23 @@ def _from_sections(items: tuple[Item, ...]) -> Normalized:
     others = [item for item in items if item is not policy]
     dropped = [item.key for item in others if item.key.casefold() in _FOREIGN_SECTIONS]
     dropped += [f"policy.{item.key}" for item in policy.value.items if item.key.casefold() in _FOREIGN_POLICIES]
+    active = next((item.key for item in policy.value.items if _is_foreign_choice(item)), "")
+    chosen = (f"policy.{active}: a policy of cri-resource-manager, without effect here",) if active else ()
     kept = [item for item in others if item.key.casefold() not in _FOREIGN_SECTIONS]
     return Normalized(
         (*_renamed(policy.value), *kept),
-        tuple(f"{key}: a section of cri-resource-manager, without effect here" for key in dropped),
+        (*chosen, *(f"{key}: a section of cri-resource-manager, without effect here" for key in dropped)),
     )
+
+
+def _is_foreign_choice(item: Item) -> bool:
+    """Whether this chooses a policy that cri-resource-manager has and cri-proxy does not."""
+    chosen = item.value.text.casefold() if isinstance(item.value, Scalar) else ""
+    return item.key.casefold() == "active" and chosen in _FOREIGN_POLICIES - {"none"}
 
 
 def _renamed(policy: Mapping) -> Iterator[Item]:
     for item in policy.items:
         key = item.key.casefold()
-        if key not in _FOREIGN_POLICIES:
+        if key not in _FOREIGN_POLICIES and not _is_foreign_choice(item):
             yield Item(_RENAMED.get(key, item.key), item.line, item.value)

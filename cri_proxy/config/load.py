@@ -55,13 +55,15 @@ def load_source(location: ConfigLocation, source: Source) -> Loaded:
     return Loaded(_config(settings), source.file, given, (*plain.warnings, *_former_keys(settings), *source.warnings))
 
 
-def parse_config(text: str, path: str = "configuration") -> Config:
+def parse_config(text: str, path: str = "configuration", *, node_name: str = "", node_group: str = "") -> Config:
     """Return the configuration of this text; ``path`` names it in errors. Raises ConfigError.
+
+    The names choose in a text for several nodes.
 
     >>> parse_config("reservedResources: {cpu: 750m}").reserved.cpu
     CpuQuantity(mcpu=750)
     """
-    plain = normalize(config_trees(text, path), path, file_names("", ""))
+    plain = normalize(config_trees(text.removeprefix("\ufeff"), path), path, file_names(node_name, node_group))
     return _config(_settings(plain.items, (), path))
 
 
@@ -92,7 +94,7 @@ def _settings(items: tuple[Item, ...], above: tuple[str, ...], path: str) -> Ite
     written: dict[str, Item] = {}
     for item in items:
         here = (*above, item.key)
-        known, group = _BY_PATH.get(_folded(here)), _GROUPS.get(_folded(here))
+        known, group = known_at(here), group_at(here)
         if known is not None:
             earlier = written.setdefault(known.key, item)
             if earlier.key.casefold() != item.key.casefold():
@@ -115,6 +117,16 @@ def _folded(path: tuple[str, ...]) -> tuple[str, ...]:
 _BY_PATH: Final = {_folded(path): known for known in known_options() for path in known.paths}
 # The groups of options by their paths, as the model spells them.
 _GROUPS: Final = {_folded(k.path[:end]): k.path[:end] for k in known_options() for end in range(1, len(k.path))}
+
+
+def known_at(path: tuple[str, ...]) -> Known | None:
+    """Return the option with these keys from the top, in any spelling; None where there is none."""
+    return _BY_PATH.get(_folded(path))
+
+
+def group_at(path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the path as the model spells it if options lie below it; None else."""
+    return _GROUPS.get(_folded(path))
 
 
 def _unknown(path: tuple[str, ...]) -> str:

@@ -46,6 +46,15 @@ def test_the_layout_of_cri_resource_manager_is_renamed() -> None:
     assert keys(text) == [("policy", 2), ("topologyAware", 3)]
 
 
+@pytest.mark.parametrize("active", ["balloons", "podpools", "static-plus", "Memtier"])
+def test_a_policy_that_only_cri_resource_manager_has_is_named_and_stops_no_start(active: str) -> None:
+    found = plain(f"policy: {{Active: {active}, ReservedResources: {{CPU: 1}}}}")
+    assert found.warnings == ("policy.Active: a policy of cri-resource-manager, without effect here",)
+    assert [item.key for item in found.items] == ["ReservedResources"]
+    with pytest.raises(ConfigError, match="got 'nosuch'"):
+        parse_config("policy: {Active: nosuch}")
+
+
 def test_the_object_of_nri_plugins_is_understood() -> None:
     text = "apiVersion: config.nri/v1alpha1\nkind: TopologyAwarePolicy\nmetadata: {name: default}\nspec:\n"
     text += "  pinCPU: false\n  unlimitedBurstable: numa\n  defaultCPUPriority: low\n  reservedResources: {cpu: 750m}\n"
