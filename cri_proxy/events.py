@@ -61,6 +61,7 @@ UNKNOWN_CONTAINERS: Final = "unknown_containers"
 DRIFTED: Final = "drifted"  # another program rewrote a cpuset; put back
 RUNC_MASKS: Final = "runc_masks"  # runc gives systemd CPU masks with reversed bytes: a daemon-reload moves containers
 ESCAPED: Final = "escaped"  # the kernel moved a container's processes out of its cgroup
+NARROWED: Final = "narrowed"  # a container's first process has inherited the runtime's CPU affinity
 LEFT_TO_ANOTHER: Final = "left_to_another"  # another manager keeps rewriting a cpuset: left alone from now on
 
 # Changes from outside.

@@ -35,6 +35,7 @@ from cri_proxy.logs import Log, change_logging
 from cri_proxy.metrics.counters import Counters
 from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups
+from cri_proxy.node.drift.runtime_affinity import read_allowed
 from cri_proxy.node.drift.writes import InotifyWrites
 from cri_proxy.node.node import NO_DIRECTORY, Environment, Node
 from cri_proxy.node.resource_files.notify import EXEC, OUTPUT_BYTES
@@ -154,6 +155,7 @@ class Engine:
             cpusets=Cgroups(self._host.cgroup_root),
             writes=InotifyWrites,
             files=files,
+            allowed=partial(read_allowed, self._host.cgroup_root),
         )
 
     async def _open_store(self, closing: AsyncExitStack) -> Store:

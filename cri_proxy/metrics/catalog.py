@@ -342,6 +342,10 @@ MISREAD: Final = gauge(
     "Containers whose systemd scope has other CPUs or memory nodes than the runtime was given, because runc before "
     "1.1.6 reverses the bytes of masks: the next daemon-reload moves them until they are put back.",
 )
+NARROWED: Final = gauge(
+    "cri_proxy_narrowed_containers",
+    "Containers whose first process, once started, ran on a part of their CPUs, by the CPU affinity of the runtime.",
+)
 DEAD_CPUS: Final = gauge(
     "cri_proxy_dead_held_cpus",
     "CPUs owned by containers that had ended in the runtime's last list. Any value but 0 is a leak.",

@@ -20,6 +20,7 @@ from cri_proxy.node.decision_log.journal import Journal
 from cri_proxy.node.drift.cgroups import Cgroups, Cpusets
 from cri_proxy.node.drift.drift import Drift, DriftProbes
 from cri_proxy.node.drift.kubelet_managers import ManagerWatch
+from cri_proxy.node.drift.runtime_affinity import Allowed
 from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.ledger.ledger import Ledger
@@ -69,6 +70,7 @@ class Environment:
     cpusets: Cpusets = Cgroups(NO_DIRECTORY)  # noqa: RUF009 - holds a path and nothing that changes
     writes: Callable[[Callable[[str], None]], Writes] | None = None  # reports writes to cpusets at once
     files: FileCalls = PLAIN_THREADS
+    allowed: Callable[[int], Allowed | None] = lambda pid: None  # the affinities of a process and its parent
 
 
 class Node:
@@ -107,6 +109,7 @@ class Node:
             self.managers.read,
             lambda: self.coordinator.config.drift_check_seconds,
             environment.writes,
+            environment.allowed,
         )
         self.drift = Drift(context, self.effects, self.adoption, probes)
         self.runtime_cdi = RuntimeCdi(context, lambda: self.coordinator.config)

@@ -19,6 +19,7 @@ from cri_proxy.node.context import Context
 from cri_proxy.node.drift.cgroups import Cpusets, Enforced
 from cri_proxy.node.drift.kubelet_state import KubeletManagers
 from cri_proxy.node.drift.runc_scope import MisreadScopes
+from cri_proxy.node.drift.runtime_affinity import Allowed, NarrowedContainers
 from cri_proxy.node.drift.writes import Writes
 from cri_proxy.node.effects import Effects
 from cri_proxy.node.sync import runtime_state
@@ -46,12 +47,14 @@ class DriftProbes:
     """How to read the kernel's cpusets and the kubelet's state files, and how often (seconds; 0 = never).
 
     ``writes`` makes what reports writes to cpusets at once, to the function that it gets; None = nothing does.
+    ``allowed`` reads the affinities of a process and its parent.
     """
 
     cpusets: Cpusets
     managers: Callable[[], Awaitable[KubeletManagers]]
     period_seconds: Callable[[], float]
     writes: Callable[[Callable[[str], None]], Writes] | None = None
+    allowed: Callable[[int], Allowed | None] = lambda pid: None
 
 
 class Drift:
@@ -73,6 +76,7 @@ class Drift:
         self._looked_at: set[str] = set()  # as soon as they ran: from then on followed, or left to the whole checks
         self._woken = asyncio.Event()
         self.misread = MisreadScopes(context)
+        self.narrowed = NarrowedContainers(context, probes.allowed)
         if self._writes is not None:
             context.signals.ledger_changed.connect(self._woken.set)  # a container may have started
 
@@ -107,7 +111,7 @@ class Drift:
         named = sorted(f"{row.name}: {text}" for row, text in rows if row is not None)
         problem = self._writes.problem if self._writes is not None else ""
         late = f"cpusets that others write are found by polling only: {problem}"
-        return (*self.misread.warnings(), *named, *((late,) if problem else ()))
+        return (*self.misread.warnings(), *self.narrowed.warnings(), *named, *((late,) if problem else ()))
 
     def left(self) -> tuple[LeftAlone, ...]:
         """Return the containers that were left to another manager with the CPUs they were found on, by name."""
@@ -155,7 +159,8 @@ class Drift:
         newest_first = sorted(rows, key=lambda row: -row.created_order)
         await asyncio.gather(*(self._learn_pid(row) for row in newest_first))
         known = [(row, pid) for row in rows if (pid := self._pids.get(row.container_id))]
-        for row, enforced in zip((row for row, _ in known), await asyncio.to_thread(self._read, known), strict=True):
+        agreeing = []
+        for (row, pid), enforced in zip(known, await asyncio.to_thread(self._read, known), strict=True):
             self._note_escape(row, enforced)
             if enforced is None:
                 self._set_aside(row)
@@ -168,6 +173,8 @@ class Drift:
                 await self._look_again(row)
             else:  # created as decided: a later difference was not made at the creation
                 self._effects.untouched.discard(row.container_id)
+                agreeing.append((row, pid))
+        await self.narrowed.look(agreeing)
 
     def _note_escape(self, row: Row, enforced: Enforced | None) -> None:
         if enforced is None or not enforced.has_escaped:
@@ -312,6 +319,7 @@ class Drift:
                 del memory[container_id]
         self._looked_at &= live
         self.misread.keep(live)
+        self.narrowed.keep(live)
         if self._writes is not None:
             self._writes.keep(live)
 

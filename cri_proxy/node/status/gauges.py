@@ -166,6 +166,7 @@ def _container_samples(node: Node, rows: _Rows) -> Iterator[Sample]:
     yield Sample(catalog.REACHABLE, sum(unheld.is_on(row) for row in rows.running_owners))
     yield Sample(catalog.ESCAPED, len(escaped))
     yield Sample(catalog.MISREAD, node.drift.misread.count())
+    yield Sample(catalog.NARROWED, node.drift.narrowed.count())
     yield Sample(catalog.DEAD_CPUS, rows.dead.bit_count())
 
 
