@@ -44,7 +44,7 @@ ENGINEERING = """
     actions anneal choices compare derive distribution documents graph graphviz greedy search select unlisted
     evaluate event executor expect explain exposition expression extent external fact factor failure fallback fault file
     filter force form format function gate gauge generate glob good gpu hardware hash helper hint history identity index
-    feature inline publish
+    convert feature inline publish
     input intercept interest interval invariant key kind known lag language last layout level lexer line link lint load
     locality location lock log loop main match measure merge metrics migrate migration model name narrow none notice
     number object observer offer open operation option order ordered outcome outline output override packing parse

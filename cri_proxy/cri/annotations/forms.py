@@ -211,12 +211,12 @@ class Finder:
         return found, read.problem or ("expected a map by container name" if row.by_container_only else "")
 
 
-def is_about(full_key: str, read: ReadText, container: str) -> bool:
+def is_about(full_key: str, read: ReadText, container: str, value_fields: frozenset[str] = frozenset()) -> bool:
     """Whether this annotation is for the container: by its key, by a map of container names, or for the whole pod."""
     _, is_named, name = full_key.partition("/container.")
     if is_named:
         return name == container
-    entries = None if read.problem else by_container(read.value)
+    entries = None if read.problem else by_container(read.value, value_fields)
     return entries is None or container in entries
 
 

@@ -220,6 +220,7 @@ def _without_effect(
     """Yield the known keys that change nothing; ``unused`` are full keys that have no effect on this container."""
     for full_key, read in texts.items():
         key = forms.key_in(full_key, domains)
-        of_peers = key in resource_managers.OF_PEERS and forms.is_about(full_key, read, container)
+        fields = resource_managers.FIELDS_OF_PEERS
+        of_peers = key in resource_managers.OF_PEERS and forms.is_about(full_key, read, container, fields)
         if of_peers or full_key in unused or full_key == resource_managers.CPU_SHARED + container:
             yield f"{WITHOUT_EFFECT}{full_key}", full_key

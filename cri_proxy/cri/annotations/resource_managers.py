@@ -15,6 +15,9 @@ OF_PEERS = frozenset(
     }
 )
 
+FIELDS_OF_PEERS: Final = frozenset({"claim", "mask", "order"})
+"""The keys of a value of irq-affinity: such a map is no map by container name."""
+
 # The same of annotations with full keys of their own: CRI-O's for containers with exclusive CPUs, on which CRI-O alone
 # acts, the cpuset that koordinator's scheduler chose, where that does not count, and what schedulers read of CPUs and
 # NUMA nodes that they choose among.

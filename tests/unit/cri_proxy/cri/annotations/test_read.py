@@ -136,6 +136,12 @@ def test_a_map_without_effect_is_told_where_it_names_the_container(value: str, i
     assert bool(without_effect(parse_annotations({f"{SEED}/rdtclass": value}, "c0").origins)) is is_told
 
 
+def test_a_map_that_is_one_value_of_a_peer_is_told_for_every_container() -> None:
+    for key in (f"irq-affinity.{NRI}/pod", f"irq-affinity.{NRI}", f"{NRI}/irq-affinity"):
+        for value in ("claim: [eth0]", "{claim: [1], mask: ['eth*'], order: mask-first}"):
+            assert without_effect(parse_annotations({key: value}, "c0").origins) == (key,)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "preferences"),
     [
