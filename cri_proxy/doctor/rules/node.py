@@ -77,8 +77,8 @@ def cgroups(facts: HostFacts) -> Iterator[Finding]:
         other = SYSTEMD if runtime.is_systemd else "cgroupfs"
         yield FindingCode.CGROUP_DRIVER.finding(
             f"the kubelet's cgroupDriver is {driver.value} ({driver.where or 'the default'}), and containerd's "
-            f"SystemdCgroup is {str(runtime.is_systemd).lower()} ({runtime.config}), which kubelets cannot ask "
-            "containerd before 2.0 for",
+            f"SystemdCgroup is {str(runtime.is_systemd).lower()} ({runtime.config}): kubelets from 1.31 on take "
+            "containerd's at their next start, of containerd before 2.0 through cri-proxy alone",
             f"set cgroupDriver: {other} in the kubelet's configuration, or SystemdCgroup = "
             f"{str(not runtime.is_systemd).lower()} in {runtime.config}",
         )
