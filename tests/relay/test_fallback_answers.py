@@ -87,6 +87,25 @@ async def test_a_caller_that_leaves_meanwhile_disturbs_no_other_call(place: Plac
             assert (await stage.call(PASS, b"x")).replies == (b"x",)
 
 
+async def test_a_connection_that_ends_meanwhile_is_no_fault(place: Place) -> None:
+    known, asked, go_on = ScriptedInterceptor(), asyncio.Event(), asyncio.Event()
+
+    async def reply() -> bytes | None:
+        asked.set()
+        await go_on.wait()
+        return b"late"
+
+    known.reply = reply
+    async with place.staged(interceptor=known) as stage:
+        await stage.start(STAND_IN, b"request", script=UNKNOWN)
+        await asked.wait()
+        await stage.client.close()
+        await stage.runtime.stop()
+        go_on.set()
+        await asyncio.sleep(0)
+        assert stage.errors == []
+
+
 async def test_these_calls_count_as_calls_that_pass(place: Place) -> None:
     async with place.staged(interceptor=answering(b"reply")) as stage:
         await stage.call(STAND_IN, b"request", script=UNKNOWN)
