@@ -19,10 +19,11 @@ from cri_proxy.foreign_text import visible
 # What an option does here that it does not do at the peers.
 _OTHERWISE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "availableResources.cpu": "CPUs that are offline are left out",
-        "reservedResources.cpu": "a quantity is rounded up to whole CPUs, of the lowest-numbered whole core",
-        "topologyAware.ReservedPoolNamespaces": "besides kube-system, which is always one of them",
-        "topologyAware.DefaultCPUPriority": "chooses CPUs by what the kernel says of them, and changes no frequency",
+        "reservedResources.cpu": "a quantity is kept on the lowest-numbered whole core, and containers "
+        "there that request more than is reserved use shared CPUs too",
+        "topologyAware.PreferIsolatedCPUs": "containers of several CPUs get isolated ones where others are too few",
+        "topologyAware.PreferSharedCPUs": "where it is false, a container of 2.5 CPUs gets two of its own",
+        "topologyAware.UnlimitedBurstable": "best-effort containers have this width too",
     }
 )
 _POWER: Final = "cri-proxy changes no frequencies, idle states or interrupts: tuned and the kernel's command line do"

@@ -3,8 +3,9 @@
 import pytest
 
 from cri_proxy.config import layouts
-from cri_proxy.config.convert import REASONS, convert
+from cri_proxy.config.convert import _OTHERWISE, REASONS, convert
 from cri_proxy.config.load import parse_config
+from cri_proxy.config.model import known_options
 from cri_proxy.errors import ConfigError
 from tests.house.tree import ROOT
 
@@ -83,10 +84,14 @@ def test_what_is_written_means_what_the_file_means(name: str, names: tuple[str, 
     ("text", "line"),
     [
         (RESOURCE_MANAGER, "# rdt: a section of cri-resource-manager, without effect here; containerd itself handles"),
-        (RESOURCE_MANAGER, "  # Otherwise than there: a quantity is rounded up to whole CPUs"),
+        (RESOURCE_MANAGER, "  # Otherwise than there: a quantity is kept on the lowest-numbered whole core"),
         (SEVERAL, "# The file has more, for --node-name and --node-group: group.rt, node.w1."),
         (SEVERAL, "# spec.log: a section of nri-plugins, without effect here; see log.level"),
         (SEVERAL, "# kind DaemonSet: without effect here"),
+        (
+            "policy: {topology-aware: {PreferIsolatedCPUs: true}}",
+            "  # Otherwise than there: containers of several CPUs",
+        ),
         (BALLOONS, "# spec.balloonTypes: a section of nri-plugins, without effect here; there are no balloons here"),
         (OF_ANOTHER_POLICY, "# policy.Active: a policy of cri-resource-manager, without effect here; topology-aware"),
         (OURS, "resourceFiles: never"),
@@ -99,6 +104,10 @@ def test_each_difference_has_a_comment(text: str, line: str) -> None:
 def test_every_key_that_is_known_without_effect_has_its_reason() -> None:
     known = layouts._FOREIGN_SECTIONS | layouts._FOREIGN_POLICIES | layouts._FOREIGN_SPEC
     assert known - REASONS.keys() == set()
+
+
+def test_what_is_otherwise_is_said_of_options_that_there_are() -> None:
+    assert _OTHERWISE.keys() <= {known.key for known in known_options()}
 
 
 def test_a_key_cannot_end_its_comment() -> None:
