@@ -62,7 +62,7 @@ class MutationRun:
         self._seconds = seconds
         self._verdicts = Verdicts()
         self._known = Known()
-        self._kills: dict[str, Counter[str]] = defaultdict(Counter)  # tests by what they killed: function, module
+        self._kills: dict[str, Counter[str]] = defaultdict(Counter)  # tests by what they killed: function, module, area
         self.failed: list[str] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -143,18 +143,23 @@ class MutationRun:
         if status == "killed":
             self._kills[mutant.place][by] += 1
             self._kills[mutant.module.name][by] += 1
+            self._kills[mutant.area][by] += 1
         self._note(Fate.of(mutant, status, by, time.monotonic() - start))
 
     def _order(self, mutant: Mutant) -> list[pytest.Item]:
-        """The tests that come there: those that killed its neighbours, its own, the fastest."""
+        """The tests that come there: those that killed its neighbours, its own, those that killed others, the fastest.
+
+        Where thousands come there, a slow one that finds much would not have its turn before the patience ends.
+        """
         items = self._by_block.get(self._numbers[mutant.change.block], ())
-        near, far = self._kills[mutant.place], self._kills[mutant.module.name]
+        near, far, in_area = (self._kills[name] for name in (mutant.place, mutant.module.name, mutant.area))
         mirror = "/".join(("tests/unit", *mutant.module.file.relative_to(ROOT).parts[:-1]))
         mirror += f"/test_{mutant.module.file.stem}"
 
-        def rank(item: pytest.Item) -> tuple[int, bool, int, float]:
+        def rank(item: pytest.Item) -> tuple[int, bool, int, int, float]:
             test = item.nodeid
-            return -near[test], not test.startswith(mirror), -far[test], self._known.seconds[test]
+            is_other = not test.startswith(mirror)
+            return -near[test], is_other, -far[test], -in_area[test], self._known.seconds[test]
 
         return sorted(items, key=rank)
 
