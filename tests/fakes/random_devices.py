@@ -1,5 +1,6 @@
 """Random devices of cost files, random topology policies, and random requests for devices."""
 
+import json
 from dataclasses import replace
 from random import Random
 
@@ -8,12 +9,14 @@ from cri_proxy.cri.annotations.table import DEVICE_REQUEST
 from cri_proxy.cri_client.pods import PodSpec
 from policies.alignment import TopologyOptions, TopologyPolicy, TopologyScope
 from policies.base import Labels
-from policies.device_requests import DeviceAmount
+from policies.device_requests import DeviceAmount, DeviceAsk
+from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
 from policies.devices.costs import CostLine, CostListing, Inventory, Missing, compile_costs
 from sysfs.model import Machine
 
 KINDS = ("example.com/gpu", "example.com/nic", "example.com/quiet")
 KEY = DEVICE_REQUEST.key
+_EXCLUSIVE = ("", "", "DeviceLevel", "PCIeLevel")
 
 
 def random_listing(random: Random, machine: Machine) -> CostListing:
@@ -71,3 +74,38 @@ def _request(random: Random) -> Labels:
             ((f"cri-proxy.io/{KEY}", "none"), (f"{KEY}.cri-proxy.io/container.c0", text)),
         )
     )
+
+
+def random_devices(rng: Random, machine: Machine) -> DeviceInventory:
+    """PCIe groups of up to two GPUs and NICs, some of an unknown node or of one that the machine lacks."""
+    devices: list[InventoryDevice] = []
+    for group in range(rng.randint(2, 6)):
+        node = rng.choice([*(4 * [node.id for node in machine.nodes]), None, 63])
+        for kind in rng.choice((("gpu",), ("rdma",), ("gpu", "rdma"), ("gpu", "gpu", "rdma"), ("gpu", "rdma", "rdma"))):
+            minor = sum(device.kind == kind for device in devices)
+            vfs = tuple(VirtualFunction(i, f"0000:{minor:02x}:00.{i + 1}") for i in range(rng.choice((0, 2))))
+            groups = (VfGroup(vfs),) if kind == "rdma" and vfs else ()
+            devices.append(InventoryDevice(kind, minor, node, f"p{group}", vf_groups=groups))
+    return DeviceInventory(tuple(devices))
+
+
+def random_ask(rng: Random) -> DeviceAsk:
+    """GPUs as a whole or in shares, NICs in shares or by VF, jointly or not, exclusive or not."""
+    requests: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    if rng.random() < 0.7:
+        whole, share = {"nvidia.com/gpu": rng.choice((1, 2))}, {"koordinator.sh/gpu": rng.choice((30, 50, 70))}
+        requests |= rng.choice((whole, share))
+    if not requests or rng.random() < 0.5:
+        requests["koordinator.sh/rdma"] = rng.choice((1, 40, 60, 100))
+    hints = {}
+    for kind in ("gpu", "rdma"):
+        hint: dict[str, object] = {"exclusivePolicy": rng.choice(_EXCLUSIVE)}
+        if kind == "rdma" and rng.random() < 0.4:
+            hint["vfSelector"] = {}
+        hints[kind] = hint
+    texts[ALLOCATE_HINT] = json.dumps(hints)
+    if rng.random() < 0.4:
+        joint: dict[str, object] = {"deviceTypes": ["gpu", "rdma"]}
+        texts[JOINT_ALLOCATE] = json.dumps(joint | ({"requiredScope": "SamePCIe"} if rng.random() < 0.3 else {}))
+    return DeviceAsk((), tuple(sorted(requests.items())), tuple(sorted(texts.items())))

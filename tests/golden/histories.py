@@ -7,7 +7,7 @@ says of that step (reasons, ranking, updates, pools, pinnings), so a change of w
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -55,15 +55,16 @@ RENAMED_SINCE: Final = (("devices=DeviceAsk(counts=(), requests=(), annotations=
 
 def told(name: str) -> str:
     """The history of this machine, one line for each step."""
-    return "".join(f"{line}\n" for line in _lines(name))
-
-
-def _lines(name: str) -> Iterator[str]:
     world = start(ours(name), random.Random(name))
+    return "".join(f"{line}\n" for line in lines(name, world, STEPS, _event_at))
+
+
+def lines(name: str, world: World, steps: int, event_at: Callable[[World, random.Random, int], Event]) -> Iterator[str]:
+    """The options, and a line for each of these steps."""
     yield _without_unset(f"{world.options}")
-    for number in range(STEPS):
+    for number in range(steps):
         # Each step has its own chance: a changed answer does not change every event after it.
-        step = _event_at(world, random.Random(f"{name} {number}"), number).happen(world)
+        step = event_at(world, random.Random(f"{name} {number}"), number).happen(world)
         yield f"{number:>3} {_event(step)}: {_outcome(step)} [{_mark(step)}]"
         world = step.after
 
@@ -107,6 +108,7 @@ def _place(grant: Grant) -> str:
     parts += [f"owns {grant.owned}"] if grant.owned else []
     parts += [f"{grant.shared_mcpu}m"] if grant.shared_mcpu else []
     parts += [f"mems {grant.mems}"] if grant.mems else []
+    parts += ["has", *map(str, grant.devices)] if grant.devices else []
     return " ".join(parts)
 
 

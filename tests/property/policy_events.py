@@ -12,6 +12,7 @@ from typing import Protocol
 from cri_proxy.codec import decode, encode
 from policies.base import Allocations, ContainerKey, Decision, Grant, Placed, Rejected, Request, Update
 from policies.builder import build_policy
+from policies.devices import EMPTY_INVENTORY, DeviceInventory
 from policies.policy import Policy
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet, NodeSet
@@ -36,8 +37,8 @@ class World:
     admits: bool = False
 
 
-def on(machine: Machine, options: TopologyAwareOptions) -> World:
-    return World(build_policy("topology-aware", machine, options), options, Allocations(), machine)
+def on(machine: Machine, options: TopologyAwareOptions, devices: DeviceInventory = EMPTY_INVENTORY) -> World:
+    return World(build_policy("topology-aware", machine, options, devices), options, Allocations(), machine)
 
 
 class Event(Protocol):
@@ -181,7 +182,7 @@ class Restart:
 
     def happen(self, world: World) -> Step:
         saved = json.dumps(encode(world.held, sparse=True))
-        policy = build_policy("topology-aware", world.policy.machine, world.options)
+        policy = build_policy("topology-aware", world.policy.machine, world.options, world.policy.devices)
         held = policy.reinstate(decode(Allocations, json.loads(saved))).allocations
         return Step(self, world, replace(world, policy=policy, held=held))
 
@@ -197,6 +198,6 @@ class Reconfigure:
 
     def happen(self, world: World) -> Step:
         machine = unplugged(world.whole, self.gone_cpus, self.emptied_nodes)
-        policy = build_policy("topology-aware", machine, self.options)
+        policy = build_policy("topology-aware", machine, self.options, world.policy.devices)
         held = policy.reinstate(world.held, self.newcomers).allocations
         return Step(self, world, replace(world, policy=policy, options=self.options, held=held))

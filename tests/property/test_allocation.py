@@ -17,13 +17,13 @@ from policies.base import Allocations, ContainerKey, Grant, Placed, QosClass, Re
 from policies.builder import build_policy
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.device_requests import DeviceAsk
-from policies.devices import ALLOCATE_HINT, JOINT_ALLOCATE, DeviceInventory, InventoryDevice, VfGroup, VirtualFunction
+from policies.devices import ALLOCATE_HINT, DeviceInventory
 from policies.pod_share import PodTotals
 from policies.policy import Policy
 from policies.topology_aware import TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
-from sysfs.model import Machine
+from tests.fakes.random_devices import random_ask, random_devices
 from tests.property.random_requests import random_request
 
 STEPS = 40
@@ -34,42 +34,6 @@ SHAPES = (
     {"packages": 2, "nodes": 2, "cores": 2, "threads": 2},
     {"packages": 9, "cores": 2, "threads": 1},  # more nodes than sets of them are listed for
 )
-EXCLUSIVE = ("", "", "DeviceLevel", "PCIeLevel")
-
-
-def random_inventory(rng: random.Random, machine: Machine) -> DeviceInventory:
-    """PCIe groups of up to two GPUs and NICs, some of an unknown node or of one that the machine lacks."""
-    devices: list[InventoryDevice] = []
-    for group in range(rng.randint(2, 6)):
-        node = rng.choice([*(4 * [node.id for node in machine.nodes]), None, 63])
-        for kind in rng.choice((("gpu",), ("rdma",), ("gpu", "rdma"), ("gpu", "gpu", "rdma"), ("gpu", "rdma", "rdma"))):
-            minor = sum(device.kind == kind for device in devices)
-            vfs = tuple(VirtualFunction(i, f"0000:{minor:02x}:00.{i + 1}") for i in range(rng.choice((0, 2))))
-            groups = (VfGroup(vfs),) if kind == "rdma" and vfs else ()
-            devices.append(InventoryDevice(kind, minor, node, f"p{group}", vf_groups=groups))
-    return DeviceInventory(tuple(devices))
-
-
-def random_ask(rng: random.Random) -> DeviceAsk:
-    """GPUs as a whole or in shares, NICs in shares or by VF, jointly or not, exclusive or not."""
-    requests: dict[str, int] = {}
-    texts: dict[str, str] = {}
-    if rng.random() < 0.7:
-        whole, share = {"nvidia.com/gpu": rng.choice((1, 2))}, {"koordinator.sh/gpu": rng.choice((30, 50, 70))}
-        requests |= rng.choice((whole, share))
-    if not requests or rng.random() < 0.5:
-        requests["koordinator.sh/rdma"] = rng.choice((1, 40, 60, 100))
-    hints = {}
-    for kind in ("gpu", "rdma"):
-        hint: dict[str, object] = {"exclusivePolicy": rng.choice(EXCLUSIVE)}
-        if kind == "rdma" and rng.random() < 0.4:
-            hint["vfSelector"] = {}
-        hints[kind] = hint
-    texts[ALLOCATE_HINT] = json.dumps(hints)
-    if rng.random() < 0.4:
-        joint: dict[str, object] = {"deviceTypes": ["gpu", "rdma"]}
-        texts[JOINT_ALLOCATE] = json.dumps(joint | ({"requiredScope": "SamePCIe"} if rng.random() < 0.3 else {}))
-    return DeviceAsk((), tuple(sorted(requests.items())), tuple(sorted(texts.items())))
 
 
 def devices_of_other_pods(grant: Grant, others: Iterable[Grant]) -> list[DeviceGrant]:
@@ -83,7 +47,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.machine = describe({**self.rng.choice(SHAPES), "memory": "8Gi"})
-        self.devices = random_inventory(self.rng, self.machine)
+        self.devices = random_devices(self.rng, self.machine)
         policies, scopes = tuple(TopologyPolicy), tuple(TopologyScope)
         self.rules = TopologyOptions(self.rng.choice(policies), self.rng.choice(scopes))
         self.policy = self.policy_with(self.devices)

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from policies.base import Allocations, CpuKind, Grant, Request
-from policies.claims import CpuClaim
 from policies.preferences import Preferences, Threads
 from policies.topology_aware import ReasonCode, TopologyAwareOptions
 from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.machines import random_machine
+from tests.fakes.random_claims import random_claim
 from tests.property.invariants import check_memory, check_moved, check_restart, check_size, check_updates, check_world
 from tests.property.policy_events import Create, Event, Reconfigure, Step, World
 from tests.property.policy_history import random_event, start
@@ -23,16 +23,6 @@ from tests.property.random_requests import random_request
 
 STEPS = 60
 SEEDS = (*range(16), 1018, 1041, 1081)  # the last ones have shown faults
-
-
-def random_claim(machine: Machine, rng: random.Random, pod: str) -> CpuClaim:
-    """One of three sets of CPUs per pod: most often neighbours, which one pool has. One is in the pod's own words."""
-    number = rng.randrange(3)
-    fixed = random.Random(f"{pod}/{number}")
-    cpus = list(machine.online | machine.offline)
-    first, count = fixed.randrange(len(cpus)), fixed.choice((1, 1, 2, 2, 4))
-    chosen = cpus[first : first + count] if fixed.random() < 0.7 else fixed.sample(cpus, min(count, len(cpus)))
-    return CpuClaim(CpuSet.of(chosen), f"DRA_CPUSET_{pod}_{number}", by_pod=number == 0)
 
 
 def claimed(machine: Machine, rng: random.Random, number: int) -> Request:
