@@ -56,7 +56,8 @@ class Unbeaten:
         self._nodes = {leaf.node for leaf in leaves}
         self._near = near
         self._tallies = tallies
-        self._most = count, count - count % tallies.threads, max(1, tallies.threads - 1)
+        # Whole cores one more than are taken whole: one that would be broken for the rest.
+        self._most = count, count - count % tallies.threads + tallies.threads, max(1, tallies.threads - 1)
         self._bound = bound
         self._left = MOST_UNIONS
         self.are_too_many = False

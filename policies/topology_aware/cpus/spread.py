@@ -85,7 +85,8 @@ class Spread:
         simple = self._choice(self._simple(count))
         search = Unbeaten(self.leaves, self._tallies, count, simple[:3], self._near_domains)
         found = search.of(self._top)
-        enough = [choice for choice in found if choice.total >= count]
+        # What a choice gives was cut to what the search needs: its cost is that of all that it gives.
+        enough = [self._choice(choice.leaves) for choice in found if choice.total >= count]
         best = simple if search.are_too_many else min(enough, key=lambda c: self._cost(c, count), default=simple)
         # Where the container is already CPUs cost nothing: as many as can be come from there.
         return self._choice(best.leaves | self._near_leaves)
@@ -151,7 +152,7 @@ class Spread:
                     total, whole, loose = total + more[0], whole + more[1], loose + more[2]
             return self._tallies.within(holder.domain, total, whole, loose)
 
-        return given(self._all) if chosen else (0, 0, 0)
+        return given(self._all)
 
     def _cost(self, choice: Choice, count: int) -> Cost:
         return Cost(*choice[:3], *siblings_cost(count, choice.whole, choice.loose, self._tallies.threads))
