@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from policies.devices.costs.derive_scale import FARTHEST, NodeScale
+from policies.devices.costs.derive_scale import NodeScale
 from sysfs.cpuset import NodeSet, gathered
 from sysfs.model import Device, Machine
 
@@ -62,8 +62,6 @@ def device_cost(one: PciPlace, other: PciPlace, scale: NodeScale) -> int:
         return ONE_SWITCH if is_one else SEVERAL_SWITCHES
     if shared:
         return SAME_HOST_BRIDGE
-    if not one.nodes or not other.nodes:
-        return FARTHEST
     return devices_of_nodes(one.nodes, other.nodes, scale)
 
 

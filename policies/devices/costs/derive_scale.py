@@ -34,7 +34,7 @@ class NodeScale:
     def between(self, node: int, other: int) -> int:
         """Return the cost between two nodes; an unknown one (-1) is farthest from all."""
         row = self._distances.get(node)
-        if row is None or other not in self._distances:
+        if row is None:
             return FARTHEST
         if node == other:
             return SAME_NODE

@@ -68,8 +68,8 @@ def compile_costs(
             said = dict.fromkeys(targets, cost)
             if len(groups[source].members) == 1:
                 said.pop(source, None)
-            for target in targets if not row.keys().isdisjoint(said) else ():
-                if target in said and row.get(target, cost) != cost:
+            for target in said if not row.keys().isdisjoint(said) else ():
+                if row.get(target, cost) != cost:
                     raise _disagreement(listing, groups[source], groups[target], line)
             row.update(said)
     return CostTable(groups, tuple(rows), scale)

@@ -140,3 +140,35 @@ def test_the_same_question_has_the_same_answer_in_every_version(
     assert tuple(int(answer.cost) for answer in (*quick, last)) == costs
     assert {(answer.steps, answer.is_optimal) for answer in quick} == {(0, False)}
     assert (last.steps, last.method) == (steps, method)
+
+
+def test_of_sets_that_cost_the_same_the_first_one_stays() -> None:
+    """The search, and what it is offered by the walk, replace a set by a cheaper one alone."""
+    random, ties = Random(11), 0
+    for _ in range(80):
+        listing = random_listing(random, alike=1.0, known=0.9, types=2)
+        wanted = random_request(random, listing)
+        first = selected(listing, wanted, GREEDY)
+        for steps in (0, None):
+            found = selected(listing, wanted, SelectOptions(steps=steps, walk_steps=50))
+            ties += found.cost == first.cost
+            assert (found.cost < first.cost) == (found.names != first.names)
+    assert ties > 40
+
+
+def test_where_nothing_cheaper_is_met_and_nothing_is_proved_the_greedy_walk_has_found_the_set() -> None:
+    names = [f"x/{i}" for i in range(6)]
+    flat = CostListing(tuple(CostLine((one,), 5, tuple(other for other in names if other != one)) for one in names))
+    answer = selected(flat, SetRequest({"x": 3}), SelectOptions(steps=0))
+    assert (answer.method, answer.is_optimal) == (SelectMethod.GREEDY, False)
+    assert selected(HARD, OF_HARD, SelectOptions(steps=0, walk_steps=400)).method is SelectMethod.ANNEAL
+
+
+def test_the_terms_of_a_set_add_up_to_its_cost_within_a_type_too() -> None:
+    wanted = SetRequest({"a": 4, "b": 3})
+    answer = selected(two_types(4, 3, alike=3), wanted, SelectOptions(walk_steps=50))
+    assert [(term.types, term.pairs) for term in answer.terms if term.types[0] == term.types[1]] == [
+        (("a", "a"), 6),
+        (("b", "b"), 3),
+    ]
+    assert sum(term.cost for term in answer.terms) == answer.cost

@@ -86,3 +86,14 @@ def test_positions_are_alike_when_every_third_one_costs_both_the_same() -> None:
     assert alike("aaaa", [1] * 4, pair) == [[0, 1], [2], [3]]
     assert alike("abaa", [1] * 4, pair) == [[0], [1], [2], [3]]
     assert alike("aaaa", [1] * 4, pair, lambda a, b: pair[a][a] == pair[b][b]) == [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize("at", range(2, 12))
+def test_rows_with_equal_sums_and_other_costs_are_not_alike(at: int) -> None:
+    """One more, two less, one more: the sums that are compared first are equal, whichever three positions these are."""
+    pair = [[0] * 14 for _ in range(14)]
+    for i, more in ((at, 1), (at + 1, -2), (at + 2, 1)):
+        if i < 14:
+            pair[0][i] = pair[i][0] = 5 + more
+            pair[1][i] = pair[i][1] = 5
+    assert [0, 1] not in alike([0, 0, *range(1, 13)], [1] * 14, pair)

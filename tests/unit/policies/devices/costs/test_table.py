@@ -65,6 +65,15 @@ def test_two_lines_that_disagree_are_refused_with_both_lines() -> None:
         compile_costs(CostListing((*others, *lines)))
 
 
+def test_lines_of_two_files_that_disagree_are_refused_with_both_files() -> None:
+    """The file of the earlier line is named where it is another one."""
+    here = CostLine(FOOS[1:], 12, BARS, 8, "b.yaml")
+    for file, named in (("a.yaml", "on line 3 of a.yaml to"), ("b.yaml", "on line 3 to")):
+        with pytest.raises(CostError, match=f"foo/1: has cost 10 {named} bar/0 and cost 12 here") as refused:
+            compile_costs(CostListing((CostLine(FOOS, 10, BARS, 3, file), here)))
+        assert (refused.value.file, refused.value.line) == ("b.yaml", 8)
+
+
 def test_pairs_of_all_lines_are_bounded() -> None:
     lines = (CostLine(FOOS[:1], 1, BARS, 4), CostLine(FOOS, 1, (*BARS, *FOOS), 5))
     assert compile_costs(CostListing(lines), most_pairs=7).scale == 1

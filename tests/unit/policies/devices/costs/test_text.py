@@ -161,3 +161,14 @@ def test_a_name_that_is_no_instance_as_it_is_written_is_not_plain(instance: str)
 
 def test_a_name_with_a_number_is_plain() -> None:
     assert is_plain_name("mlx5_bond_0")
+
+
+def test_a_number_above_another_source_is_no_cost_of_a_list() -> None:
+    assert with_colons("foo/0:\n- 20\nbar/0:\n") == "foo/0:\n- 20\nbar/0:\n"
+
+
+@pytest.mark.parametrize(("length", "shown"), [(80, "'" + "9" * 80 + "'"), (81, "'" + "9" * 77 + "...'")])
+def test_a_text_that_is_refused_is_shown_up_to_80_characters(length: int, shown: str) -> None:
+    with pytest.raises(CostError, match="at most") as refused:
+        cost_of("9" * length, 1)
+    assert shown in str(refused.value)
