@@ -119,7 +119,7 @@ def _hint_list(hints: tuple[Hint, ...], node_count: int) -> HintList:
 def _overlaps(one: int, other: int, node_count: int) -> int:
     """Return the set of the overlaps of one mask of each set."""
     lists = [[mask for mask in range(1 << node_count) if masks >> mask & 1] for masks in (one, other)]
-    return sum(1 << mask for mask in Reach(lists, (1 << node_count) - 1).masks) if all(lists) else 0
+    return sum(1 << mask for mask in Reach(lists, (1 << node_count) - 1).masks)
 
 
 def _flag(preferred: bool) -> str:

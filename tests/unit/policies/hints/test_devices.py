@@ -132,3 +132,8 @@ def test_where_nothing_is_offered_or_wished_no_preference_is_missing() -> None:
     without_nodes = DeviceRequest(1, {"a": None}, frozenset("a"), preferred_sets=())
     assert without_preference(without_nodes) == without_preference(pair("0")) == ()
     assert without_preference(request(2, {"a": 1, "b": 1, "c": 2}, "ac")) == ()
+
+
+def test_a_preferred_set_may_have_devices_that_init_containers_of_the_pod_leave() -> None:
+    left = replace(pair("0"), reusable=frozenset("4"))
+    assert shown(hints(left)) == ["0-1!"]

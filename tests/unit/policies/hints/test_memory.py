@@ -105,3 +105,8 @@ def test_the_memory_of_an_idle_node_is_free_and_its_huge_pages_are_not_ordinary_
     amounts = {"memory": 960 << 20, "hugepages-2Mi": 64 << 20}
     machine = describe({"packages": 2, "memory": "1Gi", "hugepages": {"2Mi": 32}})
     assert idle_memory(machine) == dict.fromkeys((0, 1), MemoryAmounts(amounts, amounts))
+
+
+def test_nodes_without_known_memory_are_no_nodes_whatever_counts() -> None:
+    provider = MemoryProvider({0: node(8), 1: node(8), 2: node(8)}, {"memory": 6})
+    assert hints(provider.within(0b1011)) == ["0!", "1!", "0-1"]

@@ -143,3 +143,9 @@ def test_a_size_that_no_mask_has_gives_none() -> None:
 
 def test_the_distance_within_a_set_counts_both_ways_and_each_node_itself() -> None:
     assert (distance_within(0b101, DISTANCES), distance_within(0b010, DISTANCES)) == (44, 10)
+
+
+@pytest.mark.parametrize("policy", ["proposed-strict", "equal-only"])
+def test_where_no_mask_is_common_to_all_the_policies_of_agreement_admit_nothing(policy: str) -> None:
+    merged = merge([{"a": (LOW,)}, {"b": (HIGH,)}], TWO, policy)
+    assert (*result(merged), merged.has_hint) == (None, False, False, False)
