@@ -141,13 +141,11 @@ class _CutSearch:
 
     def best_of_first_cut(self, left: int) -> int:
         """Return the best set of the first of the best cuts."""
-        best, best_score = 0, -1
+        sets = []
         while left:
-            first = min(self._of_best_cuts(left), key=self._order)
-            if self._is_eligible(first) and self.scores[first] > best_score:
-                best, best_score = first, self.scores[first]
-            left ^= first
-        return best
+            sets.append(min(self._of_best_cuts(left), key=self._order))
+            left ^= sets[-1]
+        return max(filter(self._is_eligible, sets), key=lambda mask: self.scores[mask])
 
     def best_of_all_cuts(self, left: int) -> int:
         """Return the best set of all the best cuts of what is left; 0 where none may be given."""
@@ -238,7 +236,7 @@ def swapped_set(points: PairPoints, size: int, required: frozenset[int] = frozen
 def _greedy(points: PairPoints, size: int, required: Iterable[int]) -> list[list[int]]:
     """Return a cut whose sets grow one after the other, always by the GPU with the most points to the set."""
     left = sorted(set(range(len(points))).difference(required))
-    cut, members = [], sorted(required)
+    cut, members = [], list(required)
     while left or members:
         while left and len(members) < size:
             found = max(left, key=lambda gpu: (sum(points[gpu][other] for other in members), -gpu))
@@ -252,7 +250,7 @@ def _greedy(points: PairPoints, size: int, required: Iterable[int]) -> list[list
 def _swapped(points: PairPoints, cut: list[list[int]], required: frozenset[int]) -> Sequence[Sequence[int]]:
     """Swap GPUs of two sets while that makes the total greater; what is required stays together."""
     for _ in range(PASSES):
-        gained = 0
+        is_better = False
         for one, other in combinations(cut, 2):
             for i, j in product(range(len(one)), range(len(other))):
                 mine, theirs = one[i], other[j]
@@ -260,8 +258,8 @@ def _swapped(points: PairPoints, cut: list[list[int]], required: frozenset[int])
                     continue
                 gain = _gain(points, one, mine, theirs) + _gain(points, other, theirs, mine)
                 if gain > 0:
-                    one[i], other[j], gained = theirs, mine, gained + gain
-        if not gained:
+                    one[i], other[j], is_better = theirs, mine, True
+        if not is_better:
             break
     return cut
 

@@ -111,6 +111,7 @@ def test_as_many_gpus_as_are_published_are_read_and_more_are_refused() -> None:
         ("v1", "0 parts behind the version; expected GPUs, NUMA nodes and links"),
         ("v1.0t1.n0x2.v1.v1", "4 parts behind the version"),
         ("v1.3t0.u.", "'3t0': expected numbers of GPUs, ascending"),
+        ("v1.5t3.u.", "'5t3': expected numbers of GPUs, ascending"),
         ("v1.0a0.ux2.s", "'0': expected numbers of GPUs, ascending"),
         ("v1.0t32.ux33.sx528", "'0t32': more than 32 GPUs"),
         ("v1.0t3.n0x2.sx6", "'n0x2': 2 NUMA nodes; expected 4, which the GPUs have"),
