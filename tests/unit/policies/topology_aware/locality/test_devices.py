@@ -1,9 +1,9 @@
 import pytest
 
-from policies.base import DeviceLocality
-from policies.topology_aware.locality.devices import hint_scores, local_cpus, localities
+from policies.base import CpuKind, DeviceLocality, Grant
+from policies.topology_aware.locality.devices import at_devices, hint_scores, local_cpus, localities
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.unit.policies.build import four_nodes, tree_of
+from tests.unit.policies.build import BURSTABLE, context_of, four_nodes, request, tree_of
 
 TREE = tree_of(four_nodes())
 
@@ -93,3 +93,15 @@ def test_places_are_distinct_parts_of_what_is_looked_at_the_smallest_first() -> 
     assert [p.sources for p in localities(TREE.machine, alike, TREE.machine.online.mask)] == [("0,5",), ("1-2",)]
     assert localities(TREE.machine, hints, CpuSet.parse("0-7").mask)[0].sources == ("b",)
     assert localities(TREE.machine, hints, CpuSet.parse("12-15").mask) == ()
+
+
+@pytest.mark.parametrize(("elsewhere", "is_at"), [("8-10", True), ("8-9", False), ("8,12-13", True), ("8", False)])
+def test_a_pool_is_at_a_device_while_it_has_half_as_many_shared_cpus_in_proportion_as_the_machine(
+    elsewhere: str, is_at: bool
+) -> None:
+    """One of the node's four CPUs is left: enough where the machine has eight at most of its sixteen."""
+    near = request("a/c", 500, BURSTABLE, hints=(DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet()),))
+    owners = [Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(f"0-2,4-5,{elsewhere}"))]
+    found = context_of(TREE, near, *owners)
+    assert (found.supply.shared[0].bit_count() <= 8) == is_at
+    assert at_devices(found, TREE.named("NUMA node #0")) == float(is_at)

@@ -56,3 +56,17 @@ def test_a_pool_is_crowded_from_a_fifth_of_a_cpu_above_the_average_on() -> None:
     crowding = {n: load.crowding(TREE.named(n).index) for n in ("root", *NODES)}
     assert crowding == {"root": 0, NODES[0]: 0, NODES[1]: 0, NODES[2]: 2, NODES[3]: 0}
     assert 100 < 500 - average - CROWDED_MCPU <= 200
+
+
+def test_idle_is_what_nobody_asks_for_of_the_cpus_wider_pools_included() -> None:
+    load, _ = loads(shared("a/c", NODES[0], 1000), shared("b/c", "root", 1600), owned("c/c", NODES[1], "4"))
+    idle = {name: load.idle(TREE.named(name).index) for name in ("root", "socket #0", *NODES)}
+    wide = 1600 / 15  # for each of the shared CPUs of the machine
+    assert idle["root"] == 15_000 - 2600
+    assert idle["socket #0"] == round(7000 - 1000 - 7 * wide)
+    assert [idle[name] for name in NODES[:3]] == [round(x) for x in (3000 - 4 * wide, 3000 - 3 * wide, 4000 - 4 * wide)]
+
+
+def test_no_set_is_less_than_busy() -> None:
+    assert Load((1, 1), (2000, 999), (0.0, 0.0)).idle(0) == 0
+    assert Load((1, 1), (2000, 999), (0.0, 0.0)).idle(1) == 1

@@ -2,15 +2,19 @@ from dataclasses import replace
 
 import pytest
 
+from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.memory_account import (
     empty_account,
+    MemoryAccount,
+    aligned_zone,
     promise_of,
     promised_bytes,
     promises_of,
     wanted_kinds,
 )
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
+from sysfs.cpuset import NodeSet
 from tests.unit.policies.build import BEST_EFFORT, GUARANTEED
 from tests.unit.policies.memory.build import DRAM, GIB, PMEM, at, mask, tiered, wanting
 
@@ -69,3 +73,11 @@ def test_an_account_tells_whether_it_holds_and_whether_it_could() -> None:
     assert (account.holds, account.could_hold) == (True, True)
     assert (account.plus(*promises).holds, account.plus(*promises).could_hold) == (False, True)
     assert not account.plus(*promises, *promises).could_hold
+
+
+@pytest.mark.parametrize(("mems", "zone"), [("0-1", "0-1"), ("1,9", "1"), ("9", "0-4")])
+def test_memory_is_on_the_nodes_of_the_merge_that_are_there(mems: str, zone: str) -> None:
+    """All count where none is left, as without a merge."""
+    aligned = replace(wanting("a"), alignment=Alignment(NodeSet(), NodeSet.parse(mems)))
+    assert aligned_zone(NODES, aligned) == mask(zone)
+    assert aligned_zone(NODES, wanting("a")) == NODES.every
