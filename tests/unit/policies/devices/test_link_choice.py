@@ -106,3 +106,17 @@ def test_costs_change_no_choice_that_they_say_nothing_of() -> None:
     of_others = Inventory(compile_costs(CostListing((CostLine(("example.com/nic/0",), 5, ("cpu/cpu0",)),))))
     assert given(replace(node(matrix=links()), costs=of_others), 2) == [0, 3]
     assert given(replace(node(matrix=links()), costs=costs(("0", 0, "cpu/cpu0"))), 2) == [0, 3]
+
+
+def test_a_pair_costs_as_much_as_what_a_gpu_costs_the_cpus() -> None:
+    """Three pairs at 1 are cheaper than one pair at 1 and a GPU that is 3 from the CPUs."""
+    pairs = [("0", 1, f"{GPUS}/1"), ("0", 1, f"{GPUS}/2"), ("1", 1, f"{GPUS}/2")]
+    to_cpus = [(str(gpu), cost, "cpu/cpu0") for gpu, cost in enumerate((0, 0, 0, 3, 50, 50, 50, 50))]
+    assert given(replace(node(matrix=UNIFORM), costs=costs(*pairs, *to_cpus)), 3) == [0, 1, 2]
+    nearer = [(str(gpu), cost, "cpu/cpu0") for gpu, cost in enumerate((0, 0, 0, 1, 50, 50, 50, 50))]
+    assert 3 in given(replace(node(matrix=UNIFORM), costs=costs(*pairs, *nearer)), 3)
+
+
+def test_of_gpus_with_equal_links_those_of_a_known_node_come_first() -> None:
+    known = tuple(gpu(minor, None if minor < 4 else 0, f"p{minor}") for minor in range(8))
+    assert given(DeviceInventory(known, links=UNIFORM), 2) == [4, 5]

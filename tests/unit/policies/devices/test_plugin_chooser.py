@@ -123,7 +123,7 @@ def test_an_unhealthy_device_is_in_nobodys_use() -> None:
 
 
 def test_gpus_come_as_a_partition_where_one_is_free() -> None:
-    table = [GpuPartition((0, 2), 1), GpuPartition((1, 3), 2)]
+    table = [GpuPartition((0, 2), 1), GpuPartition((3, 1), 2)]
     devices = inventory(*(gpu(minor) for minor in range(5)), partitions=table)
     rule = partition_rule(devices, {"gpu-partition-policy": "Honor"}, None)
     chooser = chooser_of(gpus(devices), RESOURCE, KnownCloseness(kep_690(), partitions=rule))

@@ -5,9 +5,8 @@ import pytest
 from policies.alignment import Alignment
 from policies.base import CpuKind, Grant
 from policies.topology_aware.supply.memory_account import (
-    empty_account,
-    MemoryAccount,
     aligned_zone,
+    empty_account,
     promise_of,
     promised_bytes,
     promises_of,
