@@ -11,7 +11,6 @@ from policies.devices.annotations import JOINT_ALLOCATE as JOINT_ALLOCATE
 from policies.devices.annotations import PARTITION_SPEC as PARTITION_SPEC
 from policies.devices.annotations import SPEC as SPEC
 from policies.devices.annotations import read_annotations as read_annotations
-from policies.devices.candidates import DeviceCandidate as DeviceCandidate
 from policies.devices.demand import DemandError as DemandError
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
