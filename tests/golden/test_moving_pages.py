@@ -12,7 +12,6 @@ from cri_proxy.config.model import known_options
 from cri_proxy.cri.annotations.resource_managers import OF_OTHERS, OF_PEERS
 from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.cri.annotations.table import TABLE
-from cri_proxy.errors import ConfigError
 from tests.golden.costs_page import ROOT
 
 PAGES = {path.stem: path.read_text() for path in sorted((ROOT / "docs" / "moving").glob("*.md"))}
@@ -113,9 +112,10 @@ def test_the_flags_of_ours_are_those_of_run() -> None:
     assert [flag for flag in named if f"{flag} " not in help_of_run] == []
 
 
-def test_a_policy_that_we_lack_is_an_error(tmp_path: Path) -> None:
+def test_a_policy_that_we_lack_is_without_effect(tmp_path: Path) -> None:
     assert "`balloons`, `podpools`, `static-pools`" in PAGES["cri-resource-manager"]
     for name in ("balloons", "podpools", "static-pools"):
         (tmp_path / "peer.yaml").write_text(f"policy: {{Active: {name}}}")
-        with pytest.raises(ConfigError, match="expected one of topology-aware, none"):
-            load_config(tmp_path / "peer.yaml")
+        loaded = load_config(tmp_path / "peer.yaml")
+        assert loaded.config.policy == "topology-aware"
+        assert [w for w in loaded.warnings if w.startswith("policy.Active: a policy of cri-resource-manager")]
