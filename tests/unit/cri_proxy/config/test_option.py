@@ -37,7 +37,7 @@ def test_an_option_reloads_and_is_no_mapping_unless_it_says_so() -> None:
 @pytest.mark.parametrize("known", [k for k in known_options() if k.option.takes_mapping], ids=lambda k: k.key)
 def test_an_option_that_takes_a_mapping_reads_entries_and_says_so(known: Known) -> None:
     assert known.option.read is not None
-    assert "mapping" in known.option.values
+    assert "mapping" in known.option.values or "{" in known.option.values
 
 
 def test_a_model_gives_its_options_in_order_with_their_places() -> None:
