@@ -108,6 +108,7 @@ class JointSearch:
         self._closeness = (Closeness.SAME_PCIE,) if is_same_pcie else tuple(Closeness)
         kinds = {part.kind for part in parts}
         self._used = frozenset(group for group, kind in used if kind in kinds)
+        self._used_nodes = frozenset(self._nodes[group] for group in self._used)
         self._sets = [[self._placed(found) for found in part.sets] for part in parts]
         self._groups = tuple(sorted({group for placed in self._sets[0] for group in placed.groups}))
         self._largest = max((count for placed in self._sets[0] for count in placed.groups.values()), default=0)
@@ -154,6 +155,7 @@ class JointSearch:
             is_used=group in self._used,
             gives=here if closeness is Closeness.SAME_PCIE else (),
             node_gives=around if closeness is Closeness.SAME_NUMA_NODE else (),
+            is_node_used=node in self._used_nodes,
         )
 
     def _devices(self, sets: Sequence[CandidateSet], spread: GroupCounts) -> Chosen:

@@ -144,7 +144,7 @@ class PartitionChooser:
 
 @dataclass(frozen=True, slots=True)
 class PlaceChooser:
-    """Prefers the devices on the fewest NUMA nodes, then PCIe groups, those in use before idle ones, lowest numbers.
+    """Prefers devices on the fewest NUMA nodes, then PCIe groups, both in use before idle ones, lowest numbers.
 
     Shares are taken of as few devices as possible, virtual functions of as many. Exact; the order in which devices are
     named does not matter.
@@ -163,8 +163,15 @@ class PlaceChooser:
         counts = Counter(self.offered.devices[name].group for name in must)
         taken = self._taken(free)
         used = {self.offered.devices[name].group for name in (*taken, *must)}
+        used_nodes = set(map(self._node, used))
         offers = [
-            GroupOffer(self._node(group), len(members[group]), is_used=group in used, least=counts[group])
+            GroupOffer(
+                node := self._node(group),
+                len(members[group]),
+                is_used=group in used,
+                least=counts[group],
+                is_node_used=node in used_nodes,
+            )
             for group in numbers
         ]
         spread = cheapest_spread(offers, size)

@@ -1,12 +1,13 @@
 """Spread a number of devices over PCIe groups at the lowest cost: exact, by dynamic programming over the groups.
 
 The costs, in this order: NUMA nodes touched; per device, types without a device on its NUMA node, then on its PCIe;
-PCIe groups touched; those of them that were not in use; the numbers of the groups, lowest first. All but the last are
-sums, so that a group adds to whatever is best for the groups before it.
+PCIe groups touched; the nodes, then the groups of them that were not in use; the numbers of the groups, lowest first.
+All but the last are sums, so that a group adds to whatever is best for the groups before it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 _FIELD_BITS: Final = 20  # of each sum: more devices than a node can have
@@ -18,6 +19,7 @@ class GroupOffer:
 
     From ``least`` to ``most`` devices are taken. ``far`` and ``unmatched`` are the costs of each device that is taken.
     ``gives`` is what taking any of them adds to the needs, ``node_gives`` what the first device on its node adds.
+    ``is_used`` and ``is_node_used``: devices of the group, or of its node, are in use.
     """
 
     node: int
@@ -28,6 +30,7 @@ class GroupOffer:
     gives: tuple[int, ...] = ()
     node_gives: tuple[int, ...] = ()
     least: int = 0
+    is_node_used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,9 @@ def _taken(
     wanted, left = bound
     id_bits, shift, bits = layout
     full = (1 << bits) - 1
-    each = ((offer.far << 3 * _FIELD_BITS) + (offer.unmatched << 2 * _FIELD_BITS)) << id_bits
-    once = ((1 << _FIELD_BITS) + (not offer.is_used)) << id_bits
-    touch = 1 << 4 * _FIELD_BITS + id_bits
+    each = _cost(far=offer.far, unmatched=offer.unmatched) << id_bits
+    once = _cost(groups=1, idle_groups=not offer.is_used) << id_bits
+    touch = _cost(nodes=1, idle_nodes=not offer.is_node_used) << id_bits
     found: dict[_State, _Step] = {}
     for (count, sums, is_touched), step in states.items():
         for more in range(max(offer.least, wanted - count - left), min(offer.most, wanted - count) + 1):
@@ -121,6 +124,15 @@ def _taken(
             if known is None or cost < known.cost:
                 found[state] = _Step(cost, more, step)
     return found
+
+
+def _cost(
+    *, nodes: int = 0, far: int = 0, unmatched: int = 0, groups: int = 0, idle_nodes: int = 0, idle_groups: int = 0
+) -> int:
+    """Return costs as one number, of which the first weighs most."""
+    return reduce(
+        lambda sum_of, cost: (sum_of << _FIELD_BITS) + cost, (nodes, far, unmatched, groups, idle_nodes, idle_groups)
+    )
 
 
 def _added(sums: tuple[int, ...], offer: GroupOffer, needs: Sequence[int], *, is_first: bool) -> tuple[int, ...]:

@@ -182,11 +182,15 @@ class PlaceSearch:
         return sets_by_room(room, tuple(NodeSet(useful)), size, has_enough)
 
     def _spread(self, answer: DeviceAllocation) -> Iterator[int]:
-        """Yield what tells equally good choices apart: what stays of partitions, PCIe groups, those of them unused."""
-        groups = {(self._node.allocator.group_of[grant.key], grant.kind) for grant in answer.grants}
+        """Yield what tells equally good choices apart: what stays of partitions, PCIe groups, idle nodes and groups."""
+        allocator, used = self._node.allocator, self._held.usage.used
+        groups = {(allocator.group_of[grant.key], grant.kind) for grant in answer.grants}
+        kinds = {kind for _, kind in groups}
+        used_nodes = {allocator.groups[group].numa for group, kind in used if kind in kinds}
         yield sum(choice.by_rest for choice in answer.choices)
         yield len({group for group, _ in groups})
-        yield len(groups - self._held.usage.used)
+        yield len({allocator.groups[group].numa for group, _ in groups} - used_nodes)
+        yield len(groups - used)
 
 
 def _rank(answer: DeviceAllocation) -> tuple[tuple[bool, int, int, int], ...]:

@@ -34,6 +34,12 @@ def test_only_nics_of_the_gpus_numa_node_join_them(nics: list[InventoryDevice]) 
     assert (minors(found, "gpu"), minors(found, "rdma")) == ([0, 1, 2, 3], [0])
 
 
+@pytest.mark.parametrize("switches", ["abcd", "aabb", None])
+def test_a_numa_node_in_use_goes_before_an_idle_one(switches: str | None) -> None:
+    node = inventory(*(gpu(i, i // 2, switches[i] if switches else None) for i in range(4)))
+    assert minors(allocated(node, question({GPUS: 1}), [DeviceGrant("gpu", 2, 100)]), "gpu") == [3]
+
+
 def test_a_gpu_is_chosen_for_the_nic_on_its_pcie() -> None:
     node = inventory(gpu(0, 0, "p0"), gpu(1, 0, "p1"), nic(0, 0, "p1"))
     found = allocated(node, question({GPUS: 1, NICS: 1}, BOTH))

@@ -58,6 +58,11 @@ def test_a_pcie_of_which_others_have_a_device_is_filled_first() -> None:
     assert chooser.choose(ids(0, 1, 3), (), 1) == ids(3)
 
 
+def test_a_numa_node_of_which_others_have_a_device_is_filled_first() -> None:
+    chooser = PlaceChooser(gpus(inventory(*(gpu(minor, minor // 2) for minor in range(4)))))
+    assert chooser.choose(ids(0, 1, 3), (), 1) == ids(3)
+
+
 def test_the_order_of_names_does_not_matter_and_unknown_ones_are_not_chosen() -> None:
     chooser = PlaceChooser(gpus(pairs(4)))
     assert chooser.choose(("gpu-9", *ids(3, 1, 2)), (), 2) == chooser.choose(ids(1, 2, 3), (), 2) == ids(2, 3)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import product
 
 from hypothesis import given
@@ -18,6 +19,12 @@ def test_few_numa_nodes_come_before_few_groups_and_those_before_low_numbers() ->
 
 def test_a_group_in_use_is_preferred_to_an_idle_one() -> None:
     found = cheapest_spread([GroupOffer(0, 1), GroupOffer(0, 1, is_used=True)], 1)
+    assert found is not None
+    assert found.counts == (0, 1)
+
+
+def test_a_node_in_use_is_preferred_to_an_idle_one_and_counts_before_groups() -> None:
+    found = cheapest_spread([GroupOffer(0, 1, is_used=True), GroupOffer(1, 1, is_node_used=True)], 1)
     assert found is not None
     assert found.counts == (0, 1)
 
@@ -48,6 +55,7 @@ offers = st.builds(
     gives=st.tuples(st.integers(0, 2)),
     node_gives=st.tuples(st.integers(0, 1)),
     least=st.sampled_from([0, 0, 0, 1]),
+    is_node_used=st.booleans(),
 )
 spreads = st.lists(st.lists(offers, min_size=1, max_size=3), min_size=1, max_size=3)
 
@@ -55,7 +63,7 @@ spreads = st.lists(st.lists(offers, min_size=1, max_size=3), min_size=1, max_siz
 @given(spreads, st.integers(1, 5), st.integers(0, 4))
 def test_the_cheapest_of_all_spreads_is_found(nodes: list[list[GroupOffer]], wanted: int, need: int) -> None:
     flat = [
-        GroupOffer(node, o.most, o.far, o.unmatched, o.is_used, o.gives, o.node_gives, o.least)
+        replace(o, node=node, is_node_used=members[0].is_node_used)
         for node, members in enumerate(nodes)
         for o in members
     ]
@@ -87,6 +95,7 @@ def rank(flat: list[GroupOffer], counts: tuple[int, ...]) -> tuple[object, ...]:
         sum(offer.far * count for offer, count in taken),
         sum(offer.unmatched * count for offer, count in taken),
         len(taken),
+        len({offer.node for offer, _ in taken if not offer.is_node_used}),
         sum(not offer.is_used for offer, _ in taken),
         [number for number, count in enumerate(counts) for _ in range(count)],
     )
