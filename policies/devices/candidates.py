@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
@@ -13,11 +14,15 @@ from sysfs.quantity import bytes_text
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
-    """A device that can serve, the number of its PCIe group, and the VF that it would give ('' without one)."""
+    """A device that can serve, the number of its PCIe group, and the VF that it would give ('' without one).
+
+    ``in_use`` are the units that are taken of it.
+    """
 
     device: InventoryDevice
     group: int
     vf: str = ""
+    in_use: Fraction = Fraction(0)
 
     def grant(self, demand: DeviceDemand) -> DeviceGrant:
         """Return what a container gets of it."""
@@ -31,7 +36,7 @@ class DeviceCandidate:
 
 @dataclass(frozen=True, slots=True)
 class FoundDevices:
-    """The devices that can serve, by PCIe group and minor, and why those that match the selectors cannot, by minor.
+    """The devices that can serve, by PCIe group, use and minor; why others that match the selectors cannot, by minor.
 
     ``matching`` are the devices that ApplyForAll is about; ``unmatched`` counts the others.
     """
@@ -72,7 +77,9 @@ def find_candidates(
                 reasons.setdefault(reason, []).append(device.minor)
                 continue
             vf = free_vf(demand, device, usage.of(device), only.get(device.key, "") if only is not None else "")
-            usable.append(DeviceCandidate(device, number, vf.bus if vf else ""))
+            usable.append(DeviceCandidate(device, number, vf.bus if vf else "", usage.of(device).part))
+    # A NIC is in use by few units long before it is full: an idle one on the same PCIe has more to give.
+    usable.sort(key=lambda found: (found.group, found.in_use, found.device.minor))
     return FoundDevices(tuple(usable), tuple(matching), {reason: tuple(minors) for reason, minors in reasons.items()})
 
 

@@ -174,10 +174,12 @@ class JointSearch:
         for group in touched:
             near = [other for other in left if self._nodes[other] == self._nodes[group] and left[other]]
             if group not in matched and near:
-                taken.append(left[near[0]].pop(0))
+                taken.append(left[min(near, key=lambda other: left[other][0].in_use)].pop(0))
         nodes = {self._nodes[group] for group in touched}
-        order = sorted(left, key=lambda group: (group not in touched, self._nodes[group] not in nodes))
-        rest = (candidate for group in order for candidate in left[group])
+        rest = sorted(
+            (candidate for group in left for candidate in left[group]),
+            key=lambda c: (c.group not in touched, self._nodes[c.group] not in nodes, c.in_use),
+        )
         taken += islice(rest, max(0, count - len(taken)))
         return tuple(taken)
 

@@ -22,6 +22,11 @@ class DeviceUse:
         """Whether nothing is taken."""
         return not self.units and not self.memory and not self.vfs
 
+    @property
+    def part(self) -> Fraction:
+        """The units that are taken: of the core or of the memory, whichever are more."""
+        return max(Fraction(self.units), self.memory)
+
     def plus(self, grant: DeviceGrant, device: InventoryDevice) -> "DeviceUse":
         """Return the use with this grant; more than 100 units of a device count as all of it."""
         units, memory = taken(grant, device)

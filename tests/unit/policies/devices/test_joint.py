@@ -212,3 +212,25 @@ def test_of_equal_sets_the_first_is_taken() -> None:
     on_one_pcie = {"rdma": {"requiredTopologyScope": "PCIe"}}
     node = inventory(gpu(0, 0, "p0"), nic(0, 1, "p1"), nic(1, 1, "p2"))
     assert minors(allocated(node, question({GPUS: 1, NICS: 1}, BOTH, hints=on_one_pcie)), "rdma") == [0]
+
+
+def test_a_second_pod_of_a_pcie_gets_the_idle_nic() -> None:
+    node = inventory(gpu(0, 0, "a"), gpu(1, 0, "a"), nic(0, 0, "a", vfs=2), nic(1, 0, "a", vfs=2))
+    asked = question({GPUS: 1, NICS: 1}, BOTH, scope="SamePCIe")
+    first = allocated(node, asked)
+    second = allocated(node, asked, first.grants)
+    assert (minors(first, "rdma"), minors(second, "rdma")) == ([0], [1])
+    by_vf = question({GPUS: 1, NICS: 1}, BOTH, hints={"rdma": {"vfSelector": {}}})
+    first = allocated(node, by_vf)
+    assert [grant.vf for grant in allocated(node, by_vf, first.grants).of("rdma")] == ["0000:01:00.1"]
+
+
+def test_nics_alone_and_those_of_another_pcie_are_idle_ones_first() -> None:
+    node = inventory(gpu(0, 0, "a"), gpu(1, 0, "b"), nic(0, 0, "c"), nic(1, 0, "d"), nic(2, 1, "e"))
+    asked, held = question({GPUS: 1, NICS: 1}, BOTH), [DeviceGrant("rdma", 0, 1), DeviceGrant("gpu", 0, 100)]
+    assert minors(allocated(node, asked, held), "rdma") == [1]
+    both = inventory(nic(0, 0, "a"), nic(1, 0, "a"))
+    assert minors(allocated(both, question({NICS: 25}), [DeviceGrant("rdma", 0, 1)]), "rdma") == [1]
+    assert minors(
+        allocated(both, question({NICS: 25}), [DeviceGrant("rdma", 0, 25), DeviceGrant("rdma", 1, 80)]), "rdma"
+    ) == [0]
