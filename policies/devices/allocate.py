@@ -9,7 +9,14 @@ from typing import Final
 
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices.annotations import DeviceAnnotations, JointAllocate, RequiredScope
-from policies.devices.candidates import DeviceCandidate, FoundDevices, find_candidates
+from policies.devices.candidates import (
+    DeviceCandidate,
+    FoundDevices,
+    find_candidates,
+    is_share,
+    least_used_first,
+    most_used_first,
+)
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
@@ -27,12 +34,14 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 class DeviceQuestion:
     """What a container asks for: amounts by full resource name, and the annotations of its pod.
 
-    ``node_labels`` stand beside those of the inventory, and come first.
+    ``node_labels`` stand beside those of the inventory, and come first. ``spreads``: shares of GPUs are given of those
+    least in use, not of those most in use.
     """
 
     requests: Mapping[str, int]
     annotations: DeviceAnnotations = field(default_factory=DeviceAnnotations)
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    spreads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +132,7 @@ class DeviceAttempt:
         self._links, self._distance = allocator.inventory.links, allocator.distance
         self._joined = allocator.joined
         self._joint = question.annotations.joint or JointAllocate(())
+        self._spreads = question.spreads
         self._demands: dict[str, DeviceDemand] = {}
         self._candidates: dict[str, FoundDevices] = {}
         for demand in allocator.demands(question):
@@ -174,7 +184,27 @@ class DeviceAttempt:
             if rule.is_required:
                 return chosen
         chosen = self._search(kinds, None)
-        return chosen if isinstance(chosen, CannotAllocate) else self._linked(chosen)
+        if isinstance(chosen, CannotAllocate):
+            return chosen
+        return self._shared(kinds, chosen) if GPU in kinds and is_share(self._demands[GPU]) else self._linked(chosen)
+
+    def _shared(self, kinds: Sequence[str], chosen: JointChoice) -> JointChoice:
+        """Return a choice whose place is as good, of the GPUs that are first to be given in shares."""
+        usable, count = self._candidates[GPU].usable, self._demands[GPU].count
+        if self._spreads:
+            parts = least_used_first(usable, count, self._usage, self._groups)
+        else:
+            parts = most_used_first(usable, count)
+        for part in parts:
+            found = self._search(kinds, None, part)
+            if isinstance(found, JointChoice) and self._place(found) <= self._place(chosen):
+                return found
+        return chosen
+
+    def _place(self, choice: JointChoice) -> tuple[object, ...]:
+        """Return how good the place of GPUs is: their partner's, then NUMA nodes, then PCIe; lower is better."""
+        groups = {candidate.group for candidate in choice.devices[GPU]}
+        return choice.rank, len({self._groups[group].numa for group in groups}), len(groups)
 
     def _linked(self, chosen: JointChoice) -> JointChoice:
         """Return GPUs that are asked for alone, wherever they are, with the best links among them, where known."""
@@ -206,21 +236,27 @@ class DeviceAttempt:
         demand = self._demands[GPU]
         return demand.is_whole and not demand.is_all
 
-    def _search(self, kinds: Sequence[str], rule: PartitionRule | None) -> JointChoice | CannotAllocate:
+    def _search(
+        self, kinds: Sequence[str], rule: PartitionRule | None, gpus: Sequence[DeviceCandidate] | None = None
+    ) -> JointChoice | CannotAllocate:
+        """Return the best devices of these types, of these GPUs (None: all that can serve) or partitions of a rule."""
+        usable = {kind: self._candidates[kind].usable for kind in kinds}
+        usable |= {} if gpus is None else {GPU: tuple(gpus)}
         parts = []
         asks_for_partition = rule.origin if rule is not None else ""
         for kind in kinds:
             demand = self._demands[kind]
-            sets = self._partitions(rule) if kind == GPU and rule else [CandidateSet(self._candidates[kind].usable)]
+            sets = self._partitions(rule) if kind == GPU and rule else [CandidateSet(usable[kind])]
             if not sets and rule:
                 return CannotAllocate(partition_refusal(rule, demand.count, self._gpu_reasons()))
             scoped = [part for found in sets for part in self._scoped(demand, found)]
             if not scoped:
-                usable, partition = self._candidates[kind].usable, asks_for_partition if kind == GPU else ""
-                return CannotAllocate(scope_refusal(demand, usable, self._groups, partition))
+                partition = asks_for_partition if kind == GPU else ""
+                return CannotAllocate(scope_refusal(demand, usable[kind], self._groups, partition))
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
-        search = JointSearch(self._groups, parts, self._usage.used, is_same_pcie=is_same_pcie)
+        used = frozenset() if gpus is not None and self._spreads else self._usage.used
+        search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie)
         chosen = search.choose()
         if chosen is not None:
             return chosen

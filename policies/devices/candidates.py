@@ -1,4 +1,7 @@
-"""Find the devices that can serve what is asked of a type, and say of each other one why it cannot."""
+"""Find the devices that can serve what is asked of a type, and say of each other one why it cannot.
+
+GPUs are given in shares those most in use first, so that whole ones stay free, or those least in use.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +9,7 @@ from fractions import Fraction
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
-from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
+from policies.devices.model import GPU, GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
 from policies.devices.usage import DeviceUse, Usage
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
@@ -142,3 +145,41 @@ def _lack_of_memory(demand: DeviceDemand, device: InventoryDevice, use: DeviceUs
     if memory <= free:
         return ""
     return f"in use: {float(free):g} of {WHOLE} units of memory free" if free else "in use"
+
+
+def is_share(demand: DeviceDemand) -> bool:
+    """Return whether a demand leaves a part of its GPUs to others, and has a choice of them."""
+    return demand.kind == GPU and not demand.is_whole and not demand.is_all
+
+
+def most_used_first(usable: Sequence[DeviceCandidate], count: int) -> Iterator[tuple[DeviceCandidate, ...]]:
+    """Yield the GPUs to choose so many of: the fewest that have the most in use, then ever more, at last all."""
+    return _parts([(-candidate.in_use,) for candidate in usable], usable, count)
+
+
+def least_used_first(
+    usable: Sequence[DeviceCandidate], count: int, usage: Usage, groups: Sequence[PcieGroup]
+) -> Iterator[tuple[DeviceCandidate, ...]]:
+    """Yield the GPUs to choose so many of: the fewest that have the least in use, then ever more, at last all.
+
+    Of those that have as little, one comes first on whose NUMA node, then on whose PCIe, the least is in use.
+    """
+    on_group = [
+        sum((usage.of(device).part for device in group.devices if device.kind == GPU), Fraction(0)) for group in groups
+    ]
+    on_node: dict[int | None, Fraction] = {}
+    for group, in_use in zip(groups, on_group, strict=True):
+        on_node[group.numa] = on_node.get(group.numa, Fraction(0)) + in_use
+    ranks = [(c.in_use, on_node[groups[c.group].numa], on_group[c.group]) for c in usable]
+    return _parts(ranks, usable, count)
+
+
+def _parts(
+    ranks: Sequence[tuple[Fraction, ...]], usable: Sequence[DeviceCandidate], count: int
+) -> Iterator[tuple[DeviceCandidate, ...]]:
+    """Yield those with ranks up to each one that is there, from the lowest with which there are ``count`` of them."""
+    ranked = sorted(zip(ranks, usable, strict=True), key=lambda pair: (pair[1].group, pair[0], pair[1].device.minor))
+    for limit in sorted(set(ranks)):
+        part = tuple(candidate for rank, candidate in ranked if rank <= limit)
+        if len(part) >= count:
+            yield part

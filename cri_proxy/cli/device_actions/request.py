@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cri_proxy.cri.annotations.cpu_memory_rows import POOL_CHOICE
 from cri_proxy.cri.annotations.device_resources import device_quantity
+from cri_proxy.cri.annotations.rules import DOMAINS
 from cri_proxy.inventory.file import read_inventory, read_inventory_file
 from cri_proxy.yaml_fields import YamlField
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
@@ -21,6 +23,7 @@ from policies.devices import (
     full_name,
     read_annotations,
 )
+from policies.preferences import PoolStrategy
 from sysfs.documents.forms import FIELD, TEXT, TEXT_OR_JSON, by_name, form, one_of, scalar, whole
 from sysfs.documents.table import Form, KeyRow, Table
 from sysfs.known_words import TYPING_ERROR, question, similar
@@ -132,9 +135,9 @@ def read_question(root: YamlField, fields: Mapping[str, YamlField]) -> DeviceQue
     if "requests" not in fields:
         raise root.refuse("the document: requests is missing; give quantities of one container: {nvidia.com/gpu: 1}")
     given = DOCUMENT.made({key: field for key, field in fields.items() if key != "inventory"})
-    return DeviceQuestion(
-        given["requests"], read_annotations(given.get("annotations", {})), given.get("node_labels", {})
-    )
+    annotations = given.get("annotations", {})
+    spreads = annotations.get(f"{DOMAINS[0]}/{POOL_CHOICE.key}") == PoolStrategy.SPREAD
+    return DeviceQuestion(given["requests"], read_annotations(annotations), given.get("node_labels", {}), spreads)
 
 
 def _in_use(field: YamlField, devices: Mapping[DeviceKey, InventoryDevice]) -> tuple[DeviceGrant, ...]:

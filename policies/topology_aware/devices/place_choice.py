@@ -6,7 +6,7 @@ each other.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, starmap
 from operator import or_
@@ -16,6 +16,7 @@ from policies.base import Rejected
 from policies.device_grants import DeviceGrant, DeviceKey, by_place
 from policies.device_requests import DeviceAsk
 from policies.devices import CannotAllocate, DeviceAllocation, DeviceAttempt, DeviceQuestion, read_annotations
+from policies.preferences import PoolStrategy
 from policies.topology_aware.devices import reasons
 from policies.topology_aware.devices.held import HeldDevices, earlier_devices
 from policies.topology_aware.devices.reasons import ChosenDevices
@@ -55,7 +56,8 @@ class PlaceSearch:
     def __init__(self, held: HeldDevices, asked: DeviceAsk, only: Mapping[DeviceKey, str] | None = None) -> None:
         """Read the question, which is about ``only`` these devices where it is not about all."""
         self._held, self._node, self._only = held, held.node, only
-        self.question: Final = question_of(asked)
+        spreads = held.context.request.preferences.pool_choice is PoolStrategy.SPREAD
+        self.question: Final = replace(question_of(asked), spreads=spreads)
 
     @cached_property
     def _anywhere(self) -> tuple[DeviceAttempt, DeviceAllocation | CannotAllocate]:

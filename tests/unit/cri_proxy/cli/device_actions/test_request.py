@@ -57,6 +57,12 @@ def test_annotations_may_be_texts_or_mappings() -> None:
     assert as_text.annotations == as_mapping.annotations
 
 
+def test_the_annotation_pool_choice_spreads_shares() -> None:
+    asked = "requests: {gpu-memory-ratio: 50}\nannotations: {cri-proxy.io/pool-choice: %s}"
+    assert question(asked % "spread").spreads
+    assert not question(asked % "pack").spreads
+
+
 def test_what_is_in_use_may_stand_in_one_mapping_or_in_one_for_each_container() -> None:
     one = held("{gpu: [{minor: 0, amount: 50, resources: {gpu-core: 50}, exclusive: DeviceLevel}], rdma: [{minor: 0}]}")
     assert one == (
