@@ -73,7 +73,9 @@ def find_candidates(
             reason = _mismatch(demand, device)
             if not reason:
                 matching.append(device)
-                reason = _place_reason(demand, number, group, usage, within) or _lack(demand, device, usage.of(device))
+                reason = "" if device.is_healthy else "unhealthy"
+                reason = reason or _place_reason(demand, number, group, usage, within)
+                reason = reason or _lack(demand, device, usage.of(device))
                 if not reason and only is not None and device.key not in only:
                     reason = "not one of those that it had"
             if reason:
@@ -104,8 +106,6 @@ def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[Vir
 
 def _mismatch(demand: DeviceDemand, device: InventoryDevice) -> str:
     """Return why a device is not meant at all."""
-    if not device.is_healthy:
-        return "unhealthy"
     selector = demand.hint.selector
     if selector.conditions and not selector.matches(device.labels):  # most have none
         return "its labels do not match the selector"

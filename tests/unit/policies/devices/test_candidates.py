@@ -43,6 +43,17 @@ def test_memory_counts_by_the_bytes_of_each_gpu() -> None:
     )
 
 
+def test_all_that_match_are_no_fewer_for_an_unhealthy_one() -> None:
+    sick = replace(nic(1, speed="400G"), is_healthy=False)
+    node = inventory(nic(0, speed="400G"), sick, replace(nic(2, speed="100G"), is_healthy=False), nic(3, speed="100G"))
+    fast = {"allocateStrategy": "ApplyForAll", "selector": {"matchLabels": {"speed": "400G"}}}
+    text = no_nic(node, 100, fast)
+    assert text.startswith("rdma: all that match asked for, 1 can be given (rdma 1: unhealthy; ")
+    assert "2-3: its labels do not match the selector" in text
+    well = inventory(*(device for device in node.devices if device != sick))
+    assert [grant.minor for grant in nics(well, 100, fast)] == [0]
+
+
 def test_core_and_memory_are_separate_shares() -> None:
     node, core = inventory(gpu(0)), "koordinator.sh/gpu-core"
     held = [DeviceGrant("gpu", 0, 60, resources=((core, 60),))]
