@@ -134,7 +134,7 @@ def _whole_gpus(name: str, asked: Mapping[str, int], hint: DeviceHint) -> Device
 def _spread(
     amounts: Mapping[str, int], shared: int, inventory: DeviceInventory, strategy: AllocateStrategy
 ) -> tuple[int, Mapping[str, int]]:
-    """Return on how many GPUs amounts are spread, and what is taken of each: no less than was asked for."""
+    """Return on how many GPUs amounts are spread, and what is taken of each: as many units, bytes rounded up."""
     if strategy is AllocateStrategy.REQUESTS_AS_COUNT:
         if list(amounts) != [GPU_UNITS] or shared:
             names = ", ".join((*amounts, *([GPU_SHARED] if shared else ())))
@@ -148,6 +148,9 @@ def _spread(
         if name != GPU_MEMORY and amount > WHOLE:
             of_each = f"{amounts[name]} on {count} GPUs are {amount} of each"
             raise DemandError(f"{name}: {of_each}, which has {WHOLE}; ask for more GPUs")
+        if name != GPU_MEMORY and amount * count != amounts[name]:
+            even = " or ".join(str(units * count) for units in (amount - 1, amount) if units)
+            raise DemandError(f"{name}: {amounts[name]} are no even parts of {count} GPUs; ask for {even}")
     return count, each
 
 

@@ -40,7 +40,7 @@ def of_bytes(asked: int, node: DeviceInventory) -> DeviceDemand:
         ({RATIO: 30}, 1, None, 30),
         ({RATIO: 300}, 3, None, 100),
         ({SHARED: 2, CORE: 100, RATIO: 60}, 2, 50, 30),
-        ({SHARED: 3, UNITS: 100}, 3, 34, 34),
+        ({SHARED: 3, UNITS: 102}, 3, 34, 34),
     ],
 )
 def test_units_up_to_100_are_of_one_device_and_multiples_of_it_that_many(
@@ -136,6 +136,11 @@ def test_a_whole_device_is_one_of_which_nothing_is_left() -> None:
         ({SHARED: 2}, "", "koordinator.sh/gpu.shared: says on how many GPUs; ask for "),
         ({SHARED: 2, GPUS: 2}, "", "nvidia.com/gpu asks for whole GPUs, and koordinator.sh/gpu.shared shares them"),
         ({SHARED: 2, RATIO: 250}, "", "koordinator.sh/gpu-memory-ratio: 250 on 2 GPUs are 125 of each, which has 100"),
+        ({SHARED: 2, UNITS: 101}, "", "koordinator.sh/gpu: 101 are no even parts of 2 GPUs; ask for 100 or 102"),
+        ({SHARED: 2, CORE: 101, RATIO: 100}, "", "koordinator.sh/gpu-core: 101 are no even parts of 2 GPUs"),
+        ({SHARED: 3, RATIO: 100}, "", "koordinator.sh/gpu-memory-ratio: 100 are no even parts of 3 GPUs; ask for 99"),
+        ({SHARED: 3, UNITS: 2}, "", "koordinator.sh/gpu: 2 are no even parts of 3 GPUs; ask for 3"),
+        ({CORE: 50, RATIO: 300}, "", "koordinator.sh/gpu-core: 50 are no even parts of 3 GPUs; ask for 48 or 51"),
         ({UNITS: 150}, "", "koordinator.sh/gpu: 150 is neither up to 100, an amount of one device, nor a multiple"),
         ({CORE: 200, RATIO: 100}, "", "koordinator.sh/gpu-core: 200 are 2 GPUs, koordinator.sh/gpu-memory-ratio:"),
         ({MEMORY: 90 * GIB}, "", "koordinator.sh/gpu-memory: 90Gi are more than the 80Gi of a GPU"),
