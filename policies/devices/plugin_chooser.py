@@ -4,13 +4,13 @@ Each way is a ``Chooser`` of ids; ``chooser_of`` takes the one that knows most.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
+from itertools import combinations, islice
 from typing import Final, Protocol
 
 from policies.devices.costs import NO_DEVICES, CostTable, Inventory, cheapest_of
-from policies.devices.link_choice import cheapest_linked, gpu_places
+from policies.devices.link_choice import MOST_NODE_SETS, cheapest_linked, gpu_places
 from policies.devices.links import GpuPlaces, GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
 from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
@@ -47,7 +47,7 @@ def chooser_of(offered: OfferedDevices, resource: str, known: KnownCloseness) ->
     as number, in costs a device is ``RESOURCE/gpu0``. All of these are about whole devices.
     """
     if offered.offer.form is not OfferForm.WHOLE:
-        return PlaceChooser(offered)
+        return VfChooser(offered) if offered.offer.form is OfferForm.VFS else PlaceChooser(offered)
     minors = {name: device.part.number for name, device in offered.devices.items()}
     names = {name: f"{resource}/{offered.kind}{minor}" for name, minor in minors.items()}
     found: Chooser = PlaceChooser(offered)
@@ -146,8 +146,7 @@ class PartitionChooser:
 class PlaceChooser:
     """Prefers devices on the fewest NUMA nodes, then PCIe groups, both in use before idle ones, lowest numbers.
 
-    Shares are taken of as few devices as possible, virtual functions of as many. Exact; the order in which devices are
-    named does not matter.
+    Shares are taken of as few devices as possible. Exact; the order in which devices are named does not matter.
     """
 
     offered: OfferedDevices
@@ -161,7 +160,7 @@ class PlaceChooser:
         members = gathered((self.offered.devices[name].group, self.offered.devices[name]) for name in free)
         numbers = sorted(members)
         counts = Counter(self.offered.devices[name].group for name in must)
-        taken = self._taken(free)
+        taken = [device.id for device in _taken(self.offered, free)]
         used = {self.offered.devices[name].group for name in (*taken, *must)}
         used_nodes = set(map(self._node, used))
         offers = [
@@ -181,10 +180,6 @@ class PlaceChooser:
         picked = (device for group, n in counted for device in self._picked(members[group], must, taken)[:n])
         return tuple(device.id for device in sorted(picked, key=lambda device: (device.part.number, device.order)))
 
-    def _taken(self, free: set[str]) -> tuple[str, ...]:
-        """Return the healthy ids that are not free, so that others have them."""
-        return tuple(each.id for each in self.offered.devices.values() if each.is_healthy and each.id not in free)
-
     def _node(self, group: int) -> int:
         """Return a number for the NUMA node of a group; one whose node is not known is on a node of its own."""
         node = self.offered.groups[group].numa
@@ -196,7 +191,55 @@ class PlaceChooser:
         if self.offered.offer.form is OfferForm.SHARES:
             held = {self.offered.devices[name].part.number for name in (*must, *taken)}
             ordered = sorted(ordered, key=lambda device: device.part.number not in held)
-        else:  # one of each device, then a second one
-            of_each = (list(same) for _, same in groupby(ordered, key=lambda device: device.part.number))
-            ordered = [device for turn in zip_longest(*of_each) for device in turn if device is not None]
         return sorted(ordered, key=lambda device: device.id not in must)
+
+
+@dataclass(frozen=True, slots=True)
+class VfChooser:
+    """Prefers virtual functions on the fewest NUMA nodes, of as many devices as there are, of those least in use.
+
+    Devices of unknown node count as on one. Where there are many sets of nodes, the first ``MOST_NODE_SETS`` of those
+    that have enough are compared.
+    """
+
+    offered: OfferedDevices
+
+    def choose(self, available: Sequence[str], included: Sequence[str], size: int) -> tuple[str, ...]:
+        """Return the preferred set of this size, with all of ``included``; empty where there is none."""
+        devices = self.offered.devices
+        free, must = {name for name in available if name in devices}, set(included)
+        if not must <= free:
+            return ()
+        load = Counter(device.part.number for device in _taken(self.offered, free))
+        on_node = gathered((self._node(devices[name]), devices[name]) for name in free)
+        fixed = {self._node(devices[name]) for name in must}
+        others = sorted(on_node.keys() - fixed, key=lambda node: (node is None, node))
+        for width in range(len(others) + 1):
+            sets = ([*fixed, *some] for some in combinations(others, width))
+            members = ([device for node in nodes for device in on_node[node]] for nodes in sets)
+            enough = islice((here for here in members if len(here) >= size), MOST_NODE_SETS)
+            ways = [_of_many(here, must, load)[:size] for here in enough]
+            if ways:
+                best = max(ways, key=lambda way: _width_and_rest(way, load))
+                return tuple(device.id for device in sorted(best, key=lambda d: (d.part.number, d.order)))
+        return ()
+
+    def _node(self, device: OfferedDevice) -> int | None:
+        return self.offered.groups[device.group].numa
+
+
+def _taken(offered: OfferedDevices, free: set[str]) -> Iterator[OfferedDevice]:
+    """Yield the healthy devices that are not free, so that others have them."""
+    return (each for each in offered.devices.values() if each.is_healthy and each.id not in free)
+
+
+def _of_many(here: Iterable[OfferedDevice], must: set[str], load: Mapping[int, int]) -> list[OfferedDevice]:
+    """Return functions in the order in which they are taken: what must be there, then one of each device in turn."""
+    of_each = gathered((each.part.number, each) for each in sorted(here, key=lambda d: (d.id not in must, d.order)))
+    turns = [(turn, load[number], each) for number, same in of_each.items() for turn, each in enumerate(same)]
+    return [each for *_, each in sorted(turns, key=lambda t: (t[2].id not in must, *t[:2], t[2].part.number))]
+
+
+def _width_and_rest(way: Sequence[OfferedDevice], load: Mapping[int, int]) -> tuple[int, int]:
+    """Return of how many devices functions are, and how little others have of these; more is better."""
+    return len({each.part.number for each in way}), -sum(load[each.part.number] for each in way)

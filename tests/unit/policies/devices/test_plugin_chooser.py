@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -9,6 +10,7 @@ from policies.devices import (
     DeviceInventory,
     DeviceOffer,
     GpuPartition,
+    InventoryDevice,
     KnownCloseness,
     OfferedDevices,
     OfferForm,
@@ -17,7 +19,7 @@ from policies.devices import (
     partition_rule,
 )
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
-from policies.devices.plugin_chooser import CostChooser, LinkChooser, PlaceChooser
+from policies.devices.plugin_chooser import CostChooser, LinkChooser, PlaceChooser, VfChooser
 from tests.unit.policies.devices.build import gpu, inventory, nic, pairs
 from tests.unit.policies.devices.links.machines import kep_690, of_nvlinks
 
@@ -84,9 +86,12 @@ def test_shares_are_taken_of_few_devices_and_of_those_in_use_first() -> None:
     assert chosen == ("rdma-0-share-0", "rdma-1-share-1", "rdma-1-share-2", "rdma-1-share-3")
 
 
-def test_virtual_functions_are_taken_of_many_devices_of_a_pcie() -> None:
-    offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
-    chooser = PlaceChooser(offered)
+@pytest.mark.parametrize("pcie", [("a", "a"), ("a", "b"), (None, None)])
+def test_virtual_functions_are_taken_of_many_devices(pcie: tuple[str | None, str | None]) -> None:
+    offered = offered_devices(
+        inventory(nic(0, 0, pcie[0], 2), nic(1, 0, pcie[1], 2)), "rdma", DeviceOffer(OfferForm.VFS)
+    )
+    chooser = VfChooser(offered)
     assert chooser.choose(tuple(offered.devices), (), 2) == ("rdma-0-vf-0000:00:00.1", "rdma-1-vf-0000:01:00.1")
     included = ("rdma-1-vf-0000:01:00.2",)
     assert chooser.choose(tuple(offered.devices), included, 2) == ("rdma-0-vf-0000:00:00.1", *included)
@@ -95,19 +100,59 @@ def test_virtual_functions_are_taken_of_many_devices_of_a_pcie() -> None:
 def test_a_second_function_comes_of_another_device_than_the_one_that_must_be_there() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
     included = ("rdma-0-vf-0000:00:00.2",)
-    chosen = PlaceChooser(offered).choose(tuple(offered.devices), included, 2)
+    chosen = VfChooser(offered).choose(tuple(offered.devices), included, 2)
     assert chosen == (*included, "rdma-1-vf-0000:01:00.1")
 
 
 def test_functions_that_must_be_there_come_first_also_of_one_device() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a", 2), nic(1, 0, "a", 2)), "rdma", DeviceOffer(OfferForm.VFS))
     both = ("rdma-0-vf-0000:00:00.1", "rdma-0-vf-0000:00:00.2")
-    assert PlaceChooser(offered).choose(tuple(offered.devices), both, 2) == both
+    assert VfChooser(offered).choose(tuple(offered.devices), both, 2) == both
 
 
 def test_devices_may_have_different_numbers_of_functions() -> None:
     offered = offered_devices(inventory(nic(0, 0, "a", 1), nic(1, 0, "a", 3)), "rdma", DeviceOffer(OfferForm.VFS))
-    assert PlaceChooser(offered).choose(tuple(offered.devices), (), 4) == tuple(offered.devices)
+    assert VfChooser(offered).choose(tuple(offered.devices), (), 4) == tuple(offered.devices)
+
+
+def vfs_of(*found: InventoryDevice, taken: Sequence[int] = ()) -> tuple[VfChooser, tuple[str, ...]]:
+    """Return the chooser, and the ids without those of these NICs' first functions, which others have."""
+    offered = offered_devices(inventory(*found), "rdma", DeviceOffer(OfferForm.VFS))
+    gone = [next(name for name in offered.devices if name.startswith(f"rdma-{number}-")) for number in taken]
+    return VfChooser(offered), tuple(name for name in offered.devices if name not in gone)
+
+
+def of_nics(chosen: Sequence[str]) -> list[int]:
+    return [int(name.split("-")[1]) for name in chosen]
+
+
+def test_functions_are_on_one_node_and_there_of_many_devices() -> None:
+    chooser, free = vfs_of(
+        nic(0, 0, "a", 4), nic(1, 0, "b", 4), nic(2, 1, "c", 4), nic(3, 1, "d", 4), nic(4, 1, "e", 4)
+    )
+    assert of_nics(chooser.choose(free, (), 2)) == [0, 1]
+    assert of_nics(chooser.choose(free, (), 3)) == [2, 3, 4]
+    assert of_nics(chooser.choose(free, (), 5)) == [2, 2, 3, 3, 4]
+    assert of_nics(chooser.choose(free, (free[0],), 3)) == [0, 0, 1]
+    assert of_nics(chooser.choose(free, (), 13)) == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 2 + [4] * 2
+    assert chooser.choose(free, (), 21) == ()
+
+
+def test_a_function_is_one_of_the_device_of_which_others_have_the_fewest() -> None:
+    chooser, free = vfs_of(*(nic(i, 0, "ab"[i // 2], 2) for i in range(4)), taken=(0, 1, 3))
+    assert of_nics(chooser.choose(free, (), 1)) == [2]
+    chooser, free = vfs_of(nic(0, 0, "a", 2), nic(1, 1, "b", 2), taken=(0,))
+    assert of_nics(chooser.choose(free, (), 1)) == [1]
+    sick = replace(nic(0, 0, "a", 2), is_healthy=False)
+    chooser, free = vfs_of(sick, nic(1, 0, "a", 2), taken=(1,))
+    assert of_nics(chooser.choose(free[2:], (), 1)) == [1]
+
+
+def test_devices_of_unknown_node_are_many_too_and_no_function_comes_from_nowhere() -> None:
+    chooser, free = vfs_of(nic(0, None, "a", 2), nic(1, None, None, 2))
+    assert of_nics(chooser.choose(free, (), 2)) == [0, 1]
+    assert chooser.choose(free[:2], free[2:3], 2) == ()
+    assert chooser.choose((*free[:1], "rdma-9-vf-0000:09:00.1"), (), 1) == free[:1]
 
 
 def test_shares_join_those_that_must_be_there() -> None:
@@ -207,7 +252,7 @@ def test_there_is_no_cheapest_set_where_there_is_none() -> None:
 def test_links_and_costs_are_those_of_whole_devices() -> None:
     offered = offered_devices(pairs(2, vfs=2), "rdma", DeviceOffer(OfferForm.VFS))
     costs = costs_of(CostLine(("x.io/rdma/rdma0",), 9, ("x.io/rdma/rdma1",)))
-    assert isinstance(chooser_of(offered, "x.io/rdma", KnownCloseness(kep_690(), costs)), PlaceChooser)
+    assert isinstance(chooser_of(offered, "x.io/rdma", KnownCloseness(kep_690(), costs)), VfChooser)
 
 
 def test_the_cheapest_devices_are_chosen_by_their_names_in_cost_files() -> None:
