@@ -20,7 +20,7 @@ from policies.devices.candidates import (
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
-from policies.devices.links import GpuRequest, NodeDistance
+from policies.devices.links import GpuRequest, LinkMatrix, NodeDistance
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -217,9 +217,17 @@ class DeviceAttempt:
         chosen = replace(chosen, devices={GPU: linked})
         return replace(chosen, link_score=link_score(self._links, chosen.minors))
 
+    def _links_beside(self, kinds: Sequence[str]) -> LinkMatrix | None:
+        """Return the links that count among sets of GPUs with equal places: those that other devices go with."""
+        if self._links is None or kinds[0] != GPU or len(kinds) == 1 or not counts_links(self._demands[GPU]):
+            return None
+        is_known = self._links.indices.issuperset(c.device.minor for c in self._candidates[GPU].usable)
+        return self._links if is_known else None
+
     def cheapest(self, answer: DeviceAllocation) -> DeviceAllocation:
         """Return the cheapest answer of those with the same NUMA nodes and as good links: an answer of ``run``."""
-        if self._links is None or all(choice.link_score is None for choice in answer.choices):
+        linked = any(choice.link_score is not None and len(choice.devices) == 1 for choice in answer.choices)
+        if self._links is None or not linked:
             return answer
         at = {c.device.minor: self._groups[c.group].numa for c in self._candidates[GPU].usable}
         minors = [grant.number for grant in answer.of(GPU)]
@@ -256,7 +264,8 @@ class DeviceAttempt:
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
         used = frozenset() if gpus is not None and self._spreads else self._usage.used
-        search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie)
+        links = self._links_beside(kinds) if rule is None else None
+        search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie, links=links)
         chosen = search.choose()
         if chosen is not None:
             return chosen

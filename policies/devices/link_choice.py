@@ -1,8 +1,8 @@
 """Choose GPUs by the links between them, among those that are as good by their NUMA nodes.
 
-Links count where GPUs are asked for by themselves, several and whole: which of them a NIC or a partition goes with is
-decided by their PCIe, and a part of a GPU reaches no other one. The GPU of minor N is the GPUN of the matrix. Costs
-decide among sets that are as good by their links.
+Links count so where GPUs are asked for by themselves, several and whole: which of them a NIC goes with is decided by
+their PCIe, and by links among equal places (``policies.devices.joint``); a part of a GPU reaches no other one. The GPU
+of minor N is the GPUN of the matrix. Costs decide among sets that are as good by their links.
 """
 
 from collections.abc import Mapping, Sequence

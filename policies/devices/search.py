@@ -5,7 +5,7 @@ PCIe groups touched; the nodes, then the groups of them that were not in use; th
 All but the last are sums, so that a group adds to whatever is best for the groups before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -84,6 +84,32 @@ def cheapest_spread(
         return None
     best = min(reached, key=lambda step: step.cost)
     return GroupCounts(_counts(best), best.cost)
+
+
+def equal_spreads(
+    offers: Sequence[GroupOffer], wanted: int, needs: Sequence[int], largest: int, cost: int
+) -> Iterator[GroupCounts]:
+    """Yield the ways that cost as little as a cheapest one with this cost, apart from the numbers of the groups."""
+    bits = largest.bit_length()
+    id_bits = bits * len(offers)
+
+    def ways(number: int, left: int, state: _State, step: _Step) -> Iterator[GroupCounts]:
+        if step.cost >> id_bits > cost >> id_bits:
+            return
+        if number == len(offers):
+            if state[:2] == (wanted, tuple(needs)):
+                yield GroupCounts(_counts(step), step.cost)
+            return
+        offer = offers[number]
+        states = {state: step}
+        if number == 0 or offer.node != offers[number - 1].node:
+            states = _untouched(states)
+        layout = id_bits, id_bits - bits * (number + 1), bits
+        for after, more in _taken(states, offer, (wanted, left - offer.most), needs, layout).items():
+            yield from ways(number + 1, left - offer.most, after, more)
+
+    start = 0, tuple(0 for _ in needs), False
+    yield from ways(0, sum(offer.most for offer in offers), start, _Step(0, 0, None))
 
 
 def _untouched(states: dict[_State, _Step]) -> dict[_State, _Step]:

@@ -1,13 +1,16 @@
 """GPUs of two nodes of four, each node with a ring of double NVLinks 0-3-2-1 and 4-7-6-5, single links beside them."""
 
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
 import pytest
 
+from policies.device_grants import DeviceGrant
 from policies.devices import DeviceAllocator, DeviceInventory, device_hints
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
 from policies.devices.links import LinkMatrix, matrix_of
-from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, question
+from tests.unit.policies.devices.build import GPUS, NICS, allocated, gpu, minors, nic, pairs, question
 
 DOUBLE = ((0, 3), (3, 2), (2, 1), (4, 7), (7, 6), (6, 5))
 
@@ -45,9 +48,11 @@ def test_links_do_not_count_where_a_hint_names_the_place_or_all(hint: dict[str, 
     assert given(node(matrix=links()), count, hints={"gpu": hint}) == given(node(), count, hints={"gpu": hint})
 
 
-def test_with_nics_the_pcie_decides() -> None:
+def test_with_nics_the_pcie_decides_before_links() -> None:
+    """Not 0 and 3 on two PCIe, but the best linked two of one."""
     asked = question({GPUS: 2, NICS: 1}, joint=["gpu", "rdma"])
-    assert minors(allocated(node(matrix=links()), asked), "gpu") == [0, 1]
+    assert minors(allocated(node(matrix=links()), asked), "gpu") == [2, 3]
+    assert minors(allocated(node(matrix=links(((0, 3),))), asked), "gpu") == [0, 1]
 
 
 def test_devices_that_links_do_not_tell_apart_are_chosen_as_without_them() -> None:
@@ -120,3 +125,49 @@ def test_a_pair_costs_as_much_as_what_a_gpu_costs_the_cpus() -> None:
 def test_of_gpus_with_equal_links_those_of_a_known_node_come_first() -> None:
     known = tuple(gpu(minor, None if minor < 4 else 0, f"p{minor}") for minor in range(8))
     assert given(DeviceInventory(known, links=UNIFORM), 2) == [4, 5]
+
+
+@pytest.mark.parametrize(("seed", "count"), [(seed, count) for seed in range(20) for count in (2, 3, 4)])
+def test_with_nics_the_best_linked_of_the_gpus_with_equal_places_are_taken(seed: int, count: int) -> None:
+    """Each of eight PCIe has a GPU and a NIC, so that every set of one node is as near to its NICs."""
+    rng = Random(seed)
+    rows = [[0] * 8 for _ in range(8)]
+    for a, b in combinations(range(8), 2):
+        rows[a][b] = rows[b][a] = rng.randrange(4)
+    held = [DeviceGrant("gpu", minor, 100) for minor in rng.sample(range(8), 1)]
+    free = set(range(8)) - {grant.number for grant in held}
+    asked = question({GPUS: count, NICS: 1}, joint=["gpu", "rdma"])
+    answer = allocated(replace(pairs(8), links=matrix_of(rows, [])), asked, held)
+
+    def place(some: tuple[int, ...]) -> tuple[int, bool]:
+        nodes = {gpu // 4 for gpu in some}
+        return len(nodes), held[0].number // 4 not in nodes
+
+    sets = [some for some in combinations(range(8), count) if free.issuperset(some)]
+    nearest = min(map(place, sets))
+    best = max(sum(rows[a][b] for a, b in combinations(some, 2)) for some in sets if place(some) == nearest)
+    assert answer.choices[0].link_score == 100 * best
+    assert sum(rows[a][b] for a, b in combinations(minors(answer, "gpu"), 2)) == best
+    assert minors(answer, "rdma") == minors(answer, "gpu")
+
+
+def test_of_several_gpus_on_a_pcie_the_best_linked_go_with_the_nic() -> None:
+    asked = question({GPUS: 2, NICS: 1}, joint=["gpu", "rdma"], scope="SamePCIe")
+    one_switch = DeviceInventory((*(gpu(i, 0, "a") for i in range(8)), nic(0, 0, "a")), links=links(((4, 7),)))
+    answer = allocated(one_switch, asked)
+    assert (minors(answer, "gpu"), minors(answer, "rdma"), answer.choices[0].link_score) == ([4, 7], [0], 200)
+    costly = costs(*[("4", 9, f"{GPUS}/{other}") for other in range(8) if other != 4])
+    assert minors(allocated(replace(one_switch, costs=costly), asked), "gpu") == [4, 7]
+
+
+def test_equal_links_and_those_of_gpus_that_the_matrix_lacks_change_nothing_with_nics() -> None:
+    asked = question({GPUS: 2, NICS: 1}, joint=["gpu", "rdma"])
+    for matrix in (UNIFORM, matrix_of([[0, 2], [2, 0]], []), None):
+        assert minors(allocated(replace(pairs(8), links=matrix), asked), "gpu") == [0, 1]
+
+
+def test_very_many_equal_sets_are_compared_as_far_as_is_quick() -> None:
+    matrix = matrix_of([[int(a != b) for b in range(24)] for a in range(24)], [])
+    asked = question({GPUS: 12, NICS: 1}, joint=["gpu", "rdma"])
+    answer = allocated(replace(pairs(24, nodes=1), links=matrix), asked)
+    assert minors(answer, "gpu") == list(range(12))
