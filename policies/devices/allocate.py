@@ -20,7 +20,7 @@ from policies.devices.candidates import (
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
-from policies.devices.links import GpuRequest, LinkMatrix, NodeDistance
+from policies.devices.links import GpuRequest, LinkMatrix, NodeDistance, cut_off
 from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
@@ -186,20 +186,26 @@ class DeviceAttempt:
         chosen = self._search(kinds, None)
         if isinstance(chosen, CannotAllocate):
             return chosen
-        return self._shared(kinds, chosen) if GPU in kinds and is_share(self._demands[GPU]) else self._linked(chosen)
+        return self._linked(self._of_first_gpus(kinds, chosen) if GPU in kinds else chosen)
 
-    def _shared(self, kinds: Sequence[str], chosen: JointChoice) -> JointChoice:
-        """Return a choice whose place is as good, of the GPUs that are first to be given in shares."""
-        usable, count = self._candidates[GPU].usable, self._demands[GPU].count
-        if self._spreads:
-            parts = least_used_first(usable, count, self._usage, self._groups)
-        else:
-            parts = most_used_first(usable, count)
-        for part in parts:
+    def _of_first_gpus(self, kinds: Sequence[str], chosen: JointChoice) -> JointChoice:
+        """Return a choice whose place is as good, of the GPUs that are to be given first."""
+        for part in self._first_gpus():
             found = self._search(kinds, None, part)
             if isinstance(found, JointChoice) and self._place(found) <= self._place(chosen):
                 return found
         return chosen
+
+    def _first_gpus(self) -> Iterable[Sequence[DeviceCandidate]]:
+        """Return the GPUs to be given first, in ever larger parts: for shares by use, alone those with NVLinks."""
+        demand, usable = self._demands[GPU], self._candidates[GPU].usable
+        if is_share(demand) and self._spreads:
+            return least_used_first(usable, demand.count, self._usage, self._groups)
+        if is_share(demand):
+            return most_used_first(usable, demand.count)
+        last = cut_off(self._links) if self._links is not None and demand.count == 1 else frozenset()
+        others = [candidate for candidate in usable if candidate.device.minor not in last]
+        return [others] if 0 < len(others) < len(usable) else []
 
     def _place(self, choice: JointChoice) -> tuple[object, ...]:
         """Return how good the place of GPUs is: their partner's, then NUMA nodes, then PCIe; lower is better."""
@@ -263,7 +269,8 @@ class DeviceAttempt:
                 return CannotAllocate(scope_refusal(demand, usable[kind], self._groups, partition))
             parts.append(JointPart(kind, demand.count, tuple(scoped)))
         is_same_pcie = self._joint.is_same_pcie and len(kinds) > 1
-        used = frozenset() if gpus is not None and self._spreads else self._usage.used
+        is_spread = GPU in kinds and is_share(self._demands[GPU]) and self._spreads
+        used = frozenset() if gpus is not None and is_spread else self._usage.used
         links = self._links_beside(kinds) if rule is None else None
         search = JointSearch(self._groups, parts, used, is_same_pcie=is_same_pcie, links=links)
         chosen = search.choose()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cri_proxy.cli.documents import DocumentCommand
 from cri_proxy.cli.gpu_actions import allocate, score
 from cri_proxy.link_file import as_link_document, read_link_document
-from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic
+from policies.devices.links import SELF, UNKNOWN, LinkMatrix, MatrixGpu, MatrixNic, cut_off, unlinked
 
 HELP = "show the matrix of links that nvidia-smi topo -m has printed, or that a YAML file has"
 EXAMPLE = """\
@@ -54,7 +54,18 @@ def _text(matrix: LinkMatrix) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     names = [f"{nic.name}: {nic.device}" for nic in matrix.nics if nic.device not in ("", nic.name)]
+    names += _without_nvlinks(matrix)
     return "\n".join([*lines, *([""] if names else []), *names])
+
+
+def _without_nvlinks(matrix: LinkMatrix) -> list[str]:
+    """Return what to know of GPUs without any NVLink beside others that have it."""
+    found = unlinked(matrix)
+    if not found:
+        return []
+    has = "has" if len(found) == 1 else "have"
+    text = f"{', '.join(f'GPU{number}' for number in found)} {has} no NVLink, which other GPUs have"
+    return [f"{text}, and {'is' if len(found) == 1 else 'are'} given last" if cut_off(matrix) else text]
 
 
 COMMAND = DocumentCommand(

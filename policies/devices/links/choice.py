@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.devices.links.cut import ChosenSet, TooManySets, best_set, swapped_set
-from policies.devices.links.matrix import LinkError, LinkMatrix, LinkMode, PairPoints, points_between, set_points
+from policies.devices.links.matrix import (
+    LinkError,
+    LinkMatrix,
+    LinkMode,
+    PairPoints,
+    cut_off,
+    points_between,
+    set_points,
+)
 from policies.devices.links.places import GpuPlaces, NodeDistance, place_points, places_of, used_first
 
 
@@ -96,8 +104,10 @@ def allocate(matrix: LinkMatrix, request: GpuRequest, options: LinkOptions = Lin
         return _static(options.policy, request, available, points)
     required = frozenset(available.index(gpu) for gpu in request.required)
     if options.policy is LinkPolicy.SIMPLE or request.size == 1:
-        spares_links = options.spares_links and options.policy is LinkPolicy.BEST_EFFORT
-        return _first(available, points, request.size, required, spares_links=spares_links)
+        is_simple = options.policy is LinkPolicy.SIMPLE
+        last = frozenset() if is_simple else cut_off(matrix)
+        spares_links = options.spares_links and not is_simple
+        return _first(available, points, request.size, required, spares_links=spares_links, last=last)
     near = place_points(places, available, request.distance)
     outweighs = 1 + sum(map(sum, near))
     both = [[a * outweighs + b for a, b in zip(*rows, strict=True)] for rows in zip(points, near, strict=True)]
@@ -134,10 +144,23 @@ def _static(policy: LinkPolicy, request: GpuRequest, available: Sequence[int], p
 
 
 def _first(
-    available: Sequence[int], points: PairPoints, size: int, required: frozenset[int], *, spares_links: bool
+    available: Sequence[int],
+    points: PairPoints,
+    size: int,
+    required: frozenset[int],
+    *,
+    spares_links: bool,
+    last: frozenset[int],
 ) -> GpuAllocation:
-    """Return what is required and the first others, or those with the fewest points to what is available."""
-    order = sorted(range(len(available)), key=lambda i: (i not in required, sum(points[i]) if spares_links else 0, i))
+    """Return what is required and the first others, or those with the fewest points to what is available.
+
+    ``last`` are the GPUs that come after all others.
+    """
+
+    def rank(i: int) -> tuple[bool, bool, int, int]:
+        return i not in required, available[i] in last, sum(points[i]) if spares_links else 0, i
+
+    order = sorted(range(len(available)), key=rank)
     members = sorted(order[:size])
     return GpuAllocation(tuple(sorted(available[i] for i in members)), set_points(points, members))
 

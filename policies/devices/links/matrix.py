@@ -101,6 +101,35 @@ class LinkMatrix:
         return frozenset(gpu.index for gpu in self.gpus)
 
 
+def unlinked(matrix: LinkMatrix) -> tuple[int, ...]:
+    """Return the GPUs without any NVLink, where others have it.
+
+    >>> unlinked(matrix_of([[0, 2, 0], [2, 0, 0], [0, 0, 0]], []))
+    (2,)
+    """
+    partners = _partners(matrix)
+    return tuple(gpu for gpu, count in partners.items() if not count) if any(partners.values()) else ()
+
+
+def cut_off(matrix: LinkMatrix) -> frozenset[int]:
+    """Return the GPUs without any NVLink where each of the others has it to several: most likely theirs are down.
+
+    Where cards are bridged in pairs, one beside them is no fault.
+
+    >>> cut_off(matrix_of([[0, 2, 2, 0], [2, 0, 2, 0], [2, 2, 0, 0], [0, 0, 0, 0]], []))
+    frozenset({3})
+    """
+    partners = _partners(matrix)
+    is_mesh = min((count for count in partners.values() if count), default=0) > 1
+    return frozenset(unlinked(matrix)) if is_mesh else frozenset()
+
+
+def _partners(matrix: LinkMatrix) -> dict[int, int]:
+    """Return to how many others each GPU has NVLinks."""
+    gpus = [gpu.index for gpu in matrix.gpus]
+    return {one: sum(one != other and matrix.link(one, other).nvlinks > 0 for other in gpus) for one in gpus}
+
+
 def matrix_of(nvlinks: Sequence[Sequence[int]], pcie: Sequence[Sequence[str]]) -> LinkMatrix:
     """Return the matrix of GPUs that have these NVLinks and paths; of two square matrices, one may be empty.
 

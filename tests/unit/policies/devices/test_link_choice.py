@@ -171,3 +171,16 @@ def test_very_many_equal_sets_are_compared_as_far_as_is_quick() -> None:
     asked = question({GPUS: 12, NICS: 1}, joint=["gpu", "rdma"])
     answer = allocated(replace(pairs(24, nodes=1), links=matrix), asked)
     assert minors(answer, "gpu") == list(range(12))
+
+
+DOWN = matrix_of([[18 if a != b and 0 not in (a, b) else 0 for b in range(8)] for a in range(8)], [])
+
+
+def test_a_gpu_whose_nvlinks_are_down_is_the_last_of_those_with_as_good_a_place() -> None:
+    assert [given(replace(pairs(8), links=DOWN), count) for count in (1, 2, 8)] == [[1], [2, 3], list(range(8))]
+    both = question({GPUS: 1, NICS: 1}, joint=["gpu", "rdma"])
+    assert minors(allocated(replace(pairs(8), links=DOWN), both), "gpu") == [1]
+    one_nic = DeviceInventory((*pairs(8).of("gpu"), nic(0, 0, "p0")), links=DOWN)
+    assert minors(allocated(one_nic, both), "gpu") == [0]
+    held = [DeviceGrant("gpu", minor, 100) for minor in range(1, 8)]
+    assert minors(allocated(replace(pairs(8), links=DOWN), question({GPUS: 1}), held), "gpu") == [0]

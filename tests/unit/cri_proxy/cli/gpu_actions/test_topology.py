@@ -53,3 +53,20 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "topo:3: column 6: NV1: GPU1 to GPU0, and NV2 back" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["X 1 1 0", "1 X 1 0", "1 1 X 0", "0 0 0 X"], "GPU3 has no NVLink, which other GPUs have, and is given last"),
+        (["X 1 0 0", "1 X 0 0", "0 0 X 0", "0 0 0 X"], "GPU2, GPU3 have no NVLink, which other GPUs have"),
+        (["X 1", "1 X"], ""),
+        (["X 0", "0 X"], ""),
+    ],
+)
+def test_gpus_without_nvlinks_beside_others_are_named(
+    rows: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "some.yaml").write_text(f"nvlink: {json.dumps(rows)}")
+    assert run_command(["gpu", "topology", str(tmp_path / "some.yaml")]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if "no NVLink" in line] == ([told] if told else [])

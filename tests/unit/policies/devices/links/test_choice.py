@@ -152,3 +152,22 @@ def test_only_best_effort_spares_links() -> None:
 def test_all_of_a_static_set_may_be_required() -> None:
     volta = LinkOptions(LinkPolicy.STATIC_DGX1_VOLTA)
     assert allocate(kep_690(), GpuRequest(2, None, frozenset({4, 7})), volta).devices == (4, 7)
+
+
+def without(gpu: int, count: int = 4) -> LinkMatrix:
+    """GPUs behind NVSwitches of which one has no NVLink."""
+    return of_nvlinks([[18 if i != j and gpu not in (i, j) else 0 for j in range(count)] for i in range(count)])
+
+
+@pytest.mark.parametrize("options", [LinkOptions(), LinkOptions(spares_links=True), LinkOptions(from_all_cuts=True)])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_gpu_whose_nvlinks_are_down_is_given_last(options: LinkOptions, size: int) -> None:
+    found = [allocate(without(gpu), GpuRequest(size), options).devices for gpu in range(4)]
+    assert [gpu in devices for gpu, devices in enumerate(found)] == [False] * 4
+    assert allocate(without(0), GpuRequest(4), options).devices == (0, 1, 2, 3)
+    assert allocate(without(0), GpuRequest(1, frozenset({0})), options).devices == (0,)
+    assert allocate(without(0), GpuRequest(1, None, frozenset({0})), options).devices == (0,)
+
+
+def test_the_policy_simple_knows_no_gpu_that_is_last() -> None:
+    assert allocate(without(0), GpuRequest(1), SIMPLE).devices == (0,)
