@@ -41,6 +41,7 @@ def _remarks(devices: Sequence[InventoryDeviceView]) -> Iterator[str]:
     """Yield the devices of each container, then those that no container gets."""
     whole: dict[str, list[int]] = {}
     parts: dict[str, list[str]] = {}
+    alone = {(h.container, h.exclusive) for device in devices for h in device.holders if h.exclusive}
     for device in devices:
         for holder in device.holders:
             parts.setdefault(holder.container, [])
@@ -51,7 +52,9 @@ def _remarks(devices: Sequence[InventoryDeviceView]) -> Iterator[str]:
                 whole.setdefault(holder.container, []).append(device.minor)
     for container, words in sorted(parts.items()):
         minors = NodeSet.of(whole.get(container, ()))
-        yield f"{container}: {','.join([*([str(minors)] if minors else []), *words])}"
+        policies = ", ".join(sorted(policy for who, policy in alone if who == container))
+        named = f" ({policies})" if policies else ""
+        yield f"{container}: {','.join([*([str(minors)] if minors else []), *words])}{named}"
     unhealthy = NodeSet.of(device.minor for device in devices if not device.is_healthy)
     missing = NodeSet.of(device.minor for device in devices if device.is_missing)
     if unhealthy:

@@ -34,6 +34,7 @@ class InventoryFileView:
 class HolderView:
     """A container that holds a device, or ``amount`` of its 100 units; ``is_given``: others chose it.
 
+    ``exclusive`` is what it keeps others from: the same device, or the PCIe (``ExclusivePolicy``), '' where neither.
     Behind its name stands why it has no grant, where it has none: it has ended, or is left alone.
     """
 
@@ -41,6 +42,7 @@ class HolderView:
     amount: int
     vf: str = ""
     is_given: bool = False
+    exclusive: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def state_of(device: InventoryDeviceView) -> str:
 def _view(
     key: tuple[str, int], device: InventoryDevice | None, held: Sequence[tuple[str, DeviceGrant]]
 ) -> InventoryDeviceView:
-    holders = tuple(HolderView(name, part.amount, part.vf, part.is_given) for name, part in held)
+    holders = tuple(HolderView(name, part.amount, part.vf, part.is_given, str(part.exclusive)) for name, part in held)
     if device is None:
         return InventoryDeviceView(*key, is_missing=True, free=0, holders=holders)
     units, memory = 0, Fraction(0)

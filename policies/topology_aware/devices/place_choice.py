@@ -80,8 +80,11 @@ class PlaceSearch:
                 "; name an inventory in devices.inventory, or set devices.scan;"
                 " where one is named, `cri-proxy status` says why nothing of it counts"
             )
-        kinds = [demand.kind for demand in self._node.allocator.demands(self.question)]
-        return Rejected(reasons.refused(problem, kinds, self._held.claims))
+        return Rejected(reasons.refused(problem, self._kinds, self._held.claims))
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [demand.kind for demand in self._node.allocator.demands(self.question)]
 
     def choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Return the devices on the container's nodes, else where its topology policy allows it anywhere."""
@@ -91,7 +94,7 @@ class PlaceSearch:
         why = [reasons.read(warnings)] if warnings else []
         if isinstance(found, CannotAllocate) and alignment is not None:
             if alignment.is_strict:
-                return Rejected(reasons.outside(found.problem, alignment))
+                return Rejected(reasons.outside(found.problem, alignment, self._kinds, self._held.claims))
             why.append(reasons.beyond(alignment, found.problem))
             found = self.find(context, None, earlier)
         if isinstance(found, CannotAllocate):

@@ -221,10 +221,14 @@ def refused(problem: str, kinds: Iterable[str] = (), claims: Collection[DeviceCl
     return Reason(ReasonCode.ALLOCATION_REFUSED, f"{problem}; held: {held}" if held else problem)
 
 
-def outside(problem: str, alignment: Alignment) -> Reason:
-    """The devices cannot be had on the NUMA nodes that the container is kept within."""
+def outside(
+    problem: str, alignment: Alignment, kinds: Iterable[str] = (), claims: Collection[DeviceClaim] = ()
+) -> Reason:
+    """The devices cannot be had on the nodes that the container is kept within. Then who keeps others from devices."""
     text = f"{problem}; its topology policy keeps it on {nodes_of(alignment)}"
-    return Reason(ReasonCode.STRICT_TOPOLOGY, text)
+    wanted = frozenset(kinds)
+    held = _holders_text(claim for claim in claims if claim.device.kind in wanted and claim.device.exclusive)
+    return Reason(ReasonCode.STRICT_TOPOLOGY, f"{text}; held: {held}" if held else text)
 
 
 def overlap(device: DeviceGrant, claims: Sequence[DeviceClaim]) -> Reason:
@@ -239,13 +243,20 @@ def nodes_of(alignment: Alignment) -> str:
 
 
 def _holders_text(claims: Iterable[DeviceClaim]) -> str:
-    """Return who holds what, those with most first: ``gpu 0, gpu 1 by default/pod/container``."""
+    """Return who holds what: ``gpu 0, gpu 1 (PCIeLevel) by default/pod/container``.
+
+    Those that keep others from devices come first, then those with most.
+    """
     by_holder: dict[str, list[str]] = {}
+    alone = set()
     for claim in claims:
-        names = by_holder.setdefault(claim.holder, [])
-        if str(claim.device) not in names:
-            names.append(str(claim.device))
-    order = sorted(by_holder.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        names, policy = by_holder.setdefault(claim.holder, []), claim.device.exclusive
+        name = f"{claim.device} ({policy})" if policy else str(claim.device)
+        if name not in names:
+            names.append(name)
+        if policy:
+            alone.add(claim.holder)
+    order = sorted(by_holder.items(), key=lambda pair: (pair[0] not in alone, -len(pair[1]), pair[0]))
     return some([f"{some(names, _SHOWN)} by {who}" for who, names in order], _SHOWN, "; ")
 
 

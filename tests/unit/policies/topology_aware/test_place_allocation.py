@@ -162,7 +162,9 @@ def test_containers_of_one_pod_share_the_pcie_that_it_has_exclusively() -> None:
     alone = ask(hints={"gpu": {"exclusivePolicy": "PCIeLevel"}}, gpu=1)
     held = fill(node, asking("a/one", alone), asking("a/two", alone))
     assert [devices(grant) for grant in held.grants] == ["gpu 0", "gpu 1"]
-    assert "another pod has its PCIe exclusively" in rejected(node.decide(held, asking("b/c", ask(gpu=1)))).reason.text
+    text = rejected(node.decide(held, asking("b/c", ask(gpu=1)))).reason.text
+    assert "another pod has its PCIe exclusively" in text
+    assert text.endswith("; held: gpu 0 (PCIeLevel) by default/a/one; gpu 1 (PCIeLevel) by default/a/two")
     plain = fill(node, asking("b/c", ask(gpu=1)))
     assert "other pods use gpu on its PCIe" in rejected(node.decide(plain, asking("a/one", alone))).reason.text
 

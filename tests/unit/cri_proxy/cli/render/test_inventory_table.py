@@ -45,5 +45,10 @@ def test_a_device_that_two_hold_is_with_both() -> None:
     assert f"{SERVE}: 0" in text and f"{TRAIN}: 0" in text
 
 
+def test_what_a_container_keeps_others_from_is_named() -> None:
+    lines = table(held(0, HolderView(TRAIN, 100, exclusive="PCIeLevel")), held(1, HolderView(SERVE, 100))).splitlines()
+    assert [line[31:].strip() for line in lines[1:3]] == ["default/serve/c: 1", "default/train/c: 0 (PCIeLevel)"]
+
+
 def test_without_anything_to_tell_there_is_no_table() -> None:
     assert table(InventoryDeviceView("gpu", 0)) == table() == ""

@@ -6,7 +6,7 @@ from cri_proxy.node.status.inventory import (
     state_of,
 )
 from policies.base import Allocations, CpuKind, Grant
-from policies.device_grants import DeviceGrant, DeviceHolding
+from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
 from sysfs.descriptions.machine import describe
 from tests.fakes.device_policy import two_pairs
@@ -29,6 +29,12 @@ def test_every_device_is_shown_with_what_is_left_and_who_holds_the_rest() -> Non
         ("rdma 1", 100, 2),
     ]
     assert [(holder.amount, holder.is_given) for holder in views[0].holders] == [(50, False), (25, True)]
+
+
+def test_a_holder_is_shown_with_what_it_keeps_others_from() -> None:
+    held = grant("a/c", DeviceGrant("gpu", 0, 100, exclusive=ExclusivePolicy.PCIE_LEVEL), DeviceGrant("rdma", 0, 1))
+    views = inventory_views(JoinedDevices(two_pairs()), Allocations((held,)))
+    assert [holder.exclusive for view in views for holder in view.holders] == ["PCIeLevel", ""]
 
 
 def test_what_is_held_and_no_longer_listed_is_missing() -> None:

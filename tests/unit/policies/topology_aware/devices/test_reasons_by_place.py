@@ -68,6 +68,17 @@ def test_a_refusal_names_the_holders_of_these_types() -> None:
     assert reasons.refused("gpu: 2 asked for").text == "gpu: 2 asked for"
 
 
+def test_a_holder_that_has_its_devices_alone_is_named_first_with_its_policy() -> None:
+    alone = replace(whole(0), exclusive=PCIE)
+    many: list[Grant] = [holding(f"{i:02}/c", whole(i), whole(i + 20)) for i in range(1, 12)]
+    held = claims(*many, holding("z/c", alone))
+    text = reasons.refused("gpu: none", ["gpu"], held).text
+    assert text.startswith("gpu: none; held: gpu 0 (PCIeLevel) by default/z/c; gpu 1, gpu 21 by default/01/c; ")
+    kept = reasons.outside("gpu: none", WITHIN, ["gpu"], held).text
+    assert kept == "gpu: none; its topology policy keeps it on NUMA node 1; held: gpu 0 (PCIeLevel) by default/z/c"
+    assert reasons.outside("rdma: none", WITHIN, ["rdma"], held).text.endswith("keeps it on NUMA node 1")
+
+
 def test_of_many_holders_the_first_are_named() -> None:
     many: list[Grant] = [holding(f"{i:02}/c", whole(i)) for i in range(12)]
     text = reasons.refused("gpu: 1 asked for", ["gpu"], claims(*many)).text
