@@ -26,7 +26,8 @@ class DeviceGrant:
     ``amount`` is its share of 100: of the core of a GPU, or of its memory where only that was asked. ``vf`` is the PCI
     address of its VF, '' where it has none. ``resources`` is what it has of each resource that it asked for, by name;
     empty: the amount says it all. ``exclusive`` is what it keeps others from. ``is_given``: others chose it (the
-    kubelet, or the writer of its CDI name), so that it is counted and never refused.
+    kubelet, or the writer of its CDI name), so that it is counted and never refused. ``is_shared``: they give the
+    device to several containers on purpose (time slicing, MPS).
 
     ``listed_as`` is its name in the cost files where it was asked for by their type and an inventory lists it too.
     ``known_as`` are the other identities under which its device, or VF, was known: it is held under each of them,
@@ -42,6 +43,7 @@ class DeviceGrant:
     is_given: bool = False
     listed_as: str = ""
     known_as: tuple[str, ...] = field(default=(), compare=False)  # tells nothing of what is held
+    is_shared: bool = False
 
     @property
     def key(self) -> DeviceKey:

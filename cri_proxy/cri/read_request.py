@@ -12,6 +12,7 @@ from cri_proxy.cri.annotations.exact_resources import KEYS, ExactFigures, Sent, 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.annotations.pod import PodAnnotations
 from cri_proxy.cri.annotations.read import Parsed, pod_devices
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.device_sources import counting_hints, hint_kind
 from cri_proxy.cri.pod_amounts import pod_request_mcpu, pod_totals_of, with_own_request
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
@@ -35,7 +36,7 @@ class ReadRequest:
     """A request, the annotations that were not understood, and why device hints are missing, a sentence each.
 
     ``refusal`` is why it cannot be placed whatever there is room for; '' = it can. ``named`` are containers that the
-    pod's annotations name.
+    pod's annotations name. ``told`` are its devices by the kubelet.
     """
 
     request: Request
@@ -43,6 +44,7 @@ class ReadRequest:
     missing: tuple[str, ...] = ()
     refusal: str = ""
     named: frozenset[str] = frozenset()
+    told: ToldDevices = NOTHING_TOLD
 
 
 def labels_of(labels: Mapping[str, str]) -> Labels:

@@ -6,7 +6,7 @@ this process may decide.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from cri_proxy import events
 from cri_proxy.clock import SystemClock
 from cri_proxy.config.settings import Fallback, Settings
 from cri_proxy.cri.annotations.cache import AnnotationCache
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.daemon.apply import Built, Host, HostApplier, build_start
 from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
@@ -241,14 +242,13 @@ def _measured_lag(closing: AsyncExitStack) -> LoopLag:
 def _claim_sources(hints: DeviceHints, pod_resources: PodResources, node: Node) -> ClaimSources:
     """Return where claims of containers are looked up that run without a grant."""
 
-    async def names_of(request: Request) -> Sequence[str]:
-        """Return the CDI devices of its claims by the kubelet; () where this is not asked or does not answer."""
+    async def told_of(request: Request) -> ToldDevices:
+        """Return its devices by the kubelet; none where this is not asked or does not answer."""
         if not node.coordinator.config.pod_resources:
-            return ()
-        told = await pod_resources.told(request.pod, request.container.name)
-        return tuple(name for name, _ in told.cdi)
+            return NOTHING_TOLD
+        return await pod_resources.told(request.pod, request.container.name)
 
-    return ClaimSources(hints.cdi.claim_variables, names_of)
+    return ClaimSources(hints.cdi.claim_variables, told_of)
 
 
 def _reader(hints: DeviceHints, pod_resources: PodResources, cache: AnnotationCache, built: Built) -> Reader:

@@ -37,7 +37,7 @@ class ContainerDevices:
 
     def with_given(self, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it."""
-        given, problems = given_devices(config, self._ledger.policy.known)
+        given, problems = given_devices(config, self._ledger.policy.known, found.told.allocated)
         if not given and not problems:
             return found
         request = replace(found.request, given=given)

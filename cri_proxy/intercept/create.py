@@ -39,7 +39,8 @@ class CreateCalls:
         sandbox_id = self._context.ledger.full_sandbox_id(request.pod_sandbox_id)
         found = await reader.read_create(request, self._sandbox_of(request, sandbox_id))
         asked = cdi_names(request.config)
-        if asked or any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations):
+        is_annotated = any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations)
+        if asked or found.told.allocated or is_annotated:
             found = self._devices.with_given(found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)

@@ -96,7 +96,7 @@ class Reader:
             topology=self.config.topology_manager,
         )
         missing = tuple(each for each in found if isinstance(each, str))
-        return await self._with_claim(replace(read, missing=missing), message.config, sandbox)
+        return await self._with_claim(replace(read, missing=missing, told=told), message.config, sandbox)
 
     async def _with_claim(
         self, read: read_request.ReadRequest, config: pb.ContainerConfig, sandbox: pb.PodSandboxConfig

@@ -14,7 +14,14 @@ from google.protobuf.message import DecodeError, Message
 from cri_proxy import events
 from cri_proxy.clock import Clock
 from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
-from cri_proxy.cri.device_names.names import MAX_NAMES, AllocatedDevices, DeviceName, ToldDevices, pci_address_in_label
+from cri_proxy.cri.device_names.names import (
+    MAX_NAMES,
+    NOTHING_TOLD,
+    AllocatedDevices,
+    DeviceName,
+    ToldDevices,
+    pci_address_in_label,
+)
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.http2.status import Code
@@ -75,7 +82,8 @@ class PodResources:
         task = self._asked.get(pod.uid) or self._ask(pod)
         if task is not None and not task.done():
             await asyncio.wait([task])  # it ends within the budget
-        return told_devices(self._answers.get(pod.uid, NOTHING), container, self._known())
+        answer = self._answers.get(pod.uid)
+        return NOTHING_TOLD if answer is None else told_devices(answer, container, self._known())
 
     async def close(self) -> None:
         """Cancel what is under way."""
@@ -134,7 +142,7 @@ class PodResources:
 
 
 def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDevices:
-    """Return its answer about this container: a place per group of devices of a resource, and devices of its claims.
+    """Return its answer about this container: devices of resources, with places by group, and devices of its claims.
 
     ``known`` are the machine's nodes: devices on other nodes, or on all of them, have no place. Of claims MAX_NAMES
     devices count. The places are sorted by source, and the claims' devices stand in the kubelet's order.
@@ -145,7 +153,7 @@ def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDe
     in_labels = ((pci_address_in_label(device.device_name), via) for device, via in claimed)
     addresses = tuple(DeviceName("pci", address, via) for address, via in in_labels if address is not None)
     cdi = ((name.name, via) for device, via in claimed for name in device.cdi_devices)
-    return ToldDevices(tuple(places), addresses, tuple(islice(cdi, MAX_NAMES)))
+    return ToldDevices(tuple(places), addresses, tuple(islice(cdi, MAX_NAMES)), tuple(_allocated(held)), is_known=True)
 
 
 def _places(held: list[pb.ContainerResources], known: NodeSet) -> Iterator[AllocatedDevices]:
@@ -158,6 +166,12 @@ def _places(held: list[pb.ContainerResources], known: NodeSet) -> Iterator[Alloc
             # The source is the resource and its devices, ``podresapi:example.com/nic/0,1``.
             source = f"{POD_RESOURCES}{devices.resource_name}/{','.join(ids)}"
             yield AllocatedDevices(DeviceLocality(source, CpuSet(), nodes), ids)
+
+
+def _allocated(held: list[pb.ContainerResources]) -> Iterator[str]:
+    """Yield each device that a plugin has offered, RESOURCE/ID."""
+    for devices in (group for resources in held for group in resources.devices):
+        yield from (f"{devices.resource_name}/{name}" for name in devices.device_ids)
 
 
 def _claimed(held: list[pb.ContainerResources]) -> Iterator[tuple[pb.ClaimResource, str]]:

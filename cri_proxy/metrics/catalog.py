@@ -221,6 +221,10 @@ INVENTORY_DEVICES: Final = gauge(
     Label("type", DEVICE_TYPES),
     Label("state", INVENTORY_STATES),
 )
+DEVICES_HELD_TWICE: Final = gauge(
+    "cri_proxy_twice_held_devices",
+    "Devices that several containers hold which should not share them, as one by annotation and one from the kubelet.",
+)
 INVENTORY_IS_GOOD: Final = gauge(
     "cri_proxy_inventory_last_reload_successful",
     "0 while the present content of the inventory file cannot be used, else 1.",

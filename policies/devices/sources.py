@@ -59,6 +59,16 @@ class JoinedDevices:
         """Return the piece with this name of a cost file."""
         return self._by_identity.get(name) or Piece(None, "", (name,), frozenset(identities_named(name)))
 
+    def meant(self, name: str) -> Piece | None:
+        """Return the piece behind a name in the form of cost files, which need not list it; None where there is none.
+
+        >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
+        >>> [str(gpus.meant(f"nvidia.com/gpu/{instance}")) for instance in ("GPU-5a", "gpu0", "1")]
+        ['gpu 0', 'gpu 0', 'None']
+        """
+        found = (self._by_identity.get(identity) for identity in identities_named(name))
+        return next((piece for piece in found if piece is not None), None)
+
     def held(self, grant: DeviceGrant) -> tuple[Piece, ...]:
         """Return the pieces that are here by which the device of this grant is or was known.
 
@@ -129,12 +139,12 @@ class JoinedDevices:
     def granted(self, name: str) -> DeviceGrant:
         """Return what a container holds that gets the device of this name as a whole."""
         piece = self.named(name)
-        if piece.device is None:
-            found = listed_only(name)
-        else:
-            amount = VF_UNITS if piece.vf else WHOLE
-            found = DeviceGrant(piece.device.kind, piece.device.minor, amount, vf=piece.vf, listed_as=name)
-        return self._identified(found, piece)
+        listed_as = "" if piece.device is None else name
+        return self._identified(replace(_whole(piece, name), listed_as=listed_as), piece)
+
+    def given(self, piece: Piece) -> DeviceGrant:
+        """Return what a container holds that others have given this piece to."""
+        return replace(self._identified(_whole(piece, *piece.names[:1]), piece), is_given=True)
 
     def identified(self, grant: DeviceGrant) -> DeviceGrant:
         """Return a grant of the inventory with the other identities by which its device is known now."""
@@ -207,6 +217,13 @@ class JoinedDevices:
         for name in (name for names in self.inventory.costs.devices.values() for name in names):
             found.add_name(name)
         return found
+
+
+def _whole(piece: Piece, name: str = "") -> DeviceGrant:
+    """Return the grant of all of a piece, by this name where cost files alone list it."""
+    if piece.device is None:
+        return listed_only(name)
+    return DeviceGrant(piece.device.kind, piece.device.minor, VF_UNITS if piece.vf else WHOLE, vf=piece.vf)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,7 @@
 from policies.topology_aware.claims.budget import unpaid_claims as unpaid_claims
 from policies.topology_aware.devices.cost_choice import SELECT as SELECT
+from policies.topology_aware.devices.held import DeviceClaim as DeviceClaim
+from policies.topology_aware.devices.held import held_twice as held_twice
 from policies.topology_aware.options import SYSTEM_NAMESPACE as SYSTEM_NAMESPACE
 from policies.topology_aware.options import TopologyAwareOptions as TopologyAwareOptions
 from policies.topology_aware.policy import TopologyAware as TopologyAware

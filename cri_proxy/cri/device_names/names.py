@@ -58,12 +58,15 @@ class ToldDevices:
     """A container's devices by the kubelet.
 
     ``names`` are devices of its claims, ``cdi`` the CDI names of these, each with what names it
-    (``podresapi:DRIVER/POOL/DEVICE``).
+    (``podresapi:DRIVER/POOL/DEVICE``). ``allocated`` are devices of plugins, RESOURCE/ID. ``is_known``: the kubelet has
+    answered.
     """
 
     places: tuple[AllocatedDevices, ...] = ()
     names: tuple[DeviceName, ...] = ()
     cdi: tuple[tuple[str, str], ...] = ()
+    allocated: tuple[str, ...] = ()
+    is_known: bool = False
 
 
 NOTHING_TOLD: Final = ToldDevices()

@@ -1,11 +1,11 @@
-"""The CDI names of the inventory's devices, and the devices behind CDI names. Pure."""
+"""The CDI names of the inventory's devices, and the devices behind CDI names and the kubelet's ids. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices import GPU, VF_UNITS, WHOLE, DeviceInventory, InventoryDevice, JoinedDevices
+from policies.devices import GPU, DeviceInventory, InventoryDevice, JoinedDevices, Piece
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
@@ -13,6 +13,7 @@ VF_KIND: Final = f"{OWN_VENDOR}/vf"
 _NVIDIA: Final = "nvidia.com/gpu"
 _ALL_GPUS: Final = f"{_NVIDIA}=all"
 """A device of the specifications that ``nvidia-ctk cdi generate`` writes: every GPU."""
+_SHARE: Final = "::"
 
 
 def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
@@ -36,28 +37,42 @@ def devices_named(names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGr
     >>> [str(grant) for grant in devices_named(["nvidia.com/gpu=1", "example.com/nic=a"], JoinedDevices(gpus))]
     ['gpu 1']
     """
-    asked = frozenset(name.lower() for name in names)
-    found = []
-    for device in joined.inventory.devices if asked else ():
-        own = (*_names(device), *((_ALL_GPUS,) if device.kind == GPU else ()))
-        if not asked.isdisjoint(map(str.lower, own)):
-            found.append(DeviceGrant(device.kind, device.minor, WHOLE, is_given=True))
-        found += (
-            DeviceGrant(device.kind, device.minor, VF_UNITS, vf=vf.bus, is_given=True)
-            for group in device.vf_groups
-            for vf in group.vfs
-            if f"{VF_KIND}={vf.bus}" in asked
-        )
-    had = {(grant.key, grant.vf) for grant in found}
-    listed = (joined.granted(name) for name in _listed(asked, joined))
-    more = (replace(grant, listed_as="", is_given=True) for grant in listed if (grant.key, grant.vf) not in had)
-    return (*found, *{(grant.key, grant.vf): grant for grant in more}.values())
+    pieces = dict.fromkeys(piece for name in names for piece in _pieces(name, joined))
+    return tuple(map(joined.given, pieces))
 
 
-def _listed(asked: frozenset[str], joined: JoinedDevices) -> Iterator[str]:
-    """Yield the names of cost files that are these CDI names."""
-    for kind, listed in joined.inventory.costs.devices.items() if asked else ():
-        yield from (name for name in listed if f"{kind}={name.rpartition('/')[2]}".lower() in asked)
+def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
+    """Return the devices that the kubelet has allocated by these names, RESOURCE/ID, as far as they are known here.
+
+    Ids are what plugins make them: NVIDIA's are UUIDs, and ``UUID::2`` where several containers share a GPU; those of
+    AMD's and of the SR-IOV network device plugin are PCI addresses.
+
+    >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"),)))
+    >>> [(str(grant), grant.is_shared) for grant in devices_allocated(["nvidia.com/gpu/GPU-5a::2"], gpus)]
+    [('gpu 0', True)]
+    """
+    found = {}
+    for name in names:
+        device, is_shared, _ = name.partition(_SHARE)
+        piece = joined.meant(device)
+        if piece is not None:
+            found[piece] = replace(joined.given(piece), is_shared=bool(is_shared))
+    return tuple(found.values())
+
+
+def _pieces(name: str, joined: JoinedDevices) -> Iterator[Piece]:
+    """Yield the pieces of hardware behind a CDI name."""
+    if name == _ALL_GPUS:
+        yield from (piece for piece in joined.pieces if _is_nvidia_gpu(piece))
+    piece = joined.meant(name.replace("=", "/", 1))
+    if piece is not None:
+        yield piece
+
+
+def _is_nvidia_gpu(piece: Piece) -> bool:
+    if piece.device is not None:
+        return piece.device.kind == GPU and not piece.vf
+    return any(name.startswith(f"{_NVIDIA}/") for name in piece.names)
 
 
 def _names(device: InventoryDevice) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
 """Read which devices of the inventory others chose for a container: the kubelet with a device plugin. Pure.
 
 Their annotations and CDI names stand in the container's own configuration, where no pod can put any: the pod's own
-annotations are those of its sandbox.
+annotations are those of its sandbox. Others the kubelet alone tells of: a plugin may name devices in variables, which
+a pod can write too.
 """
 
 from collections.abc import Iterable, Mapping
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.names import devices_named
+from cri_proxy.cri.devices.names import devices_allocated, devices_named
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import DEVICE_TYPES, JoinedDevices, PluginVariableError, read_annotated
@@ -16,19 +17,27 @@ from policies.devices import DEVICE_TYPES, JoinedDevices, PluginVariableError, r
 Problems = tuple[AnnotationProblem, ...]
 
 
-def given_devices(config: pb.ContainerConfig, joined: JoinedDevices) -> tuple[tuple[DeviceGrant, ...], Problems]:
+def given_devices(
+    config: pb.ContainerConfig, joined: JoinedDevices, allocated: Iterable[str] = ()
+) -> tuple[tuple[DeviceGrant, ...], Problems]:
     """Return the devices that this container was given, by type and minor, and what could not be read of them.
 
-    The annotations of the device plugin come first: they also name parts of devices.
+    The annotations of the device plugin come first: they also name parts of devices. ``allocated`` are the kubelet's
+    names, RESOURCE/ID.
     """
     annotated, problems = annotated_devices(config.annotations)
-    return with_named(annotated, cdi_names(config), joined), problems
+    return with_named(annotated, cdi_names(config), joined, allocated), problems
 
 
-def with_named(given: Iterable[DeviceGrant], names: Iterable[str], joined: JoinedDevices) -> tuple[DeviceGrant, ...]:
-    """Return devices that were given to a container with those that its CDI names are of, by type and minor."""
+def with_named(
+    given: Iterable[DeviceGrant], names: Iterable[str], joined: JoinedDevices, allocated: Iterable[str] = ()
+) -> tuple[DeviceGrant, ...]:
+    """Return devices that were given to a container, by type and minor.
+
+    With those that its CDI names are of, and those that the kubelet has ``allocated`` by these names.
+    """
     found = {(grant.key, grant.vf): grant for grant in given}
-    for grant in devices_named(names, joined):
+    for grant in (*devices_allocated(allocated, joined), *devices_named(names, joined)):
         found.setdefault((grant.key, grant.vf), grant)
     return tuple(sorted(found.values(), key=_order))
 

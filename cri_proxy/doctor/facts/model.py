@@ -102,7 +102,8 @@ class ProxyFacts:
     ``silence`` is why a call through the socket gets no answer, '' when it gets one. ``is_running``: the daemon answers
     commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
     it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices; ``cdi`` is how containers get
-    these, '' when unknown. ``disagreements`` are those of sources of devices. ``node_name``: '' when unknown.
+    these, '' when unknown. ``disagreements`` are those of sources of devices, ``held_twice`` devices with several
+    holders. ``node_name``: '' when unknown.
     ``is_enabled``: a boot starts it; None where systemd has no such unit.
     """
 
@@ -118,6 +119,7 @@ class ProxyFacts:
     unusable: str = ""
     cost_problems: tuple[str, ...] = ()
     disagreements: tuple[str, ...] = ()
+    held_twice: tuple[str, ...] = ()
     cdi: str = ""
     cdi_problems: tuple[str, ...] = ()
 

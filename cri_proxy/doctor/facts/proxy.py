@@ -54,6 +54,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         node_name=str(_at(status, "node") or ""),
         cost_problems=(*_file_problems(_at(status, "costs")), *_file_problems(inventory)),
         disagreements=_texts(inventory, "disagreements"),
+        held_twice=_texts(status, "held_twice"),
         cdi=str(_at(cdi, "text") or ""),
         cdi_problems=_texts(cdi, "problems"),
     )

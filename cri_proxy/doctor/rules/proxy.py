@@ -89,7 +89,7 @@ def daemon_starts_at_boot(facts: HostFacts) -> Iterator[Finding]:
 
 
 def devices(facts: HostFacts) -> Iterator[Finding]:
-    """The files of devices must be in force, all sources must agree, and containers must get CDI devices."""
+    """The files of devices must be in force, their sources agree, and containers get devices, none of them twice."""
     for problem in facts.proxy.cost_problems:
         yield FindingCode.COST_FILE.finding(
             f"a file of devices cannot be used: {problem}",
@@ -100,6 +100,11 @@ def devices(facts: HostFacts) -> Iterator[Finding]:
             f"sources of devices disagree: {problem}",
             "compare with `cri-proxy devices list`, which shows the devices of this machine; correct the source "
             "that is wrong, or remove the fact from it",
+        )
+    for problem in facts.proxy.held_twice:
+        yield FindingCode.DEVICE_HELD_TWICE.finding(
+            problem,
+            "delete one of the pods; ask on this node for devices of a type in one way, in resources or by annotation",
         )
     for problem in facts.proxy.cdi_problems:
         what, _, remedy = problem.rpartition("; ")

@@ -16,6 +16,7 @@ from cri_proxy.node.status.inventory import InventoryDeviceView, InventoryFileVi
 from cri_proxy.node.status.model import ConfigurationView, CostFilesView, Health
 from cri_proxy.state.rows import Row
 from policies.base import PoolView
+from policies.topology_aware import held_twice
 
 
 def health_samples(health: Health) -> Iterator[Sample]:
@@ -179,6 +180,8 @@ def _count_samples(node: Node) -> Iterator[Sample]:
     yield Sample(catalog.LEFT_ALONE, len(left) - claimed, ("adopt",))
     yield Sample(catalog.LEFT_ALONE, claimed, ("claim",))
     yield Sample(catalog.LEFT_ALONE, len(node.drift.left()), ("other_manager",))
+    ledger = node.context.ledger
+    yield Sample(catalog.DEVICES_HELD_TWICE, sum(1 for _ in held_twice(ledger.allocations, ledger.policy.known)))
     yield Sample(catalog.UPDATE_REFUSED, len(node.effects.failures))
     unanswered = Counter(call.method for call in node.effects.calls.longer_than(CLEAR_SECONDS) if not call.is_presumed)
     (method,) = catalog.UNANSWERED.labels

@@ -10,6 +10,7 @@ from cri_proxy.in_force.file_state import FilesReport
 from policies.base import Allocations
 from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import GPU, WHOLE, DeviceInventory, InventoryDevice, JoinedDevices, taken
+from policies.topology_aware import DeviceClaim, held_twice
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
 from sysfs.text import numbered, some
@@ -74,6 +75,18 @@ def inventory_views(joined: JoinedDevices, allocations: Allocations) -> tuple[In
     known = {device.key: device for device in joined.inventory.devices}
     every = sorted({(kind, minor) for kind, minor in (*known, *held) if isinstance(minor, int)})
     return tuple(_view(key, known.get(key), held.get(key, ())) for key in every)
+
+
+def held_twice_texts(joined: JoinedDevices, allocations: Allocations) -> tuple[str, ...]:
+    """Return a sentence about each device that containers hold which should not stand beside each other."""
+    return tuple(map(_held_twice_text, held_twice(allocations, joined)))
+
+
+def _held_twice_text(claims: Sequence[DeviceClaim]) -> str:
+    device = claims[0].device
+    by_holder = {c.holder: f"{c.holder} (chosen by others)" if c.device.is_given else c.holder for c in claims}
+    what = device.cost_name or f"{device.kind} {device.minor}"
+    return f"{what} has {len(by_holder)} holders: {some(sorted(by_holder.values()), _NAMES_SHOWN)}"
 
 
 def misplaced_warning(inventory: DeviceInventory, machine: Machine) -> tuple[str, ...]:

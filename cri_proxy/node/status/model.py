@@ -221,7 +221,8 @@ class StatusView:
     ``violations`` are sentences: containers whose own CPUs another one still uses. ``refused`` are the newest
     containers that were refused or not created in the last hour and hold nothing. ``topology`` is what the
     configuration says of topology hints; a pod's annotations may say otherwise for its containers.
-    ``devices`` are those of cost files by type, ``inventory`` the others one by one.
+    ``devices`` are those of cost files by type, ``inventory`` the others one by one. ``held_twice`` are sentences:
+    devices that containers hold which should not stand beside each other.
     """
 
     node: str
@@ -240,6 +241,7 @@ class StatusView:
     cdi: CdiView | None = None
     inventory_file: InventoryFileView | None = None
     inventory: tuple[InventoryDeviceView, ...] = ()
+    held_twice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from cri_proxy.node.ledger.ledger import ACTIVE
 from cri_proxy.node.node import Node
 from cri_proxy.node.status import containers, explain, model
 from cri_proxy.node.status.gauges import config_samples, cost_samples, health_samples, inventory_samples, node_samples
-from cri_proxy.node.status.inventory import InventoryFileView, inventory_views, misplaced_warning
+from cri_proxy.node.status.inventory import InventoryFileView, held_twice_texts, inventory_views, misplaced_warning
 from cri_proxy.state.decisions import DecisionRecord, Outcome
 from cri_proxy.steps import Steps, at_once, bunches
 from policies.base import ContainerKey
@@ -137,9 +137,10 @@ class NodeView:
         broken = containers.violations(listed, escaped, kept_elsewhere)
         warnings = (*view.warnings, *containers.reserved_warning(listed, policy.reserved))
         warnings += misplaced_warning(policy.devices, policy.machine)
-        warnings += tuple(f"devices: {each}" for each in policy.known.disagreements)
+        twice = held_twice_texts(policy.known, ledger.allocations)
+        warnings += tuple(f"devices: {each}" for each in (*policy.known.disagreements, *twice))
         shown = replace(view, containers=tuple(listed), memory=memory, violations=broken, warnings=warnings)
-        return replace(shown, devices=devices, inventory=inventory)
+        return replace(shown, devices=devices, inventory=inventory, held_twice=twice)
 
     def explain(self, pod: str, container: str | None = None, namespace: str = "") -> model.ExplainView:
         """Return the last decision about each container that these words mean, refusals included."""

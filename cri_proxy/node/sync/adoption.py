@@ -230,8 +230,7 @@ class Adoption:
         rebuilt = rebuild(found, machine)
         request, is_unclaimed = rebuilt.request, rebuilt.is_known or self._config().claims == "ignore"
         if not rebuilt.is_known:  # else these names may be of what was allocated to it here
-            given = with_named(request.given, found.cdi_names, self._context.ledger.policy.known)
-            request = replace(request, given=given)
+            request = await self._with_given(request, found.cdi_names)
         if not is_unclaimed:
             try:
                 request = await self._claims.claimed(request, found, sandbox, annotations.rules)
@@ -242,6 +241,14 @@ class Adoption:
         self._given_up.pop(container.id, None)
         is_found = not is_unclaimed and request.claim is not None
         return Adopted(container, request, self._pinning(found), rebuilt.grant, is_found)
+
+    async def _with_given(self, request: Request, cdi_names: Sequence[str]) -> Request:
+        """Return the request with the devices that these CDI names are of, and those that the kubelet has allocated."""
+        joined = self._context.ledger.policy.known
+        if not joined.pieces:
+            return request
+        told = await self._claims.told_of(request)
+        return replace(request, given=with_named(request.given, cdi_names, joined, told.allocated))
 
     def _rules_for(self, container: pb.ContainerStatus) -> AnnotationRules:
         config, is_running = self._config(), container.state == pb.CONTAINER_RUNNING

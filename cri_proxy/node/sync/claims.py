@@ -12,6 +12,7 @@ from typing import Final
 from cri_proxy.cri.annotations.rules import AnnotationRules
 from cri_proxy.cri.cdi.variables import VariablesOf, no_variables
 from cri_proxy.cri.claim import with_claim
+from cri_proxy.cri.device_names.names import NOTHING_TOLD, ToldDevices
 from cri_proxy.cri.pod_amounts import pod_request_mcpu
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -24,27 +25,29 @@ from sysfs.cpuset import CpuSet
 _NO_REASON: Final = "the CPUs that were chosen for it cannot be its own"
 
 
-async def no_names(_: Request) -> Sequence[str]:
-    """Return that the kubelet names no CDI device: for a node without one."""
-    return ()
+async def nothing_told(_: Request) -> ToldDevices:
+    """Return that the kubelet names no device: for a node without one."""
+    return NOTHING_TOLD
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSources:
     """Where claims of containers are looked up that the proxy did not see created.
 
-    ``variables_of`` reads the specification files of CDI devices and raises FilesFailed; ``names_of`` asks the kubelet
-    for the CDI devices of a container.
+    ``variables_of`` reads the specification files of CDI devices and raises FilesFailed; ``told_of`` asks the kubelet
+    for the devices of a container.
     """
 
     variables_of: VariablesOf = no_variables
-    names_of: Callable[[Request], Awaitable[Sequence[str]]] = no_names
+    told_of: Callable[[Request], Awaitable[ToldDevices]] = nothing_told
 
     async def claimed(
         self, request: Request, found: Existing, sandbox: pb.PodSandboxStatusResponse, rules: AnnotationRules
     ) -> Request:
         """Return the request with its claim, if there is one. Raises FilesFailed where that cannot be known."""
-        names = found.cdi_names or (tuple(await self.names_of(request)) if found.may_have_claim else ())
+        names = found.cdi_names
+        if not names and found.may_have_claim:
+            names = tuple(name for name, _ in (await self.told_of(request)).cdi)
         variables = await self.variables_of(names) if names else ()
         figures = pod_figures(info_of(sandbox.info))
         request = replace(request, pod_request_mcpu=pod_request_mcpu(request.pod.qos, figures))

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from policies.base import Grant, Request
-from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
+from policies.base import Allocations, Grant, Request
+from policies.device_grants import DeviceGrant, DeviceHolding, DeviceKey, ExclusivePolicy
 from policies.devices import WHOLE, DeviceAllocator, InventoryDevice, JoinedDevices, Piece, Usage, taken
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
@@ -181,7 +181,7 @@ def rivals(
     Either has the device alone, or its PCIe as against other pods. Shares stand beside each other up to a whole device;
     where they are more, all of them are meant. ``groups``: claims of other devices on the PCIe count, too.
     """
-    claims = [claim for claim in claims if claim.is_here]
+    claims = [claim for claim in claims if claim.is_here and not (device.is_shared and claim.device.is_shared)]
     here = next((found for found in allocator.inventory.devices if found.key == device.key), None)
     if here is None:
         same = [claim for claim in claims if isinstance(device.minor, str) and claim.device.key == device.key]
@@ -199,6 +199,39 @@ def rivals(
                 yield claim
         elif groups and is_apart and claim.device.kind == device.kind and group_of.get(claim.device.key) == group:
             yield claim
+
+
+def held_twice(held: Allocations, joined: JoinedDevices) -> Iterator[tuple[DeviceClaim, ...]]:
+    """Yield for each device, or VF, that containers hold which should not stand beside each other, what they hold.
+
+    What the kubelet gives to containers of one pod, one after the other or on purpose, is its own matter.
+    """
+    known = {device.key: device for device in joined.inventory.devices}
+    by_device: dict[DeviceKey, list[DeviceClaim]] = {}
+    for claim in (*claims_of(held.grants, joined), *claims_apart(held.holdings, joined)):
+        if claim.is_here:
+            by_device.setdefault(claim.device.key, []).append(claim)
+    for key, claims in by_device.items():
+        apart = _not_shared(claims)
+        if len({claim.holder for claim in apart}) > 1 and _is_too_much(known.get(key), apart):
+            yield tuple(claims)
+
+
+def _not_shared(claims: Iterable[DeviceClaim]) -> Collection[DeviceClaim]:
+    """Return these claims, one for all that others let share the device."""
+    found: dict[tuple[str | int, str], DeviceClaim] = {}
+    for number, claim in enumerate(claims):
+        pod = claim.pod_uid if claim.device.is_given else ""
+        found.setdefault(("" if claim.device.is_shared else pod or number, claim.device.vf), claim)
+    return found.values()
+
+
+def _is_too_much(here: InventoryDevice | None, claims: Collection[DeviceClaim]) -> bool:
+    """Return whether these are more than a device has, or one VF twice; ``here`` None: cost files alone list it."""
+    vfs = [claim.device.vf for claim in claims if claim.device.vf]
+    grants = [claim.device for claim in claims]
+    is_over = sum(grant.amount for grant in grants) > WHOLE if here is None else _is_over(here, grants)
+    return is_over or len(set(vfs)) < len(vfs)
 
 
 def _is_over(here: InventoryDevice, grants: list[DeviceGrant]) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from cri_proxy.config.model import Config
+from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri_client.kubelet import RunningPod
@@ -15,13 +16,22 @@ from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.container_devices import ContainerDevices
+from cri_proxy.kubelet.pod_resources import PodResources
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
+from cri_proxy.metrics import catalog
 from cri_proxy.node.reconfigure import use_devices
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
+from policies.base import Request
 from policies.devices import EMPTY_INVENTORY
+from sysfs.cpuset import NodeSet
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.scripted_cdi import DeclaredOf, ScriptedCdi
 from tests.fakes.site import Site, opened
+from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
+from tests.unit.cri_proxy.kubelet.service import pod as told_pod
 from tests.unit.cri_proxy.node.stage import direct
 from tests.unit.policies.build import request
 
@@ -43,6 +53,12 @@ class InventorySite(Site):
     async def declare(self, declared: DeclaredOf | None = None, unreadable: tuple[str, ...] = ()) -> None:
         cdi = ScriptedCdi(declared, unreadable=unreadable)
         self.interceptor.use_reader(replace(self.interceptor._reader, cdi=cdi))
+
+    def ask_kubelet(self, *pods: podresources.PodResources) -> None:
+        """Let the kubelet tell of these pods."""
+        known = NodeSet.parse("0-1")
+        kubelet = PodResources(KubeletService(*pods), self.clock, self.journal, known=lambda: known)
+        self.interceptor.use_reader(replace(self.interceptor._reader, pod_resources=kubelet))
 
 
 async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
@@ -213,6 +229,10 @@ async def test_a_removed_container_gives_its_devices_back() -> None:
         assert held(site, (await site.run("c", OWNS, **ASKS)).container_id("c"))[0] == "gpu 0"
 
 
+async def gpu_0_told(asked: Request) -> ToldDevices:
+    return ToldDevices(allocated=("nvidia.com/gpu/GPU-0",) if asked.pod.name == "a" else (), is_known=True)
+
+
 async def runs_past_the_proxy(site: Site, way: str) -> str:
     """Run a pod that the kubelet gave a GPU before the proxy came; return its sandbox."""
     spec = PodSpec("a", (OWNS,))
@@ -220,14 +240,16 @@ async def runs_past_the_proxy(site: Site, way: str) -> str:
     asked = create_request(spec, OWNS, sandbox_id, node=site.kubelet.node)
     if way == "annotation":
         asked.config.annotations["allocated.cri-proxy.io/gpu"] = "0"
-    else:
+    elif way == "name":
         asked.config.CDI_devices.add(name="nvidia.com/gpu=0")
+    else:
+        site.claims = ClaimSources(told_of=gpu_0_told)
     await direct(site).start(await direct(site).create_as(asked))
     return sandbox_id
 
 
 @pytest.mark.parametrize("adopt", ["leave", "pin"])
-@pytest.mark.parametrize("way", ["annotation", "name"])
+@pytest.mark.parametrize("way", ["annotation", "name", "kubelet"])
 async def test_what_a_container_has_from_before_the_proxy_goes_to_no_other_one_until_it_ends(
     way: str, adopt: Literal["leave", "pin"]
 ) -> None:
@@ -251,3 +273,38 @@ async def test_a_name_of_what_was_allocated_here_is_nothing_that_others_chose() 
         await site.open()
         grant = site.row(pod.container_id("c")).grant
         assert (grant.request.given, [each.is_given for each in grant.devices]) == ((), [False, False])
+
+
+async def test_what_the_kubelet_has_allocated_goes_to_no_pod_that_asks_by_annotation() -> None:
+    """NVIDIA's plugin tells a container its GPUs by a variable, which a pod can write too."""
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]}), told_pod("b", {}))
+        first, second = await site.run("a", OWNS), await site.run("b", OWNS, **ASKS)
+        assert held(site, first.container_id("c")) == ["gpu 0"]
+        assert held(site, second.container_id("c"))[0] == "gpu 1"
+        assert variables(site, first) == {}
+        assert NodeView(site.node, name="n").status().held_twice == ()
+
+
+async def test_a_device_that_the_kubelet_gives_away_again_has_two_holders() -> None:
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told_pod("a", {}), told_pod("b", {"c": [devices("nvidia.com/gpu", "GPU-0")]}))
+        for name, asks in (("a", ASKS), ("b", {})):
+            await site.run(name, OWNS, **asks)
+        view = NodeView(site.node, name="n")
+        twice = "gpu 0 has 2 holders: default/a/c, default/b/c (chosen by others)"
+        assert view.status().held_twice == (twice,)
+        assert f"devices: {twice}" in view.status().warnings
+        (count,) = [each.value for each in view.samples() if each.metric is catalog.DEVICES_HELD_TWICE]
+        assert count == 1
+
+
+async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_it_likes() -> None:
+    async with opened(InventorySite()) as site:
+        replicas = {name: devices("nvidia.com/gpu.shared", f"GPU-0::{n}") for n, name in enumerate("ab")}
+        site.ask_kubelet(*(told_pod(name, {"c": [each]}) for name, each in replicas.items()))
+        for name in replicas:
+            await site.run(name, OWNS)
+        assert NodeView(site.node, name="n").status().held_twice == ()
+        third = await site.run("c", OWNS, **ASKS)
+        assert held(site, third.container_id("c"))[0] == "gpu 1"

@@ -1,7 +1,9 @@
-from cri_proxy.cri.devices.names import devices_named, names_of
+import pytest
+
+from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
-from tests.fakes.device_policy import two_pairs
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath
+from tests.fakes.device_policy import inventory, two_pairs
 
 NODE = two_pairs()
 
@@ -46,3 +48,37 @@ def test_all_gpus_of_nvidia_are_every_gpu() -> None:
 def test_names_are_of_no_device_without_an_inventory_or_names() -> None:
     assert devices_named(["nvidia.com/gpu=0"], JoinedDevices()) == ()
     assert devices_named([], JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0),)))) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia.com/gpu=0", "nvidia.com/gpu=gpu0", "k8s.device-plugin.nvidia.com/gpu=GPU-5a", "nvidia.com/gpu=all"],
+)
+def test_a_cdi_name_is_of_the_device_that_cost_files_call_otherwise(name: str) -> None:
+    """Cost files write a number, an index with the type, or a UUID, and so do specifications."""
+    listed = "nvidia.com/gpu/GPU-5a" if "GPU-5a" in name else "nvidia.com/gpu/gpu0"
+    joined = JoinedDevices(DeviceInventory((), costs=inventory(listed, "example.com/nic/0")))
+    assert [(grant.cost_name, grant.is_given) for grant in devices_named([name], joined)] == [(listed, True)]
+
+
+@pytest.mark.parametrize(
+    ("allocated", "device"),
+    [
+        ("nvidia.com/gpu/GPU-1", "gpu 1"),
+        ("amd.com/gpu/0000:83:00.0", "gpu 2"),
+        ("intel.com/sriov_netdevice/0000:20:00.2", "rdma 1 VF 0000:20:00.2"),
+        ("cri-proxy.io/gpu/gpu-1", "gpu 1"),
+        ("example.com/any/rdma-1-vf-0000:20:00.2", None),  # the annotation of our plugin names it
+        ("rdma/hca_shared_devices_a/0", None),
+        ("nvidia.com/mig-1g.5gb/MIG-7c", None),
+    ],
+)
+def test_the_kubelet_names_devices_as_their_plugins_do(allocated: str, device: str | None) -> None:
+    amd = InventoryDevice("gpu", 2, path=PciePath(bus="0000:83:00.0"))
+    found = devices_allocated([allocated], JoinedDevices(DeviceInventory((*NODE.devices, amd))))
+    assert [(str(grant), grant.is_given) for grant in found] == ([(device, True)] if device else [])
+
+
+def test_shares_that_a_plugin_offers_of_one_gpu_are_that_gpu_once() -> None:
+    names = ["nvidia.com/gpu.shared/GPU-1::0", "nvidia.com/gpu.shared/GPU-1::3"]
+    assert [(str(g), g.is_shared) for g in devices_allocated(names, JoinedDevices(NODE))] == [("gpu 1", True)]

@@ -108,6 +108,12 @@ def test_sources_that_disagree_about_a_device_are_found() -> None:
     assert codes(devices, healthy()) == []
 
 
+def test_a_device_with_two_holders_is_found() -> None:
+    found = only(devices, healthy(proxy=proxy(held_twice=("gpu 0 has 2 holders: default/a/c, default/b/c",))))
+    assert (found.code, found.text) == ("device-held-twice", "gpu 0 has 2 holders: default/a/c, default/b/c")
+    assert "in resources or by annotation" in found.remedy
+
+
 def test_cdi_devices_that_nobody_adds_are_found_with_the_remedy() -> None:
     found = only(devices, healthy(proxy=proxy(cdi_problems=("cdi is runtime, and so; update it",))))
     assert (found.code, found.text, found.remedy) == ("cdi", "cdi is runtime, and so", "update it")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from cri_proxy.config.model import Config
 from cri_proxy.cri.annotations.resource_managers import RESOURCE_STATUS
+from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, create_request, guaranteed
 from cri_proxy.file_workers import FilesFailed
@@ -40,15 +41,15 @@ class Driver:
         known = ((f"DRA_CPUSET_{claim}", cpus) for claim, cpus in self.cpus.items())
         return [(name, cpus) for name, cpus in known if f"dra.k8s.io/cpu={name.rpartition('_')[2]}" in names]
 
-    async def names(self, request: Request) -> Sequence[str]:
-        return self.told
+    async def told_of(self, request: Request) -> ToldDevices:
+        return ToldDevices(cdi=tuple((name, "podresapi:dra/pool/cpu") for name in self.told), is_known=True)
 
 
 @asynccontextmanager
 async def before(driver: Driver, rules: Config | None = None) -> AsyncIterator[Site]:
     """A node whose proxy is started again by ``install``; CPU 0 of 8 is reserved."""
     site = Site(rules=rules)
-    site.claims = ClaimSources(driver.variables, driver.names)
+    site.claims = ClaimSources(driver.variables, driver.told_of)
     await site.open()
     yield site
     assert site.log.errors == []

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.base import CpuKind, Grant, Previous
+from policies.base import Allocations, CpuKind, Grant, Previous
 from policies.device_grants import DeviceGrant, DeviceHolding, ExclusivePolicy
-from policies.devices import DeviceInventory, InventoryDevice
+from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices
 from policies.topology_aware.devices.cost_choice import DeviceStock
-from policies.topology_aware.devices.held import UNHEALTHY, HeldDevices, earlier_devices, fixed_devices
+from policies.topology_aware.devices.held import UNHEALTHY, HeldDevices, earlier_devices, fixed_devices, held_twice
 from policies.topology_aware.supply.context import PlacementContext
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import CpuSet
@@ -112,3 +112,44 @@ def test_what_an_ended_container_had_its_pod_alone_may_have() -> None:
         held = HeldDevices(at, DEVICES)
         assert (held.is_free(piece), held.left_to_pod) == (is_free, devices if is_free else ())
         assert [claim.holder for claim in held.claims] == ([] if is_free else ["default/a/c (ended)"])
+
+
+def has(name: str, *devices: DeviceGrant) -> Grant:
+    return Grant(request(name), "root", CpuKind.SHARED, devices=devices)
+
+
+GPU_0, ITS_GIVEN = DeviceGrant("gpu", 0, 100), DeviceGrant("gpu", 0, 100, is_given=True)
+VF = DeviceGrant("rdma", 0, 1, vf="0000:10:00.1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_twice"),
+    [
+        (has("a/c", GPU_0), has("b/c", ITS_GIVEN), True),
+        (has("a/c", ITS_GIVEN), has("b/c", ITS_GIVEN), True),
+        (has("a/c", ITS_GIVEN), has("a/d", ITS_GIVEN), False),  # the kubelet hands devices of init containers on
+        (has("a/c", replace(ITS_GIVEN, is_shared=True)), has("b/c", replace(ITS_GIVEN, is_shared=True)), False),
+        (has("a/c", replace(ITS_GIVEN, is_shared=True)), has("b/c", GPU_0), True),
+        (has("a/c", replace(GPU_0, amount=50)), has("b/c", replace(GPU_0, amount=50)), False),
+        (has("a/c", replace(GPU_0, amount=50)), has("b/c", replace(ITS_GIVEN, amount=60)), True),
+        (has("a/c", VF), has("b/c", replace(VF, is_given=True)), True),
+        (has("a/c", VF), has("b/c", replace(VF, vf="0000:10:00.2")), False),
+        (has("a/c", *listed(f"{GPU}/1")), has("b/c", *listed(f"{GPU}/1")), True),
+        (has("a/c", GPU_0), has("b/c", DeviceGrant("gpu", 7, 100)), False),
+    ],
+)
+def test_a_device_is_held_twice_where_its_holders_should_not_stand_beside_each_other(
+    one: Grant, other: Grant, *, is_twice: bool
+) -> None:
+    gpu, nic = InventoryDevice("gpu", 0), InventoryDevice("rdma", 0)
+    joined = JoinedDevices(DeviceInventory((gpu, nic), costs=inventory((), f"{GPU}/1")))
+    found = list(held_twice(Allocations((one, other)), joined))
+    names = {str(one.request.full_name), str(other.request.full_name)}
+    assert [{claim.holder for claim in claims} for claims in found] == ([names] if is_twice else [])
+
+
+def test_what_an_ended_container_left_to_its_pod_is_not_held_twice_by_it() -> None:
+    joined = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 0),)))
+    left = DeviceHolding("default/a/init (ended, kept for its pod)", (ITS_GIVEN,), has("a/c").container.pod_uid)
+    assert not list(held_twice(Allocations((has("a/c", ITS_GIVEN),), holdings=(left,)), joined))
+    assert list(held_twice(Allocations((has("b/c", ITS_GIVEN),), holdings=(left,)), joined))
