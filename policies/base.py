@@ -135,6 +135,7 @@ class Request:
     pod_sums: PodSums | None = None  # what hints are merged for under the scope pod
     alignment: Alignment | None = None  # set with the grant: the NUMA nodes that it is kept within
     given: tuple[DeviceGrant, ...] = ()  # devices of the inventory that others chose for it
+    lacks: tuple[str, ...] = ()  # CDI devices that the kubelet asked for, and that it runs without
     claim: CpuClaim | None = None  # CPUs that others chose for it
 
     @property

@@ -1,8 +1,8 @@
 """Devices of a new container: those that others chose join its request, those of its grant are given to it by CDI.
 
 By name where the runtime adds them, else as what their specification names. All devices of a grant come this way,
-whatever listed them. Those that the kubelet asks for are the runtime's business: they pass unchanged, also where it
-ignores them, which is reported.
+whatever listed them. Those that the kubelet asks for are the runtime's business: they pass unchanged. Where it ignores
+them, those of our own device plugin are resolved here too, and of others is reported that the container lacks them.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.names import names_of
-from cri_proxy.cri.devices.plugin_devices import given_devices
+from cri_proxy.cri.devices.plugin_devices import given_devices, names_of_plugin
 from cri_proxy.cri.devices.texts import DeviceTexts, device_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -35,13 +35,34 @@ class ContainerDevices:
         self._journal = node.context.journal
         self._runtime = node.runtime_cdi
 
-    def with_given(self, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
-        """Return the request with the devices that others chose for it."""
+    async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
+        """Return the request with the devices that others chose for it, and those of them that it will lack."""
         given, problems = given_devices(config, self._ledger.policy.known, found.told.allocated)
-        if not given and not problems:
+        lacks = await self._lacking(reader, config)
+        if not (given or problems or lacks):
             return found
-        request = replace(found.request, given=given)
+        request = replace(found.request, given=given, lacks=lacks)
         return replace(found, request=request, problems=(*found.problems, *problems))
+
+    async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:
+        """Return the CDI devices that the kubelet asks for, and that nobody adds."""
+        asked = cdi_names(config)
+        if not asked:
+            return ()
+        way = await self._runtime.known_way()
+        if not self._runtime.ignores_devices:
+            return ()
+        own = names_of_plugin(config) if way is CdiWay.RESOLVE else ()
+        has_own = own and not await self._unresolved(reader, own)
+        return tuple(name for name in asked if not (has_own and name in own))
+
+    async def _unresolved(self, reader: Reader, names: Sequence[str]) -> str:
+        """Return why the specifications of these devices cannot be written into a request; '' where they can."""
+        try:
+            found = await reader.cdi.resolved(names)
+        except FilesFailed as error:
+            return admit(str(error))
+        return found.problem or ("" if set(names) <= set(found.names) else "no CDI specification declares them")
 
     def texts(self, reservation: Reservation) -> DeviceTexts:
         """Return the variables, annotations and files that list its devices in the container."""
@@ -51,8 +72,12 @@ class ContainerDevices:
         self, reader: Reader, reservation: Reservation, config: pb.ContainerConfig
     ) -> CdiInjection | Refusal:
         """Return the CDI devices that it gets for those of its grant, beside those that the kubelet asks for."""
-        asked, names = cdi_names(config), [*map(cdi_name, chosen_names(reservation))]
+        asked, lacks = cdi_names(config), reservation.decision.grant.request.lacks
+        own = names_of_plugin(config) if self._runtime.ignores_devices and self._runtime.way is CdiWay.RESOLVE else ()
+        names = [*(name for name in own if name not in lacks), *map(cdi_name, chosen_names(reservation))]
         names += await self._allocated(reader, reservation)
+        if missed := [name for name in own if name in lacks]:
+            self._journal.devices_given(reservation.row, len(missed), problem=await self._unresolved(reader, missed))
         return await self._given(reader, reservation, names, config) if names or asked else NO_INJECTION
 
     async def _allocated(self, reader: Reader, reservation: Reservation) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class CreateCalls:
         asked = cdi_names(request.config)
         is_annotated = any(key.startswith(ANNOTATION_PREFIX) for key in request.config.annotations)
         if asked or found.told.allocated or is_annotated:
-            found = self._devices.with_given(found, request.config)
+            found = await self._devices.with_given(reader, found, request.config)
         cpuset = request.config.linux.resources.cpuset_cpus
         self._node.managers.note_cpuset(cpuset, found.request.full_name, is_create=True)
         self._node.absent_containers.note(found.request, found.named)

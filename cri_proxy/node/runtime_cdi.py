@@ -10,6 +10,7 @@ from typing import Final
 
 from cri_proxy import events
 from cri_proxy.config.model import Config
+from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.foreign_text import admit
@@ -17,11 +18,15 @@ from cri_proxy.node.context import Context
 from cri_proxy.runtime.cdi_support import CdiSupport, CdiWay, support_of, way_of
 from cri_proxy.runtime.channel import RuntimeChannel, ask
 from cri_proxy.state.rows import Row
+from policies.base import Grant
+from policies.device_grants import cost_names
+from sysfs.text import some
 
 ASK_SECONDS: Final = 2.0  # for each of two calls; a container waits for them
 PAUSE_SECONDS: Final = 10.0  # after a call without an answer: no other container waits meanwhile
 _UNKNOWN: Final = CdiSupport(CdiWay.RESOLVE, "the runtime has not been asked yet")
 _NAME_BYTES: Final = 200
+_SHOWN: Final = 4
 _BY: Final = {CdiWay.FIELD: "CRI's field", CdiWay.ANNOTATION: "an annotation"}
 
 
@@ -35,7 +40,6 @@ class RuntimeCdi:
         self._asking = asyncio.Lock()
         self._losses = -1  # of connections, when it was asked: one more, and it may be another version
         self._not_before_seconds = 0.0
-        self._ignored: tuple[str, str] | None = None  # the container that asked last, and its devices
         self.support = _UNKNOWN
 
     @property
@@ -47,6 +51,11 @@ class RuntimeCdi:
     def adds_devices(self) -> bool:
         """Whether the runtime is known to add the CDI devices that a request names."""
         return self.support.way is not CdiWay.RESOLVE
+
+    @property
+    def ignores_devices(self) -> bool:
+        """Whether the runtime is known to add none of them."""
+        return not self.adds_devices and self._losses >= 0
 
     async def known_way(self) -> CdiWay:
         """Return the way after asking the runtime, if that is due and it answers."""
@@ -67,17 +76,14 @@ class RuntimeCdi:
                     self.support = CdiSupport(CdiWay.RESOLVE, admit(f"the runtime did not answer: {error}"))
                 return
             if support != self.support:
-                self.support, self._ignored = support, None
+                self.support = support
                 self._context.journal.noted(events.RUNTIME_CDI, way=self.way.value, reason=support.why)
             self._losses = losses
 
     def note_asked(self, row: Row, names: Sequence[str]) -> None:
         """Warn where a container is to get these CDI devices by the kubelet's request, and the runtime adds none."""
-        if not names or self.adds_devices or self._losses < 0:
-            return
-        shown = admit(", ".join(names), _NAME_BYTES)
-        self._ignored = (str(row.name), shown)
-        self._context.journal.cdi_ignored(row, shown, self.support.why)
+        if names and self.ignores_devices:
+            self._context.journal.cdi_ignored(row, admit(", ".join(names), _NAME_BYTES), self.support.why)
 
     def text(self) -> str:
         """Return how containers get CDI devices, and why so."""
@@ -89,9 +95,8 @@ class RuntimeCdi:
         """Return the problems that an operator should mend, a sentence each, with the remedy."""
         found: list[str] = []
         support, remedy = self.support, f"; {self.support.remedy}" if self.support.remedy else ""
-        if self._ignored is not None:
-            who, names = self._ignored
-            found.append(f"{who} was created without the CDI devices {names} of the kubelet: {support.why}{remedy}")
+        if self.ignores_devices and (without := self._without()):
+            found.append(f"{without}: {support.why}{remedy}")
         if self._config().cdi == "runtime" and not self.adds_devices:
             found.append(f"cdi is runtime, and {support.why}{remedy}")
         if support.other_directories and self.way is not CdiWay.RESOLVE:
@@ -101,6 +106,24 @@ class RuntimeCdi:
                 "cdi_spec_dirs of the runtime to these"
             )
         return tuple(found)
+
+    def _without(self) -> str:
+        """Return how many containers run without CDI devices, and which ones; '' = none."""
+        lacks = {str(row.name): names for row in self._context.ledger.active() if (names := _lacked(row.grant))}
+        if not lacks:
+            return ""
+        if len(lacks) == 1:
+            ((who, names),) = lacks.items()
+            return f"{who} was created without the CDI devices {admit(', '.join(names), _NAME_BYTES)} of the kubelet"
+        return (
+            f"{len(lacks)} containers were created without CDI devices of the kubelet ({some(sorted(lacks), _SHOWN)})"
+        )
+
+
+def _lacked(grant: Grant) -> tuple[str, ...]:
+    """Return the CDI devices that a container lacks, without those that were chosen for it here as well."""
+    chosen = {cdi_name(name) for name in cost_names(device for device in grant.devices if not device.is_given)}
+    return tuple(name for name in grant.request.lacks if name not in chosen)
 
 
 async def support_by(channel: RuntimeChannel) -> CdiSupport:

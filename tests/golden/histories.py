@@ -48,6 +48,7 @@ ADDED_SINCE: Final = (
     "in_use=()",
     "holdings=()",
     "pod_request_mcpu=0",
+    "lacks=()",
 )
 # A field that says nothing, as a value shows it, and as it did when the marks were recorded.
 RENAMED_SINCE: Final = (("devices=DeviceAsk(counts=(), requests=(), annotations=())", "allocation=None"),)

@@ -8,11 +8,12 @@ a pod can write too.
 from collections.abc import Iterable, Mapping
 
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
+from cri_proxy.cri.cdi.variables import kind_of
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.names import devices_allocated, devices_named
+from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices import DEVICE_TYPES, JoinedDevices, PluginVariableError, read_annotated
+from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, JoinedDevices, PluginVariableError, read_annotated
 
 Problems = tuple[AnnotationProblem, ...]
 
@@ -49,6 +50,13 @@ def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant
     except PluginVariableError as error:
         return (), (AnnotationProblem(error.name, cut(error.value), error.problem),)
     return tuple(sorted(given, key=_order)), ()
+
+
+def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:
+    """Return those CDI names of this container that our device plugin has answered with, as its annotations tell."""
+    given, _ = annotated_devices(config.annotations)
+    kinds = {kind_of(name) for grant in given for name in names_of(grant, EMPTY_INVENTORY)}
+    return tuple(name for name in cdi_names(config) if kind_of(name) in kinds)
 
 
 def _order(grant: DeviceGrant) -> tuple[bool, str | int, int | str, str]:

@@ -191,9 +191,11 @@ async def test_a_word_of_the_plugin_that_cannot_be_read_is_a_problem_of_the_cont
     async with opened(InventorySite()) as site:
         read = ReadRequest(request("a/c", 1000))
         words = pb.ContainerConfig(annotations={"allocated.cri-proxy.io/gpu": "x"})
-        found = ContainerDevices(site.node).with_given(read, words)
+        found = await ContainerDevices(site.node).with_given(site.interceptor._reader, read, words)
         assert (found.request.given, [each.key for each in found.problems]) == ((), ["allocated.cri-proxy.io/gpu"])
-        assert ContainerDevices(site.node).with_given(read, pb.ContainerConfig()) is read
+        assert (
+            await ContainerDevices(site.node).with_given(site.interceptor._reader, read, pb.ContainerConfig()) is read
+        )
 
 
 async def test_devices_survive_a_restart_and_a_lost_store() -> None:

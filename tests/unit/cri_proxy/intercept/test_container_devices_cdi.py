@@ -193,3 +193,51 @@ async def test_a_device_of_ours_that_the_kubelet_names_too_is_resolved_only_wher
     async with opened(RuntimeSite("2.0.1", rules=Config(cdi="resolve"))) as site:
         config = await create_with(site, NAME)
         assert (len(config.devices), [device.name for device in config.CDI_devices]) == (0, [NAME])
+
+
+async def create_given(site: RuntimeSite, name: str, *cdi: str, **annotations: str) -> pb.ContainerConfig:
+    """Create a container whose request by the kubelet has these CDI devices and annotations."""
+    spec = PodSpec(name, (OWNS,))
+    request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+    request.config.CDI_devices.extend(pb.CDIDevice(name=each) for each in cdi)
+    request.config.annotations.update(annotations)
+    made = await site.kubelet.create_as(request)
+    await site.node.settle()
+    return site.runtime.node.containers[made].config
+
+
+OF_PLUGIN = {"allocated.cri-proxy.io/gpu": "0"}
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu=GPU-0", "cri-proxy.io/gpu=0"])
+async def test_devices_of_our_plugin_are_resolved_where_the_runtime_ignores_them(name: str) -> None:
+    async with opened(RuntimeSite("1.6.20")) as site:
+        config = await create_given(site, "a", name, **OF_PLUGIN)
+        assert [device.host_path for device in config.devices] == ["/dev/zero"]
+        assert (site.node.warnings(), "cdi_ignored" in site.log.warnings) == ((), False)
+    async with opened(RuntimeSite("2.0.1")) as site:
+        assert list((await create_given(site, "a", name, **OF_PLUGIN)).devices) == []
+
+
+async def test_a_device_of_our_plugin_that_cannot_be_written_keeps_no_container_from_starting() -> None:
+    """NVIDIA's runtime may add it by its variable."""
+    site = RuntimeSite("1.6.20")
+    site.resolved_of = hooked
+    async with opened(site):
+        config = await create_given(site, "a", "nvidia.com/gpu=0", **OF_PLUGIN)
+        assert list(config.devices) == []
+        (warning,) = site.node.warnings()
+        assert "default/a/c was created without the CDI devices nvidia.com/gpu=0 of the kubelet" in warning
+        assert {"cdi_ignored", "devices_missing"} <= set(site.log.warnings)
+
+
+async def test_containers_without_their_devices_are_counted_after_a_restart_too() -> None:
+    async with opened(RuntimeSite("1.6.20")) as site:
+        for name in "ab":
+            await create_given(site, name, "other.com/nic=0")
+        await site.open()
+        await site.node.runtime_cdi.look()
+        assert site.node.warnings() == (
+            "2 containers were created without CDI devices of the kubelet (default/a/c, default/b/c): "
+            "containerd 1.6.20 ignores CDI names; update it to 2.0 or later",
+        )
