@@ -115,6 +115,19 @@ class Config:
         "as the device nodes, mounts and variables that their specification names; auto: as the runtime's version "
         "and configuration allow",
     )
+    visible_devices: Literal["leave", "void"] = option(
+        "leave",
+        "visibleDevices",
+        "NVIDIA_VISIBLE_DEVICES of containers without a GPU, by which NVIDIA's runtime shows them those of others, on "
+        "a node whose inventory has NVIDIA's. leave: as the pod or its image has it; void: no GPU, also where the "
+        "image says all. Needs podResources; privileged containers keep theirs. Counts for new containers",
+    )
+    visible_devices_namespaces: tuple[str, ...] = option(
+        ("kube-system", "gpu-operator", "nvidia-device-plugin"),
+        "visibleDevicesNamespaces",
+        "Namespaces (shell globs) whose containers keep NVIDIA_VISIBLE_DEVICES under visibleDevices: void: device "
+        "plugins, GPU feature discovery and monitoring see all GPUs by it",
+    )
     claims: Literal["honour", "ignore"] = option(
         "honour",
         "claims",

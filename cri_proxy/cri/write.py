@@ -13,7 +13,7 @@ from cri_proxy.cri.annotations.pod import GRANT_KEY
 from cri_proxy.cri.cdi.conversion import Given
 from cri_proxy.cri.cdi.write import set_variables, write_given
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.texts import DeviceTexts, write_texts
+from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, write_texts
 from cri_proxy.cri.linux_resources import shares_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.base import CpuKind, Grant, Pinning
@@ -62,7 +62,7 @@ class Created:
     files_directory: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     devices: tuple[str, ...] = ()
-    texts: DeviceTexts | None = None
+    texts: DeviceTexts = NO_TEXTS
     injection: CdiInjection = NO_INJECTION
 
 
@@ -102,8 +102,7 @@ def write_create(message: bytes, pinning: Pinning, created: Created = Created())
         )
     for name, value in created.variables:
         request.config.envs.add(key=name, value=value.encode())
-    if created.texts is not None:
-        write_texts(request.config, created.texts)
+    write_texts(request.config, created.texts)
     if created.injection.resolved is not None:
         write_given(request.config, created.injection.resolved)
     if created.devices:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cri_proxy import events
 from cri_proxy.costs.words import wins_by_silence
+from cri_proxy.cri.devices.gpu_variables import has_nvidia_gpus
 from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.watchers import Watchers
@@ -124,8 +125,10 @@ class LiveDaemonStatus(DaemonStatus):
     def inventory(self) -> InventoryFileView:
         """Return the state of the inventory file, and of what is joined with it."""
         options = self.node.coordinator.config.devices
-        found = self.node.context.ledger.policy.known.disagreements
-        return InventoryFileView(options.inventory, options.scan, self.devices.listed.report, found)
+        policy = self.node.context.ledger.policy
+        shows_gpus = self.node.coordinator.config.visible_devices == "leave" and has_nvidia_gpus(policy.devices)
+        report, found = self.devices.listed.report, policy.known.disagreements
+        return InventoryFileView(options.inventory, options.scan, report, found, shows_gpus)
 
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of all parts around the node."""

@@ -11,9 +11,10 @@ from dataclasses import replace
 from cri_proxy.cri.cdi.names import cdi_name
 from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
 from cri_proxy.cri.devices.names import names_of
 from cri_proxy.cri.devices.plugin_devices import given_devices, names_of_plugin
-from cri_proxy.cri.devices.texts import DeviceTexts, device_texts
+from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri.write import NO_INJECTION, CdiInjection
@@ -23,7 +24,9 @@ from cri_proxy.intercept.reader import Reader
 from cri_proxy.node.coordinator import Refusal, Reservation
 from cri_proxy.node.node import Node
 from cri_proxy.runtime.cdi_support import CdiWay
+from policies.base import Request
 from policies.device_grants import by_place, cost_names
+from policies.glob import is_like
 
 
 class ContainerDevices:
@@ -34,6 +37,7 @@ class ContainerDevices:
         self._ledger = node.context.ledger
         self._journal = node.context.journal
         self._runtime = node.runtime_cdi
+        self._coordinator = node.coordinator
 
     async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it, and those of them that it will lack."""
@@ -45,7 +49,7 @@ class ContainerDevices:
         return replace(found, request=request, problems=(*found.problems, *problems))
 
     async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:
-        """Return the CDI devices that the kubelet asks for, and that nobody adds."""
+        """Return the CDI devices that the kubelet asks for, and of which none is added."""
         asked = cdi_names(config)
         if not asked:
             return ()
@@ -64,9 +68,23 @@ class ContainerDevices:
             return admit(str(error))
         return found.problem or ("" if set(names) <= set(found.names) else "no CDI specification declares them")
 
-    def texts(self, reservation: Reservation) -> DeviceTexts:
-        """Return the variables, annotations and files that list its devices in the container."""
-        return device_texts(by_place(reservation.decision.grant.devices), reservation.devices)
+    def texts(self, reservation: Reservation, found: ReadRequest, config: pb.ContainerConfig) -> DeviceTexts:
+        """Return the variables and annotations that list its devices in the container, or that it has no GPU."""
+        devices = reservation.decision.grant.devices
+        texts = device_texts(by_place(devices), reservation.devices) if devices else NO_TEXTS
+        if not (self._hides_gpus(found.request, config) and has_no_gpu(config, devices, found.told)):
+            return texts
+        if named := visible_gpus(config):
+            self._journal.gpus_hidden(reservation.row, admit(named))
+        return replace(texts, variables=(*texts.variables, NO_GPU))
+
+    def _hides_gpus(self, request: Request, config: pb.ContainerConfig) -> bool:
+        """Return whether such a container is to see no GPU where it has none."""
+        options = self._coordinator.config
+        if options.visible_devices == "leave" or is_privileged(config):
+            return False
+        keeps = any(is_like(request.pod.namespace, glob) for glob in options.visible_devices_namespaces)
+        return not keeps and has_nvidia_gpus(self._ledger.policy.devices)
 
     async def injection(
         self, reader: Reader, reservation: Reservation, config: pb.ContainerConfig

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from cri_proxy import events
 from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.texts import DeviceTexts
 from cri_proxy.cri.grant_text import grant_to_text
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.thread_count import thread_count, variables_to_set
@@ -59,7 +60,8 @@ class CreateCalls:
             if isinstance(injection, Refusal):
                 self._coordinator.roll_back(reservation, injection.text, code="cdi")
                 return refused(injection)
-            rewritten = await self._rewritten(message, request, reservation, injection)
+            texts = self._devices.texts(reservation, found, request.config)
+            rewritten = await self._rewritten(message, request, reservation, injection, texts=texts)
         except BaseException as error:
             # Nothing has been sent: the container does not exist, whatever went wrong.
             self._coordinator.roll_back_unsent(reservation, error)
@@ -67,7 +69,13 @@ class CreateCalls:
         return Answer(Rewrite(rewritten), partial(self._finish, request, reservation))
 
     async def _rewritten(
-        self, message: bytes, request: pb.CreateContainerRequest, reservation: Reservation, injection: CdiInjection
+        self,
+        message: bytes,
+        request: pb.CreateContainerRequest,
+        reservation: Reservation,
+        injection: CdiInjection,
+        *,
+        texts: DeviceTexts,
     ) -> bytes:
         grant, pinning, config = reservation.decision.grant, reservation.decision.pinning, self._coordinator.config
         directory = ""
@@ -83,7 +91,7 @@ class CreateCalls:
             directory,
             variables,
             chosen_names(reservation) if grant.devices else (),
-            self._devices.texts(reservation) if grant.devices else None,
+            texts,
             injection,
         )
         return write_create(message, pinning, created)

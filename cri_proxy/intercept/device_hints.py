@@ -21,6 +21,7 @@ from cri_proxy.cri.device_names.names import (
     pci_address,
 )
 from cri_proxy.cri.device_sources import named_devices, via_cdi
+from cri_proxy.cri.devices.gpu_variables import is_privileged
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.device_files.cdi import CdiFiles
 from cri_proxy.device_files.locality import Numbers, device_numbers, localities, needs_number
@@ -69,7 +70,7 @@ class DeviceHints:
         names = each_once((*nvidia.not_replaced(own.names, by_cdi), *by_cdi, *told.names))
         # Beside each other, as the driver may hang and so may paths.
         gpus, numbers = await asyncio.gather(look.gpus(names), look.numbers(names))
-        names = nvidia.believed(names, gpus.toolkit, is_privileged=_is_privileged(config))
+        names = nvidia.believed(names, gpus.toolkit, is_privileged=is_privileged(config))
         found = await look.localities(names, gpus, numbers)
         missing = (*look.missing, *own.problems)
         return (*found, *(_identified(group, gpus) for group in told.places), *missing)
@@ -149,10 +150,3 @@ def _identified(group: AllocatedDevices, gpus: nvidia.NvidiaGpus) -> DeviceLocal
     if not all(addresses):
         return group.place
     return replace(group.place, devices=tuple(sorted({address for found in addresses for address in found})))
-
-
-def _is_privileged(config: pb.ContainerConfig) -> bool:
-    """Return whether the container has CAP_SYS_ADMIN: what the container toolkit takes for privileged."""
-    security = config.linux.security_context
-    added = {name.upper().removeprefix("CAP_") for name in security.capabilities.add_capabilities}
-    return security.privileged or bool(added & {"SYS_ADMIN", "ALL"})

@@ -153,7 +153,7 @@ def told_devices(pod: pb.PodResources, container: str, known: NodeSet) -> ToldDe
     in_labels = ((pci_address_in_label(device.device_name), via) for device, via in claimed)
     addresses = tuple(DeviceName("pci", address, via) for address, via in in_labels if address is not None)
     cdi = ((name.name, via) for device, via in claimed for name in device.cdi_devices)
-    return ToldDevices(tuple(places), addresses, tuple(islice(cdi, MAX_NAMES)), tuple(_allocated(held)), is_known=True)
+    return ToldDevices(tuple(places), addresses, tuple(islice(cdi, MAX_NAMES)), tuple(_allocated(held)), bool(held))
 
 
 def _places(held: list[pb.ContainerResources], known: NodeSet) -> Iterator[AllocatedDevices]:

@@ -59,7 +59,7 @@ class ToldDevices:
 
     ``names`` are devices of its claims, ``cdi`` the CDI names of these, each with what names it
     (``podresapi:DRIVER/POOL/DEVICE``). ``allocated`` are devices of plugins, RESOURCE/ID. ``is_known``: the kubelet has
-    answered.
+    answered about the container, as it does of all but init containers.
     """
 
     places: tuple[AllocatedDevices, ...] = ()

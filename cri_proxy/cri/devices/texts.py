@@ -44,6 +44,9 @@ class DeviceTexts:
     annotation: str = ""
 
 
+NO_TEXTS: Final = DeviceTexts()
+
+
 def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -> DeviceTexts:
     """Return the texts that name a container's devices to it; none of types all of whose devices others chose.
 
@@ -51,7 +54,7 @@ def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -
     """
     kinds = {grant.kind for grant in allocated if not grant.is_given}
     if not kinds:
-        return DeviceTexts()
+        return NO_TEXTS
     devices = {device.key: device for device in inventory.devices}
     variables = allocated_variables(grant for grant in allocated if grant.kind in kinds)
     if GPU in kinds:

@@ -103,7 +103,7 @@ class ProxyFacts:
     commands, else ``unreachable`` is why not, and ``unusable`` why its configuration is not valid. ``problems`` are why
     it is not ready, ``cost_problems`` of its cost files, ``cdi_problems`` of CDI devices; ``cdi`` is how containers get
     these, '' when unknown. ``disagreements`` are those of sources of devices, ``held_twice`` devices with several
-    holders. ``node_name``: '' when unknown.
+    holders. ``shows_gpus``: containers without a GPU may see NVIDIA's. ``node_name``: '' when unknown.
     ``is_enabled``: a boot starts it; None where systemd has no such unit.
     """
 
@@ -120,6 +120,7 @@ class ProxyFacts:
     cost_problems: tuple[str, ...] = ()
     disagreements: tuple[str, ...] = ()
     held_twice: tuple[str, ...] = ()
+    shows_gpus: bool = False
     cdi: str = ""
     cdi_problems: tuple[str, ...] = ()
 

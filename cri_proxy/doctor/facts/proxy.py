@@ -55,6 +55,7 @@ def ask_daemon(root: Path, admin: Path, config: Path) -> DaemonAnswers:
         cost_problems=(*_file_problems(_at(status, "costs")), *_file_problems(inventory)),
         disagreements=_texts(inventory, "disagreements"),
         held_twice=_texts(status, "held_twice"),
+        shows_gpus=_at(inventory, "shows_gpus") is True,
         cdi=str(_at(cdi, "text") or ""),
         cdi_problems=_texts(cdi, "problems"),
     )

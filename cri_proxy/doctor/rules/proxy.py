@@ -106,6 +106,12 @@ def devices(facts: HostFacts) -> Iterator[Finding]:
             problem,
             "delete one of the pods; ask on this node for devices of a type in one way, in resources or by annotation",
         )
+    if facts.proxy.shows_gpus:
+        yield FindingCode.VISIBLE_GPUS.finding(
+            "a container without a GPU keeps its own NVIDIA_VISIBLE_DEVICES, and NVIDIA's runtime shows it the GPUs "
+            "that this names, also those of others",
+            "set visibleDevices: void, and list in visibleDevicesNamespaces who has to see all GPUs",
+        )
     for problem in facts.proxy.cdi_problems:
         what, _, remedy = problem.rpartition("; ")
         yield FindingCode.CDI.finding(what or remedy, remedy if what else "")

@@ -251,6 +251,10 @@ class Journal:
         said = f"not named to CDI: {problem}" if problem else f"in no CDI specification: {', '.join(unnamed)}"
         self.records.happened(row, "devices", f"{said}; {garbage}" if garbage else said)
 
+    def gpus_hidden(self, row: Row, named: str) -> None:
+        """Keep that a container without a GPU does not see those that its pod names."""
+        self.records.happened(row, "devices", f"NVIDIA_VISIBLE_DEVICES is void instead of {named}: it has no GPU")
+
     def cdi_ignored(self, row: Row, names: str, why: str) -> None:
         """Log and keep that the runtime adds none of the CDI devices that the kubelet asks for."""
         self.noted_of(row, events.CDI_IGNORED, devices=names, reason=why)

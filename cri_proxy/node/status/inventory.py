@@ -22,13 +22,15 @@ _NAMES_SHOWN: Final = 4
 class InventoryFileView:
     """The inventory ``file``, '' where none is read; ``scans``: devices that are found on PCI are given out too.
 
-    ``disagreements`` are sentences about devices of which two sources state different facts.
+    ``disagreements`` are sentences about devices of which two sources state different facts. ``shows_gpus``: there are
+    GPUs of NVIDIA's, which containers without one may see by their own NVIDIA_VISIBLE_DEVICES.
     """
 
     file: str
     scans: bool
     report: FilesReport = field(metadata=FLAT)
     disagreements: tuple[str, ...] = ()
+    shows_gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)

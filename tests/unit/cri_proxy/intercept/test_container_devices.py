@@ -310,3 +310,64 @@ async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_
         assert NodeView(site.node, name="n").status().held_twice == ()
         third = await site.run("c", OWNS, **ASKS)
         assert held(site, third.container_id("c"))[0] == "gpu 1"
+
+
+VOID = Config(visible_devices="void")
+NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+async def seen(
+    site: InventorySite, name: str, namespace: str = "default", *, is_privileged: bool = False
+) -> str | None:
+    """Create a container whose pod names all GPUs; return what its runtime is told."""
+    spec = PodSpec(name, (OWNS,), namespace)
+    request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+    request.config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=b"all")
+    request.config.linux.security_context.privileged = is_privileged
+    made = await site.kubelet.create_as(request)
+    envs = site.runtime.node.containers[made].config.envs
+    return next((env.value.decode() for env in envs if env.key == "NVIDIA_VISIBLE_DEVICES"), None)
+
+
+async def test_a_container_without_a_gpu_sees_none_where_the_operator_says_so() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        gpu = devices("nvidia.com/gpu", "GPU-0")
+        site.ask_kubelet(told_pod("a", {"c": []}), told_pod("b", {"c": [gpu]}), told_pod("image", {"c": []}))
+        assert [await seen(site, name) for name in ("a", "b")] == ["void", "all"]
+        assert variables(site, await site.run("image", OWNS)) == NO_GPU  # the image may say all
+        (key,) = [key for key, who in site.journal.records.names().items() if who.pod == "a"]
+        record = site.journal.records.get(key)
+        assert isinstance(record, DecisionRecord)
+        assert "NVIDIA_VISIBLE_DEVICES is void instead of all: it has no GPU" in [e.text for e in record.history]
+
+
+async def test_a_container_with_a_gpu_by_annotation_sees_that_one() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        site.ask_kubelet(told_pod("a", {"c": []}))
+        assert variables(site, await site.run("a", OWNS, **ASKS))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+@pytest.mark.parametrize(
+    ("rules", "namespace", "is_privileged"),
+    [
+        (Config(), "default", False),
+        (VOID, "default", True),
+        (VOID, "gpu-operator", False),
+        (replace(VOID, visible_devices_namespaces=("mon*",)), "monitoring", False),
+    ],
+    ids=["leave", "privileged", "default-namespace", "named-namespace"],
+)
+async def test_others_keep_what_they_name(rules: Config, namespace: str, *, is_privileged: bool) -> None:
+    async with opened(InventorySite(rules)) as site:
+        site.ask_kubelet(told_pod("a", {"c": []}))
+        assert await seen(site, "a", namespace, is_privileged=is_privileged) == "all"
+
+
+async def test_nothing_is_hidden_where_the_kubelet_has_not_answered_or_no_gpu_is_nvidias() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        assert await seen(site, "a") == "all"
+        site.ask_kubelet(told_pod("init", {}))  # it tells nothing of init containers
+        assert await seen(site, "init") == "all"
+        site.ask_kubelet(told_pod("b", {"c": []}))
+        use_devices(site.node, EMPTY_INVENTORY)
+        assert await seen(site, "b") == "all"

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from cri_proxy.cri.device_names.names import MAX_NAMES, NOTHING_TOLD, DeviceName, ToldDevices
+from cri_proxy.cri.device_names.names import MAX_NAMES, NOTHING_TOLD, DeviceName
 from cri_proxy.kubelet.pod_resources import KEPT_PODS, SILENCE_SECONDS, PodResources, told_devices
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.node.decision_log.journal import Journal
@@ -137,7 +137,7 @@ def test_older_kubelets_tell_of_a_claim_alone() -> None:
 
 
 def test_claims_of_other_containers_do_not_count() -> None:
-    assert told_devices(claimed(a_device("gpu-0", "example.com/gpu=0")), "c1", NODES) == ToldDevices(is_known=True)
+    assert told_devices(claimed(a_device("gpu-0", "example.com/gpu=0")), "c1", NODES) == NOTHING_TOLD
 
 
 def test_no_more_devices_of_claims_count_than_of_variables() -> None:

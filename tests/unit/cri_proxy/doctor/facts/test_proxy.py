@@ -50,10 +50,10 @@ def test_a_running_daemon_says_what_is_wrong_with_its_cost_files(tmp_path: Path)
 
 def test_a_running_daemon_says_which_sources_of_devices_disagree(tmp_path: Path) -> None:
     daemon = FixedDaemon(parse_config("{}"))
-    daemon.inventory = InventoryFileView("/d.yaml", True, FilesReport(0.0), ("gpu 0: here; there",))
+    daemon.inventory = InventoryFileView("/d.yaml", True, FilesReport(0.0), ("gpu 0: here; there",), shows_gpus=True)
     with served(tmp_path / "a.sock", daemon):
         found = ask_daemon(tmp_path, ADMIN, Path("/none.yaml"))
-    assert found.proxy.disagreements == ("gpu 0: here; there",)
+    assert (found.proxy.disagreements, found.proxy.shows_gpus) == (("gpu 0: here; there",), True)
 
 
 def test_a_running_daemon_says_how_containers_get_cdi_devices(tmp_path: Path) -> None:

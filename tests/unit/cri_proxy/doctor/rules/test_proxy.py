@@ -114,6 +114,11 @@ def test_a_device_with_two_holders_is_found() -> None:
     assert "in resources or by annotation" in found.remedy
 
 
+def test_gpus_that_containers_see_by_their_own_variable_are_found() -> None:
+    found = only(devices, healthy(proxy=proxy(shows_gpus=True)))
+    assert (found.code, "set visibleDevices: void" in found.remedy) == ("visible-gpus", True)
+
+
 def test_cdi_devices_that_nobody_adds_are_found_with_the_remedy() -> None:
     found = only(devices, healthy(proxy=proxy(cdi_problems=("cdi is runtime, and so; update it",))))
     assert (found.code, found.text, found.remedy) == ("cdi", "cdi is runtime, and so", "update it")

@@ -1,0 +1,58 @@
+"""Tell which containers may see no GPU by NVIDIA_VISIBLE_DEVICES: those that have none. Pure.
+
+NVIDIA's runtime mounts what the variable names, also where a pod or an image names it. ``void`` makes it add nothing,
+as without the variable (NVIDIA Container Toolkit, docker-specialized).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from cri_proxy.cri.device_names.names import ToldDevices
+from cri_proxy.cri.device_sources import cdi_names
+from cri_proxy.cri.devices.texts import VISIBLE_GPUS
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.device_grants import DeviceGrant
+from policies.devices import GPU, NODE_DOMAIN, DeviceInventory
+
+NO_GPU: Final = (VISIBLE_GPUS, "void")
+
+_VENDOR_LABEL: Final = f"{NODE_DOMAIN}/gpu-vendor"
+_NVIDIA_ID: Final = "GPU-"
+_GPU_WORDS: Final = ("gpu", "nvidia")
+"""Words of resources, and of kinds of CDI devices, that may be GPUs, or parts of them."""
+
+
+def has_nvidia_gpus(inventory: DeviceInventory) -> bool:
+    """Return whether GPUs of NVIDIA's are listed: by their identifiers, or by the node's label.
+
+    >>> from policies.devices import InventoryDevice
+    >>> has_nvidia_gpus(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"), InventoryDevice("gpu", 1))))
+    True
+    """
+    gpus = inventory.of(GPU)
+    are_nvidia = bool(gpus) and inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
+    return are_nvidia or any(gpu.uuid.startswith(_NVIDIA_ID) for gpu in gpus)
+
+
+def is_privileged(config: pb.ContainerConfig) -> bool:
+    """Return whether the container has CAP_SYS_ADMIN: what the container toolkit takes for privileged."""
+    security = config.linux.security_context
+    added = {name.upper().removeprefix("CAP_") for name in security.capabilities.add_capabilities}
+    return security.privileged or bool(added & {"SYS_ADMIN", "ALL"})
+
+
+def has_no_gpu(config: pb.ContainerConfig, devices: Iterable[DeviceGrant], told: ToldDevices) -> bool:
+    """Return whether it is certain that this container was given no GPU, and no part of one.
+
+    ``devices`` are those of its grant. Where the kubelet has not answered, a plugin may have given it one by the
+    variable alone.
+    """
+    claimed = (*(text for named in told.cdi for text in named), *(name.via for name in told.names))
+    names = (*told.allocated, *claimed, *cdi_names(config), *(grant.kind for grant in devices))
+    return told.is_known and not any(word in name.lower() for name in names for word in _GPU_WORDS)
+
+
+def visible_gpus(config: pb.ContainerConfig) -> str:
+    """Return the GPUs that its pod names to NVIDIA's runtime; '' where it names none."""
+    named = [env.value.decode("utf-8", "replace") for env in config.envs if env.key == VISIBLE_GPUS]
+    return named[-1] if named and named[-1] not in ("", "none", "void") else ""
