@@ -91,7 +91,7 @@ class DeviceLocality:
     cpus: CpuSet
     nodes: NodeSet
     via: str = ""  # what named it, '' for the request's own devices and mounts: a variable, a CDI device, a claim
-    devices: tuple[str, ...] = ()  # the PCI devices that it is, () where they are not known
+    devices: tuple[str, ...] = ()  # the PCI devices, or sources of others, that it is; () where they are not known
 
 
 @dataclass(frozen=True, slots=True)

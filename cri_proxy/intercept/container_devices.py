@@ -13,7 +13,7 @@ from cri_proxy.cri.cdi.write import notes_for
 from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.gpu_variables import NO_GPU, has_no_gpu, has_nvidia_gpus, is_privileged, visible_gpus
 from cri_proxy.cri.devices.names import names_of
-from cri_proxy.cri.devices.plugin_devices import given_devices, names_of_plugin
+from cri_proxy.cri.devices.plugin_devices import given_devices, hints_once, names_of_plugin
 from cri_proxy.cri.devices.texts import NO_TEXTS, DeviceTexts, device_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
@@ -41,11 +41,13 @@ class ContainerDevices:
 
     async def with_given(self, reader: Reader, found: ReadRequest, config: pb.ContainerConfig) -> ReadRequest:
         """Return the request with the devices that others chose for it, and those of them that it will lack."""
-        given, problems = given_devices(config, self._ledger.policy.known, found.told.allocated)
+        joined, told = self._ledger.policy.known, found.told
+        given, problems = given_devices(config, joined, told.allocated)
         lacks = await self._lacking(reader, config)
         if not (given or problems or lacks):
             return found
-        request = replace(found.request, given=given, lacks=lacks)
+        hints = hints_once(found.request.hints, told.places, given, joined)
+        request = replace(found.request, given=given, lacks=lacks, hints=hints)
         return replace(found, request=request, problems=(*found.problems, *problems))
 
     async def _lacking(self, reader: Reader, config: pb.ContainerConfig) -> tuple[str, ...]:

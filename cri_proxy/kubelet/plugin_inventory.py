@@ -15,7 +15,8 @@ from cri_proxy.errors import CallFailed, CommandFailed, RuntimeUnavailable
 from cri_proxy.kubelet.pod_resources import SERVICE
 from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
-from policies.device_grants import DeviceGrant
+from policies.container_name import ContainerName
+from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import DEVICE_TYPES, TYPES, WHOLE, DeviceInventory, InventoryDevice, PciePath, natural_order
 from sysfs.cpuset import NodeSet
 
@@ -26,12 +27,34 @@ _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 
 @dataclass(frozen=True, slots=True)
+class PluginHolder:
+    """A container that has a device, or parts of one: by the ``ids`` of this resource."""
+
+    container: str
+    type: str
+    minor: int
+    resource: str
+    ids: tuple[str, ...]
+
+    @property
+    def key(self) -> DeviceKey:
+        """The device."""
+        return self.type, self.minor
+
+
+@dataclass(frozen=True, slots=True)
 class PluginInventory:
-    """The devices of types that are known here, what containers hold of them, and resources of other types."""
+    """The devices of types that are known here, who has them, and resources of other types."""
 
     inventory: DeviceInventory
-    held: tuple[DeviceGrant, ...] = ()
+    holders: tuple[PluginHolder, ...] = ()
     others: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> tuple[DeviceGrant, ...]:
+        """The devices that containers have, each once."""
+        each = dict.fromkeys((holder.type, holder.minor) for holder in self.holders)
+        return tuple(DeviceGrant(*place, WHOLE, is_given=True) for place in each)
 
 
 async def ask_plugins(channel: RuntimeChannel, socket: str) -> PluginInventory:
@@ -74,8 +97,8 @@ def inventory_of_plugins(
     minors = _minors(nodes)
     found = {minors[key]: _device(minors[key], key[1], node) for key, node in nodes.items()}
     inventory = DeviceInventory(tuple(found[key] for key in sorted(found, key=_order)))
-    held = sorted(_held(listed, minors), key=lambda grant: _order((grant.kind, grant.number)))
-    return PluginInventory(inventory, tuple(held), tuple(sorted(others)))
+    holders = sorted(_holders(listed, minors), key=lambda each: (*_order((each.type, each.minor)), each.container))
+    return PluginInventory(inventory, tuple(holders), tuple(sorted(others)))
 
 
 def _kind_of(resource: str) -> str:
@@ -122,17 +145,19 @@ def _node(topology: pb.TopologyInfo) -> int | None:
     return next(iter(nodes)) if len(nodes) == 1 else None
 
 
-def _held(
+def _holders(
     listed: pb.ListPodResourcesResponse, minors: Mapping[tuple[str, str], tuple[str, int]]
-) -> Iterator[DeviceGrant]:
-    """Yield the devices that containers have, each once."""
-    seen: set[tuple[str, int]] = set()
-    for group in (g for pod in listed.pod_resources for container in pod.containers for g in container.devices):
-        for name in group.device_ids:
-            place = minors.get((group.resource_name, name))
-            if place is not None and place not in seen:
-                seen.add(place)
-                yield DeviceGrant(*place, WHOLE, is_given=True)
+) -> Iterator[PluginHolder]:
+    """Yield the containers that have devices, with each of these."""
+    containers = ((pod, container) for pod in listed.pod_resources for container in pod.containers)
+    for pod, container in containers:
+        name = str(ContainerName(pod.namespace, pod.name, container.name))
+        found: dict[tuple[str, tuple[str, int]], list[str]] = {}
+        for resource, each in ((group.resource_name, each) for group in container.devices for each in group.device_ids):
+            if place := minors.get((resource, each)):
+                found.setdefault((resource, place), []).append(each)
+        for (resource, place), ids in found.items():
+            yield PluginHolder(name, *place, resource, tuple(sorted(ids, key=natural_order)))
 
 
 def _order(place: tuple[str, int]) -> tuple[int, int]:

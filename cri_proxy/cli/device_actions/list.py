@@ -14,10 +14,10 @@ from cri_proxy.errors import CommandFailed
 from cri_proxy.inventory.driver_names import identified
 from cri_proxy.inventory.file import inventory_value, read_inventory
 from cri_proxy.inventory.pci import inventory_of, left_out
-from cri_proxy.kubelet.plugin_inventory import ask_plugins
+from cri_proxy.kubelet.plugin_inventory import PluginHolder, ask_plugins
 from cri_proxy.kubelet.pod_resources import SOCKET
 from cri_proxy.runtime.client import RuntimeClient
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import DeviceInventory
 
 HELP = "show devices by NUMA node and PCIe: of an inventory, a request, a machine, or the kubelet's device plugins"
@@ -34,13 +34,14 @@ KUBELET_SOCKET = f"/var/lib/kubelet/{SOCKET}"
 class ListAnswer:
     """An inventory, what containers hold of it, and resources of device plugins that are of no type in it.
 
-    ``notes`` say what sysfs has of PCI devices that cannot be read.
+    ``notes`` say what sysfs has of PCI devices that cannot be read. ``holders`` have devices by the kubelet.
     """
 
     inventory: DeviceInventory
     held: tuple[DeviceGrant, ...] = ()
     others: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    holders: tuple[PluginHolder, ...] = ()
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
     if len(given) > 1:
         raise CommandFailed(f"{given[0]} and {given[1]} both name devices; leave one out", 2)
     if args.kubelet is not None:
-        emit(asyncio.run(_of_kubelet(args.kubelet)), args.output, _text, plain=_plain)
+        # YAML is an inventory to edit, which has no holders.
+        plain = _with_holders if args.output == "json" else _plain
+        emit(asyncio.run(_of_kubelet(args.kubelet)), args.output, _text, plain=plain)
         return 0
     if args.file is not None:
         return DocumentCommand((), _answer, _text, plain=_plain).run(args)
@@ -87,7 +90,7 @@ async def _of_kubelet(socket: str) -> ListAnswer:
         found = await ask_plugins(channel, socket)
     finally:
         await channel.close()
-    return ListAnswer(found.inventory, found.held, found.others)
+    return ListAnswer(found.inventory, found.held, found.others, holders=found.holders)
 
 
 def _answer(document: Document) -> ListAnswer:
@@ -100,8 +103,15 @@ def _answer(document: Document) -> ListAnswer:
 def _text(answer: ListAnswer) -> str:
     others = paragraph(", ".join(answer.others), "  ", first="other resources: ") if answer.others else ()
     notes = [line for note in answer.notes for line in paragraph(note, "  ", first="note: ")]
-    return "\n".join((device_tree(answer.inventory, answer.held), *others, *notes))
+    containers: dict[DeviceKey, list[str]] = {}
+    for holder in answer.holders:
+        containers.setdefault(holder.key, []).append(holder.container)
+    return "\n".join((device_tree(answer.inventory, answer.held, containers), *others, *notes))
 
 
 def _plain(answer: ListAnswer) -> object:
     return inventory_value(answer.inventory)
+
+
+def _with_holders(answer: ListAnswer) -> object:
+    return {**inventory_value(answer.inventory), "holders": answer.holders}

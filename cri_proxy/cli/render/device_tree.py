@@ -1,18 +1,29 @@
 """Render an inventory of devices as a tree of NUMA nodes and PCIe groups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
+from typing import Final
 
 from cri_proxy.cli.render.columns import Cells, column_widths, layout, paragraph, terminal_width
-from policies.device_grants import DeviceGrant
+from policies.device_grants import DeviceGrant, DeviceKey
 from policies.devices import GPU_MEMORY, WHOLE, DeviceInventory, DeviceUse, InventoryDevice, pcie_groups, usage_of
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
-from sysfs.text import plural
+from sysfs.text import plural, some
+
+_HOLDERS_SHOWN: Final = 4
 
 
-def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) -> str:
-    """Return the devices by NUMA node and PCIe, with what containers hold of them; then the partitions of GPUs."""
+def device_tree(
+    inventory: DeviceInventory,
+    held: Sequence[DeviceGrant] = (),
+    holders: Mapping[DeviceKey, Sequence[str]] = MappingProxyType({}),
+) -> str:
+    """Return the devices by NUMA node and PCIe, with what containers hold of them; then the partitions of GPUs.
+
+    ``holders`` are the names of these containers, as far as they are known.
+    """
     groups = pcie_groups(inventory.devices)
     usage = usage_of(held, inventory, groups)
     rows: list[Cells] = []
@@ -22,7 +33,7 @@ def device_tree(inventory: DeviceInventory, held: Sequence[DeviceGrant] = ()) ->
             node = group.numa
             rows.append(_heading("NUMA node unknown" if group.numa is None else f"NUMA node {group.numa}", ""))
         rows.append(_heading(f"PCIe {group.pcie or 'unknown'}", "  "))
-        rows += (_row(device, usage.of(device)) for device in group.devices)
+        rows += (_row(device, usage.of(device), holders.get(device.key, ())) for device in group.devices)
     lines = layout(rows, column_widths(rows, (30, 16, 40), flexible=2, total=terminal_width()))
     more = (*_partition_lines(inventory), *_link_lines(inventory))
     return "\n".join([*(line.rstrip() for line in lines), *more]) or "no devices"
@@ -32,7 +43,7 @@ def _heading(text: str, lead: str) -> Cells:
     return Cells((text, "", ""), lead=lead, rest=lead)
 
 
-def _row(device: InventoryDevice, use: DeviceUse) -> Cells:
+def _row(device: InventoryDevice, use: DeviceUse, holders: Sequence[str]) -> Cells:
     words = [] if device.is_healthy else ["unhealthy"]
     if device.resources.get(GPU_MEMORY):
         words.append(f"{bytes_text(device.resources[GPU_MEMORY])} of memory")
@@ -43,6 +54,8 @@ def _row(device: InventoryDevice, use: DeviceUse) -> Cells:
     words += (f"{key}={value}" for key, value in sorted(device.labels.items()))
     if not use.is_idle:
         words.append(f"{WHOLE - max(use.units, use.memory.numerator // use.memory.denominator)} of {WHOLE} free")
+    if holders:
+        words.append(f"held by {some(list(dict.fromkeys(holders)), _HOLDERS_SHOWN)}")
     return Cells((f"{device.kind} {device.minor}", device.path.bus, ", ".join(words)), lead="    ", rest="      ")
 
 

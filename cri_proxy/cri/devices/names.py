@@ -1,11 +1,12 @@
 """The CDI names of the inventory's devices, and the devices behind CDI names and the kubelet's ids. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices import GPU, DeviceInventory, InventoryDevice, JoinedDevices, Piece
+from policies.devices import DEVICE_TYPES, GPU, DeviceInventory, InventoryDevice, JoinedDevices, Piece
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
@@ -14,6 +15,8 @@ _NVIDIA: Final = "nvidia.com/gpu"
 _ALL_GPUS: Final = f"{_NVIDIA}=all"
 """A device of the specifications that ``nvidia-ctk cdi generate`` writes: every GPU."""
 _SHARE: Final = "::"
+_PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-(?:vf|share)-.*", re.ASCII)
+"""Ids of our device plugin for parts of a device."""
 
 
 def names_of(grant: DeviceGrant, inventory: DeviceInventory) -> tuple[str, ...]:
@@ -58,6 +61,20 @@ def devices_allocated(names: Iterable[str], joined: JoinedDevices) -> tuple[Devi
         if piece is not None:
             found[piece] = replace(joined.given(piece), is_shared=bool(is_shared))
     return tuple(found.values())
+
+
+def source_of(name: str, joined: JoinedDevices) -> str:
+    """Return the source of the place of a device that the kubelet has allocated as RESOURCE/ID; '' = it is not known.
+
+    >>> gpus = JoinedDevices(DeviceInventory((InventoryDevice("gpu", 1, uuid="GPU-5a"),)))
+    >>> [source_of(f"cri-proxy.io/{each}", gpus) for each in ("gpu/gpu-1", "rdma/rdma-0-share-3", "gpu/GPU-7c")]
+    ['gpu/1', 'rdma/0', '']
+    """
+    found = devices_allocated((name,), joined)
+    if found:
+        return found[0].source
+    part = _PART.fullmatch(name.rpartition("/")[2])
+    return f"{part[1]}/{part[2]}" if part is not None else ""
 
 
 def _pieces(name: str, joined: JoinedDevices) -> Iterator[Piece]:

@@ -6,12 +6,16 @@ a pod can write too.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from cri_proxy.cri.annotations.device_filter import POD_RESOURCES
 from cri_proxy.cri.annotations.forms import AnnotationProblem, cut
 from cri_proxy.cri.cdi.variables import kind_of
+from cri_proxy.cri.device_names.names import AllocatedDevices
 from cri_proxy.cri.device_sources import cdi_names
-from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of
+from cri_proxy.cri.devices.names import devices_allocated, devices_named, names_of, source_of
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from policies.base import DeviceLocality
 from policies.device_grants import DeviceGrant
 from policies.devices import DEVICE_TYPES, EMPTY_INVENTORY, JoinedDevices, PluginVariableError, read_annotated
 
@@ -50,6 +54,26 @@ def annotated_devices(annotations: Mapping[str, str]) -> tuple[tuple[DeviceGrant
     except PluginVariableError as error:
         return (), (AnnotationProblem(error.name, cut(error.value), error.problem),)
     return tuple(sorted(given, key=_order)), ()
+
+
+def hints_once(
+    hints: Iterable[DeviceLocality],
+    places: Iterable[AllocatedDevices],
+    given: Iterable[DeviceGrant],
+    joined: JoinedDevices,
+) -> tuple[DeviceLocality, ...]:
+    """Return these hints, those of devices that were given to the container as places of these.
+
+    Where the place of a device that was given is known, it stands in place of the kubelet's.
+    """
+    sources = {grant.source for grant in given}
+    found: dict[str, tuple[str, ...]] = {}
+    for group in places:
+        resource = group.place.source.removeprefix(POD_RESOURCES).removesuffix(",".join(group.ids))
+        devices = tuple(dict.fromkeys(source_of(f"{resource}{each}", joined) for each in group.ids))
+        if sources.issuperset(devices):
+            found[group.place.source] = devices
+    return tuple(replace(hint, devices=found.get(hint.source, hint.devices)) for hint in hints)
 
 
 def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:

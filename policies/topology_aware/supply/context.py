@@ -148,11 +148,11 @@ def localities_of(request: Request, devices: Collection[str]) -> tuple[DeviceLoc
 
 
 def near(request: Request, places: tuple[DeviceLocality, ...]) -> Request:
-    """Return the request with these places of devices, in place of those of the same names and PCI devices."""
+    """Return the request with these places of devices, in place of those of the same names and devices."""
     if not places:
         return request
     names = {place.source for place in places}
-    devices = {device for place in places for device in place.devices}
+    devices = {device for place in places for device in (place.source, *place.devices)}
     others = (h for h in request.hints if not (h.devices and devices.issuperset(h.devices)))
     hints = (*(hint for hint in others if hint.source not in names), *places)
     return request if hints == request.hints else replace(request, hints=hints)

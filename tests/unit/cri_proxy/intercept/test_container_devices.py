@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -12,53 +11,22 @@ from cri_proxy.cri.device_names.names import ToldDevices
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri.read_request import ReadRequest
 from cri_proxy.cri_client.kubelet import RunningPod
-from cri_proxy.cri_client.pods import PodSpec, create_request, guaranteed
+from cri_proxy.cri_client.pods import PodSpec, create_request
 from cri_proxy.errors import CallFailed
 from cri_proxy.file_workers import FilesFailed
 from cri_proxy.intercept.container_devices import ContainerDevices
-from cri_proxy.kubelet.pod_resources import PodResources
-from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
-from cri_proxy.metrics import catalog
 from cri_proxy.node.reconfigure import use_devices
-from cri_proxy.node.status.view import NodeView
 from cri_proxy.node.sync.claims import ClaimSources
 from cri_proxy.state.decisions import DecisionRecord
 from cri_proxy.state.memory_store import MemoryStore
 from policies.base import Request
 from policies.devices import EMPTY_INVENTORY
-from sysfs.cpuset import NodeSet
-from tests.fakes.device_policy import policy_with_devices, two_pairs
-from tests.fakes.scripted_cdi import DeclaredOf, ScriptedCdi
 from tests.fakes.site import Site, opened
-from tests.unit.cri_proxy.kubelet.service import KubeletService, devices
-from tests.unit.cri_proxy.kubelet.service import pod as told_pod
+from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, config, held, variables
 from tests.unit.cri_proxy.node.stage import direct
 from tests.unit.policies.build import request
 
-OWNS = guaranteed("c", 1000)
 UNREADABLE = ("/etc/cdi/nvidia.yaml",)
-ASKS = {
-    "cri-proxy.io/device-resources": "nvidia.com/gpu=1,rdma=1",
-    "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}',
-    "scheduling.koordinator.sh/device-allocate-hint": '{"rdma": {"vfSelector": {}}}',
-}
-
-
-class InventorySite(Site):
-    """A site with a GPU and a NIC with two VFs on each of two nodes."""
-
-    def __init__(self, rules: Config | None = None) -> None:
-        super().__init__(policy_with_devices(devices=two_pairs()), rules=rules)
-
-    async def declare(self, declared: DeclaredOf | None = None, unreadable: tuple[str, ...] = ()) -> None:
-        cdi = ScriptedCdi(declared, unreadable=unreadable)
-        self.interceptor.use_reader(replace(self.interceptor._reader, cdi=cdi))
-
-    def ask_kubelet(self, *pods: podresources.PodResources) -> None:
-        """Let the kubelet tell of these pods."""
-        known = NodeSet.parse("0-1")
-        kubelet = PodResources(KubeletService(*pods), self.clock, self.journal, known=lambda: known)
-        self.interceptor.use_reader(replace(self.interceptor._reader, pod_resources=kubelet))
 
 
 async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
@@ -67,19 +35,6 @@ async def all_declared(names: Sequence[str]) -> tuple[str, ...]:
 
 async def hanging(names: Sequence[str]) -> tuple[str, ...]:
     raise FilesFailed("CDI specifications", "has not answered for 1 s")
-
-
-def config(site: Site, pod: RunningPod) -> pb.ContainerConfig:
-    return site.runtime.node.containers[pod.container_id("c")].config
-
-
-def variables(site: Site, pod: RunningPod) -> dict[str, str]:
-    envs = config(site, pod).envs
-    return {env.key: env.value.decode() for env in envs if env.key.startswith(("CRI_PROXY_", "NVIDIA_"))}
-
-
-def held(site: Site, container_id: str) -> list[str]:
-    return [str(device) for device in site.row(container_id).grant.devices]
 
 
 def said(site: Site, pod: RunningPod) -> list[str]:
@@ -275,99 +230,3 @@ async def test_a_name_of_what_was_allocated_here_is_nothing_that_others_chose() 
         await site.open()
         grant = site.row(pod.container_id("c")).grant
         assert (grant.request.given, [each.is_given for each in grant.devices]) == ((), [False, False])
-
-
-async def test_what_the_kubelet_has_allocated_goes_to_no_pod_that_asks_by_annotation() -> None:
-    """NVIDIA's plugin tells a container its GPUs by a variable, which a pod can write too."""
-    async with opened(InventorySite()) as site:
-        site.ask_kubelet(told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]}), told_pod("b", {}))
-        first, second = await site.run("a", OWNS), await site.run("b", OWNS, **ASKS)
-        assert held(site, first.container_id("c")) == ["gpu 0"]
-        assert held(site, second.container_id("c"))[0] == "gpu 1"
-        assert variables(site, first) == {}
-        assert NodeView(site.node, name="n").status().held_twice == ()
-
-
-async def test_a_device_that_the_kubelet_gives_away_again_has_two_holders() -> None:
-    async with opened(InventorySite()) as site:
-        site.ask_kubelet(told_pod("a", {}), told_pod("b", {"c": [devices("nvidia.com/gpu", "GPU-0")]}))
-        for name, asks in (("a", ASKS), ("b", {})):
-            await site.run(name, OWNS, **asks)
-        view = NodeView(site.node, name="n")
-        twice = "gpu 0 has 2 holders: default/a/c, default/b/c (chosen by others)"
-        assert view.status().held_twice == (twice,)
-        assert f"devices: {twice}" in view.status().warnings
-        (count,) = [each.value for each in view.samples() if each.metric is catalog.DEVICES_HELD_TWICE]
-        assert count == 1
-
-
-async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_it_likes() -> None:
-    async with opened(InventorySite()) as site:
-        replicas = {name: devices("nvidia.com/gpu.shared", f"GPU-0::{n}") for n, name in enumerate("ab")}
-        site.ask_kubelet(*(told_pod(name, {"c": [each]}) for name, each in replicas.items()))
-        for name in replicas:
-            await site.run(name, OWNS)
-        assert NodeView(site.node, name="n").status().held_twice == ()
-        third = await site.run("c", OWNS, **ASKS)
-        assert held(site, third.container_id("c"))[0] == "gpu 1"
-
-
-VOID = Config(visible_devices="void")
-NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
-
-
-async def seen(
-    site: InventorySite, name: str, namespace: str = "default", *, is_privileged: bool = False
-) -> str | None:
-    """Create a container whose pod names all GPUs; return what its runtime is told."""
-    spec = PodSpec(name, (OWNS,), namespace)
-    request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
-    request.config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=b"all")
-    request.config.linux.security_context.privileged = is_privileged
-    made = await site.kubelet.create_as(request)
-    envs = site.runtime.node.containers[made].config.envs
-    return next((env.value.decode() for env in envs if env.key == "NVIDIA_VISIBLE_DEVICES"), None)
-
-
-async def test_a_container_without_a_gpu_sees_none_where_the_operator_says_so() -> None:
-    async with opened(InventorySite(VOID)) as site:
-        gpu = devices("nvidia.com/gpu", "GPU-0")
-        site.ask_kubelet(told_pod("a", {"c": []}), told_pod("b", {"c": [gpu]}), told_pod("image", {"c": []}))
-        assert [await seen(site, name) for name in ("a", "b")] == ["void", "all"]
-        assert variables(site, await site.run("image", OWNS)) == NO_GPU  # the image may say all
-        (key,) = [key for key, who in site.journal.records.names().items() if who.pod == "a"]
-        record = site.journal.records.get(key)
-        assert isinstance(record, DecisionRecord)
-        assert "NVIDIA_VISIBLE_DEVICES is void instead of all: it has no GPU" in [e.text for e in record.history]
-
-
-async def test_a_container_with_a_gpu_by_annotation_sees_that_one() -> None:
-    async with opened(InventorySite(VOID)) as site:
-        site.ask_kubelet(told_pod("a", {"c": []}))
-        assert variables(site, await site.run("a", OWNS, **ASKS))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
-
-
-@pytest.mark.parametrize(
-    ("rules", "namespace", "is_privileged"),
-    [
-        (Config(), "default", False),
-        (VOID, "default", True),
-        (VOID, "gpu-operator", False),
-        (replace(VOID, visible_devices_namespaces=("mon*",)), "monitoring", False),
-    ],
-    ids=["leave", "privileged", "default-namespace", "named-namespace"],
-)
-async def test_others_keep_what_they_name(rules: Config, namespace: str, *, is_privileged: bool) -> None:
-    async with opened(InventorySite(rules)) as site:
-        site.ask_kubelet(told_pod("a", {"c": []}))
-        assert await seen(site, "a", namespace, is_privileged=is_privileged) == "all"
-
-
-async def test_nothing_is_hidden_where_the_kubelet_has_not_answered_or_no_gpu_is_nvidias() -> None:
-    async with opened(InventorySite(VOID)) as site:
-        assert await seen(site, "a") == "all"
-        site.ask_kubelet(told_pod("init", {}))  # it tells nothing of init containers
-        assert await seen(site, "init") == "all"
-        site.ask_kubelet(told_pod("b", {"c": []}))
-        use_devices(site.node, EMPTY_INVENTORY)
-        assert await seen(site, "b") == "all"

@@ -59,7 +59,7 @@ class Kubelet:
         gpu = pb.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["GPU-a"])
         gpu.topology.nodes.add(ID=1)
         other = pb.ContainerDevices(resource_name="devices.kubevirt.io/kvm", device_ids=["kvm0"])
-        has = pb.PodResources(name="p", containers=[pb.ContainerResources(name="c", devices=[gpu])])
+        has = pb.PodResources(name="p", namespace="ml", containers=[pb.ContainerResources(name="c", devices=[gpu])])
         answers = {
             "GetAllocatableResources": pb.AllocatableResourcesResponse(devices=[gpu, other]),
             "List": pb.ListPodResourcesResponse(pod_resources=[has]),
@@ -88,9 +88,24 @@ def test_what_plugins_have_registered_with_the_kubelet_is_shown(
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "NUMA node 1",
         "  PCIe unknown",
-        "    gpu 0         0 of 100 free",
+        "    gpu 0         0 of 100 free, held by ml/p/c",
         "other resources: devices.kubevirt.io/kvm",
     ]
+
+
+def test_json_says_which_pod_has_a_device_of_a_plugin_and_yaml_is_an_inventory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = tmp_path / "kubelet.sock"
+    with Kubelet(socket):
+        assert run_command(["devices", "list", "--kubelet", str(socket), "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["holders"] == [
+            {"container": "ml/p/c", "type": "gpu", "minor": 0, "resource": "nvidia.com/gpu", "ids": ["GPU-a"]}
+        ]
+        assert run_command(["devices", "list", "--kubelet", str(socket), "-o", "yaml"]) == 0
+    text = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run_command(["devices", "list", "-"]) == 0
 
 
 def test_without_a_kubelet_its_socket_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

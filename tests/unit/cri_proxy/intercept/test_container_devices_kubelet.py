@@ -1,0 +1,145 @@
+"""What becomes of devices that the kubelet has allocated, and what containers without a GPU see of those of others."""
+
+from dataclasses import replace
+
+import pytest
+
+from cri_proxy.config.model import Config
+from cri_proxy.cri.device_names.names import ToldDevices
+from cri_proxy.cri.proto import cri_v1_pb2 as pb
+from cri_proxy.cri_client.pods import PodSpec, create_request
+from cri_proxy.metrics import catalog
+from cri_proxy.node.reconfigure import use_devices
+from cri_proxy.node.status.view import NodeView
+from cri_proxy.state.decisions import DecisionRecord
+from policies.base import DeviceLocality
+from policies.devices import EMPTY_INVENTORY
+from tests.fakes.site import opened
+from tests.unit.cri_proxy.intercept.inventory_site import ASKS, OWNS, InventorySite, held, variables
+from tests.unit.cri_proxy.kubelet.service import devices
+from tests.unit.cri_proxy.kubelet.service import pod as told_pod
+
+
+async def test_what_the_kubelet_has_allocated_goes_to_no_pod_that_asks_by_annotation() -> None:
+    """NVIDIA's plugin tells a container its GPUs by a variable, which a pod can write too."""
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told_pod("a", {"c": [devices("nvidia.com/gpu", "GPU-0")]}), told_pod("b", {}))
+        first, second = await site.run("a", OWNS), await site.run("b", OWNS, **ASKS)
+        assert held(site, first.container_id("c")) == ["gpu 0"]
+        assert held(site, second.container_id("c"))[0] == "gpu 1"
+        assert variables(site, first) == {}
+        assert NodeView(site.node, name="n").status().held_twice == ()
+
+
+async def test_a_device_that_the_kubelet_gives_away_again_has_two_holders() -> None:
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told_pod("a", {}), told_pod("b", {"c": [devices("nvidia.com/gpu", "GPU-0")]}))
+        for name, asks in (("a", ASKS), ("b", {})):
+            await site.run(name, OWNS, **asks)
+        view = NodeView(site.node, name="n")
+        twice = "gpu 0 has 2 holders: default/a/c, default/b/c (chosen by others)"
+        assert view.status().held_twice == (twice,)
+        assert f"devices: {twice}" in view.status().warnings
+        (count,) = [each.value for each in view.samples() if each.metric is catalog.DEVICES_HELD_TWICE]
+        assert count == 1
+
+
+async def test_a_gpu_that_a_plugin_lets_containers_share_has_as_many_holders_as_it_likes() -> None:
+    async with opened(InventorySite()) as site:
+        replicas = {name: devices("nvidia.com/gpu.shared", f"GPU-0::{n}") for n, name in enumerate("ab")}
+        site.ask_kubelet(*(told_pod(name, {"c": [each]}) for name, each in replicas.items()))
+        for name in replicas:
+            await site.run(name, OWNS)
+        assert NodeView(site.node, name="n").status().held_twice == ()
+        third = await site.run("c", OWNS, **ASKS)
+        assert held(site, third.container_id("c"))[0] == "gpu 1"
+
+
+VOID = Config(visible_devices="void")
+NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+async def seen(
+    site: InventorySite, name: str, namespace: str = "default", *, is_privileged: bool = False
+) -> str | None:
+    """Create a container whose pod names all GPUs; return what its runtime is told."""
+    spec = PodSpec(name, (OWNS,), namespace)
+    request = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+    request.config.envs.add(key="NVIDIA_VISIBLE_DEVICES", value=b"all")
+    request.config.linux.security_context.privileged = is_privileged
+    made = await site.kubelet.create_as(request)
+    envs = site.runtime.node.containers[made].config.envs
+    return next((env.value.decode() for env in envs if env.key == "NVIDIA_VISIBLE_DEVICES"), None)
+
+
+async def test_a_container_without_a_gpu_sees_none_where_the_operator_says_so() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        gpu = devices("nvidia.com/gpu", "GPU-0")
+        site.ask_kubelet(told_pod("a", {"c": []}), told_pod("b", {"c": [gpu]}), told_pod("image", {"c": []}))
+        assert [await seen(site, name) for name in ("a", "b")] == ["void", "all"]
+        assert variables(site, await site.run("image", OWNS)) == NO_GPU  # the image may say all
+        (key,) = [key for key, who in site.journal.records.names().items() if who.pod == "a"]
+        record = site.journal.records.get(key)
+        assert isinstance(record, DecisionRecord)
+        assert "NVIDIA_VISIBLE_DEVICES is void instead of all: it has no GPU" in [e.text for e in record.history]
+
+
+async def test_a_container_with_a_gpu_by_annotation_sees_that_one() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        site.ask_kubelet(told_pod("a", {"c": []}))
+        assert variables(site, await site.run("a", OWNS, **ASKS))["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"
+
+
+@pytest.mark.parametrize(
+    ("rules", "namespace", "is_privileged"),
+    [
+        (Config(), "default", False),
+        (VOID, "default", True),
+        (VOID, "gpu-operator", False),
+        (replace(VOID, visible_devices_namespaces=("mon*",)), "monitoring", False),
+    ],
+    ids=["leave", "privileged", "default-namespace", "named-namespace"],
+)
+async def test_others_keep_what_they_name(rules: Config, namespace: str, *, is_privileged: bool) -> None:
+    async with opened(InventorySite(rules)) as site:
+        site.ask_kubelet(told_pod("a", {"c": []}))
+        assert await seen(site, "a", namespace, is_privileged=is_privileged) == "all"
+
+
+async def test_nothing_is_hidden_where_the_kubelet_has_not_answered_or_no_gpu_is_nvidias() -> None:
+    async with opened(InventorySite(VOID)) as site:
+        assert await seen(site, "a") == "all"
+        site.ask_kubelet(told_pod("init", {}))  # it tells nothing of init containers
+        assert await seen(site, "init") == "all"
+        site.ask_kubelet(told_pod("b", {"c": []}))
+        use_devices(site.node, EMPTY_INVENTORY)
+        assert await seen(site, "b") == "all"
+
+
+@pytest.mark.parametrize(
+    ("resource", "ids", "annotations", "sources"),
+    [
+        ("cri-proxy.io/gpu", ("gpu-1",), {"gpu": "1"}, ["gpu/1"]),
+        ("cri-proxy.io/rdma", ("rdma-1-vf-0000:20:00.1",), {"rdma": "1@0000:20:00.1"}, ["rdma/1"]),
+        ("cri-proxy.io/rdma", ("rdma-1-share-0", "rdma-1-share-1"), {"rdma": "1:50"}, ["rdma/1"]),
+        ("nvidia.com/gpu", ("GPU-1",), {}, ["gpu/1"]),
+        ("example.com/fpga", ("f1",), {}, ["podresapi:example.com/fpga/f1"]),
+    ],
+)
+async def test_a_device_of_a_plugin_is_near_its_container_by_one_name(
+    resource: str, ids: tuple[str, ...], annotations: dict[str, str], sources: list[str]
+) -> None:
+    async with opened(InventorySite()) as site:
+        site.ask_kubelet(told_pod("a", {"c": [devices(resource, *ids, nodes=(1,))]}))
+        reader = site.interceptor._reader
+
+        async def hints_of(_: pb.ContainerConfig, told: ToldDevices) -> list[DeviceLocality]:
+            return [group.place for group in told.places]
+
+        site.interceptor.use_reader(replace(reader, hints_of=hints_of))
+        spec = PodSpec("a", (OWNS,))
+        asked = create_request(spec, OWNS, await site.kubelet.run_sandbox(spec), node=site.kubelet.node)
+        asked.config.annotations.update({f"allocated.cri-proxy.io/{kind}": word for kind, word in annotations.items()})
+        row = site.row(await site.kubelet.create_as(asked))
+        assert [hint.source for hint in row.grant.request.hints] == sources
+        assert row.grant.owned <= site.policy.machine.nodes[1].cpus
