@@ -44,7 +44,7 @@ class ContainerDevices:
         joined, told = self._ledger.policy.known, found.told
         given, problems = given_devices(config, joined, told.allocated)
         lacks = await self._lacking(reader, config)
-        if not (given or problems or lacks):
+        if not (given or problems or lacks or told.places):
             return found
         hints = hints_once(found.request.hints, told.places, given, joined)
         request = replace(found.request, given=given, lacks=lacks, hints=hints)

@@ -62,18 +62,21 @@ def hints_once(
     given: Iterable[DeviceGrant],
     joined: JoinedDevices,
 ) -> tuple[DeviceLocality, ...]:
-    """Return these hints, those of devices that were given to the container as places of these.
+    """Return these hints, each of a device that was allocated to the container with the name of the device.
 
-    Where the place of a device that was given is known, it stands in place of the kubelet's.
+    Where a source lists one that was given, its place there stands in place of the kubelet's.
     """
     sources = {grant.source for grant in given}
     found: dict[str, tuple[str, ...]] = {}
     for group in places:
         resource = group.place.source.removeprefix(POD_RESOURCES).removesuffix(",".join(group.ids))
         devices = tuple(dict.fromkeys(source_of(f"{resource}{each}", joined) for each in group.ids))
-        if sources.issuperset(devices):
-            found[group.place.source] = devices
-    return tuple(replace(hint, devices=found.get(hint.source, hint.devices)) for hint in hints)
+        found[group.place.source] = devices if sources.issuperset(devices) else ()
+    return tuple(_of_devices(hint, found[hint.source]) if hint.source in found else hint for hint in hints)
+
+
+def _of_devices(hint: DeviceLocality, devices: tuple[str, ...]) -> DeviceLocality:
+    return replace(hint, devices=devices or hint.devices or (hint.source,))
 
 
 def names_of_plugin(config: pb.ContainerConfig) -> tuple[str, ...]:

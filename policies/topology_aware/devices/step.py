@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import and_, or_
 
 from policies.alignment import Alignment
 from policies.base import CpuKind, Decision, DeviceLocality, Grant, Placed, Reason, Rejected
@@ -20,6 +21,7 @@ from policies.topology_aware.devices.held import (
 )
 from policies.topology_aware.devices.place_choice import PlaceSearch
 from policies.topology_aware.devices.reasons import ChosenDevices
+from policies.topology_aware.devices.supply import node_room
 from policies.topology_aware.supply.context import Place, PlacementContext, aligned, localities_of, near
 from policies.topology_aware.supply.machine_devices import MachineDevices
 from sysfs.cpuset import NodeSet
@@ -76,6 +78,39 @@ class DeviceStep:
         return self._chosen[key]
 
     def _choose(self, context: PlacementContext) -> ChosenDevices | Rejected:
+        """Choose from each source; where they are apart, on one NUMA node that has all of them, if there is one."""
+        chosen = self._of_sources(context)
+        if isinstance(chosen, Rejected) or earlier_devices(context) or self._held.left_to_pod:
+            return chosen
+        for nodes in self._common_nodes(context, chosen.devices):
+            alignment = Alignment(nodes, nodes, is_strict=True)
+            together = self._of_sources(replace(context, request=aligned(context.request, alignment)))
+            if isinstance(together, ChosenDevices):
+                return together
+        return chosen
+
+    def _common_nodes(self, context: PlacementContext, chosen: Sequence[DeviceGrant]) -> Iterator[NodeSet]:
+        """Yield nodes on which devices that are apart may be together, those with most room for the container first.
+
+        Each source puts its own devices together. Devices that the container has already are where they are.
+        """
+        node, request = self._held.node, context.request
+        ours, names = [grant for grant in chosen if not grant.is_given], sources_of(chosen)
+        has = [node.nodes_of(grant) for grant in chosen if grant.is_given]
+        has += (place.nodes.mask for place in request.hints if _is_device(place) and place.source not in names)
+        if sum(map(bool, (by_cost(ours), by_place(ours), any(has)))) < 2:
+            return
+        masks = [mask for mask in (*has, *map(node.nodes_of, ours)) if mask]
+        if reduce(and_, masks, -1):
+            return
+        every = sum(1 << each.id for each in node.nodes)
+        usable = reduce(or_, has, 0) & every or every
+        within = usable if request.alignment is None else usable & request.alignment.nodes.mask
+        room = node_room(context, node.nodes)
+        for each in sorted(NodeSet(within), key=lambda each: (room.shortage(1 << each), each)):
+            yield NodeSet.of([each])
+
+    def _of_sources(self, context: PlacementContext) -> ChosenDevices | Rejected:
         """Choose by cost, then by place what is asked for so beside it, then add what others chose."""
         node = self._held.node
         first = choose_by_cost(context, self._held, self._stock) if self._stock is not None else ChosenDevices()
@@ -118,6 +153,11 @@ class DeviceStep:
         found = node.localities(devices) if node is not None else ()
         places = (*places, *(place for place in found if place.source not in known))
         return ChosenDevices(devices, tuple(reasons.kept(d, runs=True) for d in (named, others) if d), places)
+
+
+def _is_device(place: DeviceLocality) -> bool:
+    """Return whether this is a device of the container, and no mount with data on one."""
+    return bool(place.devices) and (place.source.startswith("/dev/") or not place.source.startswith("/"))
 
 
 def near_given(context: PlacementContext) -> PlacementContext:

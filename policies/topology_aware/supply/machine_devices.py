@@ -83,6 +83,12 @@ class MachineDevices:
             return 0
         return sum(1 << node.id for node, mask in zip(self.nodes, self.masks, strict=True) if mask >> at & 1)
 
+    def nodes_of(self, device: DeviceGrant) -> int:
+        """Return the nodes with CPUs that a device of any source is near, as a mask; 0 where that is not known."""
+        if isinstance(device.minor, int):
+            return self.nodes_at(device.key)
+        return self.nodes_by_cost(device.kind).get(device.cost_name) or 0
+
     def touched(self, devices: Iterable[DeviceGrant]) -> int:
         """Return the nodes with CPUs that these devices are on: of several that are as near, the lowest."""
         return reduce(or_, (at & -at for at in (self.nodes_at(grant.key) for grant in devices)), 0)
