@@ -49,6 +49,7 @@ ADDED_SINCE: Final = (
     "holdings=()",
     "pod_request_mcpu=0",
     "lacks=()",
+    "is_shared=False",
 )
 # A field that says nothing, as a value shows it, and as it did when the marks were recorded.
 RENAMED_SINCE: Final = (("devices=DeviceAsk(counts=(), requests=(), annotations=())", "allocation=None"),)
