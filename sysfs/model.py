@@ -138,7 +138,8 @@ class Device:
     ``address`` is domain:bus:device.function. ``node`` is -1 when the firmware does not say.
     ``bridges`` is the path from the host bridge (``pci0000:10``) down to the parent's address. Two devices share a
     host bridge when the first elements are equal, a switch when longer prefixes are.
-    ``physical_function`` is the address of an SR-IOV virtual function's parent, else ''.
+    ``physical_function`` is the address of an SR-IOV virtual function's parent, else ''. ``has_rdma``: its driver has
+    made it a device of the kernel's RDMA subsystem.
     """
 
     address: str
@@ -149,6 +150,7 @@ class Device:
     local_cpus: CpuSet
     bridges: tuple[str, ...] = ()
     physical_function: str = ""
+    has_rdma: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sysfs.reader import TreeReader
 
 BUS = "sys/bus/pci/devices"
 DEVICES = "sys/devices"
+VERBS = "infiniband"  # the directory of what a function is to the RDMA subsystem
 MAX_DEPTH = 32  # PCI has 256 buses; no machine nests switches nearly that deep
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -94,6 +95,7 @@ def _device(reader: TreeReader, path: str, online: CpuSet, nodes: NodeSet) -> De
         local_cpus=reader.cpus(f"{path}/local_cpulist") & online,
         bridges=tuple(part for part in parts[:-1] if is_address(part) or _HOST_BRIDGE.fullmatch(part)),
         physical_function=_physical_function(reader, path),
+        has_rdma=VERBS in reader.names(path),
     )
 
 

@@ -16,6 +16,8 @@ from cri_proxy.yaml_fields import DocumentError, YamlField
 from policies.devices import (
     DEVICE_TYPES,
     EMPTY_INVENTORY,
+    GPU,
+    GPU_VENDOR,
     RESOURCES,
     DeviceInventory,
     GpuPartition,
@@ -113,6 +115,7 @@ DEVICE: Final = Table(
     KeyRow("root", TEXT, "root complex above it, as `pci0000:3a`", field="path.root", unwritten=""),
     KeyRow("switches", each(TEXT), "bridges and switches above it", field="path.switches", unwritten=()),
     KeyRow("uuid", _once("the uuid", str), "its driver's identifier", also=("id",), unwritten=""),
+    KeyRow("vendor", TEXT, "of a GPU, as `nvidia` or `amd`; left out: resources of all vendors match", unwritten=""),
     ignored=("type", "moduleID", "topology", "conditions", "socketID"),  # of Koordinator's devices
 )
 
@@ -227,7 +230,19 @@ def read_inventory(root: YamlField) -> DeviceInventory:
         return _device_object(root, entries)
     lines: Lines = {}
     items = [(kind, item) for kind in DEVICE_TYPES if kind in entries for item in entries[kind].items(kind)]
-    return replace(NODE.read(root), devices=tuple(_device(item, kind, lines) for kind, item in items))
+    return _with_vendor(replace(NODE.read(root), devices=tuple(_device(item, kind, lines) for kind, item in items)))
+
+
+def _with_vendor(inventory: DeviceInventory) -> DeviceInventory:
+    """Return the inventory with the vendor that Koordinator's label of the node names, where a GPU has none."""
+    vendor = inventory.node_labels.get(GPU_VENDOR, "")
+    if not vendor:
+        return inventory
+    named = (
+        replace(device, vendor=vendor) if device.kind == GPU and not device.maker else device
+        for device in inventory.devices
+    )
+    return replace(inventory, devices=tuple(named))
 
 
 def _device(field: YamlField, kind: str, lines: Lines, place: Mapping[str, YamlField] | None = None) -> InventoryDevice:
@@ -253,7 +268,7 @@ def _device_object(root: YamlField, entries: Mapping[str, YamlField]) -> DeviceI
         place = fields["topology"].entries("topology") if "topology" in fields else {}
         devices.append(_device(item, fields["type"].parsed("type", one_of(DEVICE_TYPES)), lines, place))
     metadata = METADATA.read(entries["metadata"], "metadata") if "metadata" in entries else EMPTY_INVENTORY
-    return replace(metadata, devices=tuple(devices))
+    return _with_vendor(replace(metadata, devices=tuple(devices)))
 
 
 def inventory_value(inventory: DeviceInventory) -> Mapping[str, object]:

@@ -1,11 +1,12 @@
 """Decide which content of an inventory file counts, and join what it lists with what a scan of PCI finds."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cri_proxy.in_force.file_state import Judged, judge_one
 from cri_proxy.in_force.text_files import FoundFiles, OneTextFile
 from cri_proxy.inventory.file import INVENTORY_FORM, read_inventory_text
+from policies.device_grants import DeviceKey
 from policies.devices import EMPTY_INVENTORY, DeviceInventory, InventoryDevice, PciePath
 from sysfs.pci import is_address
 
@@ -25,9 +26,10 @@ def with_scanned(
     """Return both inventories as one: a device at the same PCI address is the same one.
 
     The file's word counts, and the scan fills in what it leaves out. It adds no device of a type of which the file has
-    one without a full address: that could be the same one, and would be given twice. Devices that only the scan finds
-    keep the minor that they had ``before``: containers hold devices by these. Others get the next minor of their type,
-    by address, that nothing has or had. A VF that the file lists as a device is no VF of another one.
+    one without a full address, or of a type that the file may mean: that could be the same one, and would be given
+    twice. Devices that only the scan finds keep the minor that they had ``before``: containers hold devices by these.
+    Others get the next minor of their type, by address, that nothing has or had. One that had another type is known by
+    that, too. A VF that the file lists as a device is no VF of another one.
     """
     by_bus = {device.path.bus: device for device in scanned.devices}
     devices = [_filled(device, by_bus.pop(device.path.bus, None)) for device in listed.devices]
@@ -37,7 +39,7 @@ def with_scanned(
     taken |= {device.key for device in before.devices}
     nameless = {device.kind for device in listed.devices if not is_address(device.path.bus)}
     for device in by_bus.values():
-        if device.kind in nameless:
+        if not nameless.isdisjoint((device.kind, *device.alike)):
             continue
         minor = known.get((device.kind, device.path.bus), device.minor)
         if (device.kind, device.path.bus) not in known:
@@ -46,7 +48,18 @@ def with_scanned(
         taken.add((device.kind, minor))
         devices.append(replace(device, minor=minor))
     own = {device.path.bus for device in listed.devices if device.path.bus}
-    return replace(listed, devices=tuple(_without_vfs(device, own) for device in devices))
+    found = tuple(_without_vfs(device, own) for device in devices)
+    return replace(listed, devices=_with_former_keys(found, before))
+
+
+def _with_former_keys(devices: Sequence[InventoryDevice], before: DeviceInventory) -> tuple[InventoryDevice, ...]:
+    """Return the devices with types and minors by which their addresses were known before, and nothing else is now."""
+    here = {device.key for device in devices}
+    former: dict[str, set[DeviceKey]] = {}
+    for device in before.devices:
+        if device.path.bus:
+            former.setdefault(device.path.bus, set()).update({device.key, *device.formerly} - here)
+    return tuple(replace(device, formerly=tuple(sorted(former.get(device.path.bus, ())))) for device in devices)
 
 
 def _without_vfs(device: InventoryDevice, own: Collection[str]) -> InventoryDevice:
@@ -74,5 +87,6 @@ def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> Invento
         pcie=device.pcie or scanned.pcie,
         path=path,
         vf_groups=device.vf_groups or scanned.vf_groups,
+        vendor=device.vendor or scanned.vendor,
         statements=(*device.stated, *scanned.statements),
     )

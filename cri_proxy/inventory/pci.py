@@ -7,13 +7,21 @@ numbered by their addresses. Source: PCI Code and ID Assignment Specification; D
 from collections.abc import Iterable
 from typing import Final
 
-from policies.devices import TYPES, DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction, natural_order
+from policies.devices import (
+    GPU,
+    DeviceInventory,
+    InventoryDevice,
+    PciePath,
+    VfGroup,
+    VirtualFunction,
+    natural_order,
+    type_of,
+    types_alike,
+    vendor_of,
+)
 from sysfs.cpuset import NodeSet
 from sysfs.model import Device, Machine
 
-_KINDS: Final = {pci_class: each.name for each in TYPES for pci_class in each.pci_classes}
-# Display controllers of management processors: ASPEED, Matrox. They compute nothing.
-_CONSOLES: Final = frozenset({0x1A03, 0x102B})
 # Host bridge, root port, upstream port of a switch, downstream port: a shorter path has no switch in it.
 _BRIDGES_OF_A_SWITCH: Final = 4
 _FILES: Final = ("sys/bus/pci/", "sys/devices/pci")
@@ -33,14 +41,17 @@ def inventory_of(machine: Machine) -> DeviceInventory:
     counts: dict[str, int] = {}
     found = []
     for device in _in_order(machine.devices):
-        kind = _KINDS.get(device.class_code >> 8)
-        if kind is None or device.physical_function or device.vendor in _CONSOLES:
+        kind = "" if device.physical_function else type_of(device)
+        if not kind:
             continue
         minor = counts.get(kind, 0)
         counts[kind] = minor + 1
         path = PciePath(device.bridges[0] if device.bridges else "", device.bridges[1:], device.address)
         node, groups = _node_of(device, machine), _vf_groups(vfs.get(device.address, ()))
-        scanned = InventoryDevice(kind, minor, node, _pcie_of(device), path, vf_groups=groups)
+        vendor, alike = vendor_of(device) if kind == GPU else "", types_alike(device)
+        scanned = InventoryDevice(
+            kind, minor, node, _pcie_of(device), path, vf_groups=groups, vendor=vendor, alike=alike
+        )
         found.append(scanned.stated_by("the scan"))
     return DeviceInventory(tuple(found))
 

@@ -17,7 +17,7 @@ from cri_proxy.kubelet.proto import podresources_v1_pb2 as pb
 from cri_proxy.runtime.channel import RuntimeChannel
 from policies.container_name import ContainerName
 from policies.device_grants import DeviceGrant, DeviceKey
-from policies.devices import DEVICE_TYPES, TYPES, WHOLE, DeviceInventory, InventoryDevice, PciePath, natural_order
+from policies.devices import DEVICE_TYPES, WHOLE, DeviceInventory, InventoryDevice, PciePath, natural_order, type_named
 from sysfs.cpuset import NodeSet
 
 ANSWER_SECONDS: Final = 5.0
@@ -89,7 +89,7 @@ def inventory_of_plugins(
     nodes: dict[tuple[str, str], int | None] = {}
     others: set[str] = set()
     for group in offered.devices:
-        if not _kind_of(group.resource_name):
+        if not type_named(group.resource_name):
             others.add(group.resource_name)
             continue
         for name in group.device_ids:
@@ -99,16 +99,6 @@ def inventory_of_plugins(
     inventory = DeviceInventory(tuple(found[key] for key in sorted(found, key=_order)))
     holders = sorted(_holders(listed, minors), key=lambda each: (*_order((each.type, each.minor)), each.container))
     return PluginInventory(inventory, tuple(holders), tuple(sorted(others)))
-
-
-def _kind_of(resource: str) -> str:
-    """Return the type of a resource, by the words of its name; '' where none is known.
-
-    >>> _kind_of("nvidia.com/gpu"), _kind_of("rdma/hca_shared_devices_a"), _kind_of("devices.kubevirt.io/kvm")
-    ('gpu', 'rdma', '')
-    """
-    words = re.split(r"[^a-z0-9]+", resource.lower())
-    return next((each.name for each in TYPES if any(word.startswith(each.words) for word in words)), "")
 
 
 def _minors(names: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[str, int]]:
@@ -124,7 +114,7 @@ def _minors(names: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], tuple[
     taken = set(found.values())
     following = dict.fromkeys(DEVICE_TYPES, 0)
     for key in unnumbered:
-        kind = _kind_of(key[0])
+        kind = type_named(key[0])
         while (kind, following[kind]) in taken:
             following[kind] += 1
         found[key] = (kind, following[kind])

@@ -12,6 +12,16 @@ from policies.devices.annotations import PARTITION_SPEC as PARTITION_SPEC
 from policies.devices.annotations import SPEC as SPEC
 from policies.devices.annotations import read_annotations as read_annotations
 from policies.devices.demand import DemandError as DemandError
+from policies.devices.device_types import DEVICE_TYPES as DEVICE_TYPES
+from policies.devices.device_types import GPU as GPU
+from policies.devices.device_types import GPU_VENDOR as GPU_VENDOR
+from policies.devices.device_types import NVIDIA as NVIDIA
+from policies.devices.device_types import RDMA as RDMA
+from policies.devices.device_types import RESOURCE_OF as RESOURCE_OF
+from policies.devices.device_types import VENDOR_OF as VENDOR_OF
+from policies.devices.device_types import type_of as type_of
+from policies.devices.device_types import types_alike as types_alike
+from policies.devices.device_types import vendor_of as vendor_of
 from policies.devices.hints import can_meet as can_meet
 from policies.devices.hints import device_hints as device_hints
 from policies.devices.hints import hints_on as hints_on
@@ -23,12 +33,8 @@ from policies.devices.joint import JointChoice as JointChoice
 from policies.devices.label_selector import CONDITION as CONDITION
 from policies.devices.label_selector import SELECTOR as SELECTOR
 from policies.devices.label_selector import AnnotationError as AnnotationError
-from policies.devices.model import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.model import EMPTY_INVENTORY as EMPTY_INVENTORY
-from policies.devices.model import GPU as GPU
 from policies.devices.model import GPU_MEMORY as GPU_MEMORY
-from policies.devices.model import RDMA as RDMA
-from policies.devices.model import TYPES as TYPES
 from policies.devices.model import WHOLE as WHOLE
 from policies.devices.model import DeviceInventory as DeviceInventory
 from policies.devices.model import GpuPartition as GpuPartition
@@ -40,7 +46,6 @@ from policies.devices.model import VfGroup as VfGroup
 from policies.devices.model import VirtualFunction as VirtualFunction
 from policies.devices.model import natural_order as natural_order
 from policies.devices.model import pcie_groups as pcie_groups
-from policies.devices.partitions import NODE_DOMAIN as NODE_DOMAIN
 from policies.devices.partitions import partition_rule as partition_rule
 from policies.devices.plugin_chooser import Chooser as Chooser
 from policies.devices.plugin_chooser import KnownCloseness as KnownCloseness
@@ -65,6 +70,7 @@ from policies.devices.resources import OTHERS as OTHERS
 from policies.devices.resources import RESOURCES as RESOURCES
 from policies.devices.resources import WHOLE_GPUS as WHOLE_GPUS
 from policies.devices.resources import full_name as full_name
+from policies.devices.resources import type_named as type_named
 from policies.devices.sources import JoinedDevices as JoinedDevices
 from policies.devices.sources import Piece as Piece
 from policies.devices.usage import DeviceUse as DeviceUse

@@ -18,10 +18,11 @@ from policies.devices.candidates import (
     most_used_first,
 )
 from policies.devices.demand import DeviceDemand, as_counted, read_demands
+from policies.devices.device_types import DEVICE_TYPES, GPU
 from policies.devices.joint import CandidateSet, JointChoice, JointPart, JointSearch, by_group, by_node
 from policies.devices.link_choice import best_linked, cheapest_linked, counts_links, link_score
 from policies.devices.links import GpuRequest, LinkMatrix, NodeDistance, cut_off
-from policies.devices.model import DEVICE_TYPES, GPU, DeviceInventory, PcieGroup, pcie_groups
+from policies.devices.model import DeviceInventory, PcieGroup, pcie_groups
 from policies.devices.partitions import PartitionRule, partition_refusal, partition_rule, ranked_partitions
 from policies.devices.refusals import joint_refusal, scope_refusal, shortage_text
 from policies.devices.sources import JoinedDevices

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.device_grants import ExclusivePolicy
+from policies.devices.device_types import DEVICE_TYPES
 from policies.devices.label_selector import SELECTOR, AnnotationError, JsonValue, LabelSelector
-from policies.devices.model import DEVICE_TYPES
 from sysfs.documents.forms import form, one_of, scalar
 from sysfs.documents.table import Form, Table, keyed
 from sysfs.quantity import parse_bytes

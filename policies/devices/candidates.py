@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
 from policies.devices.demand import DeviceDemand
-from policies.devices.model import GPU, GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
+from policies.devices.device_types import GPU
+from policies.devices.model import GPU_MEMORY, WHOLE, InventoryDevice, PcieGroup, VirtualFunction, natural_order
 from policies.devices.usage import DeviceUse, Usage
 from sysfs.cpuset import NodeSet
 from sysfs.quantity import bytes_text
@@ -106,6 +107,8 @@ def _matching_vfs(demand: DeviceDemand, device: InventoryDevice) -> Iterator[Vir
 
 def _mismatch(demand: DeviceDemand, device: InventoryDevice) -> str:
     """Return why a device is not meant at all."""
+    if demand.vendor and device.maker not in ("", demand.vendor):
+        return f"made by {device.maker}, not by {demand.vendor}"
     selector = demand.hint.selector
     if selector.conditions and not selector.matches(device.labels):  # most have none
         return "its labels do not match the selector"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from policies.devices.annotations import AllocateStrategy, DeviceAnnotations, DeviceHint
-from policies.devices.model import GPU, GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
+from policies.devices.device_types import GPU, VENDOR_OF
+from policies.devices.model import GPU_MEMORY, WHOLE, DeviceInventory, InventoryDevice
 from policies.devices.resources import (
     GPU_CORE,
     GPU_MEMORY_RATIO,
@@ -34,7 +35,7 @@ class DeviceDemand:
 
     ``units`` are of the core of a GPU, of the whole of other devices; None: a GPU of which only memory is asked. Of a
     GPU's memory either ``memory_units`` or ``memory_bytes`` are asked, or neither. ``resources`` are the amounts of
-    each device by the names of the request.
+    each device by the names of the request. ``vendor`` is the only one whose devices will do, '' = any.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class DeviceDemand:
     memory_bytes: int | None = None
     resources: Mapping[str, int] = field(default_factory=dict)
     hint: DeviceHint = field(default_factory=DeviceHint)
+    vendor: str = ""
 
     @property
     def is_all(self) -> bool:
@@ -128,7 +130,7 @@ def _whole_gpus(name: str, asked: Mapping[str, int], hint: DeviceHint) -> Device
     count = asked[name]
     if hint.strategy is AllocateStrategy.APPLY_FOR_ALL and count > 1:
         raise DemandError(f"{name}: {count} of every GPU ({hint.strategy}); ask for 1")
-    return DeviceDemand(GPU, count, WHOLE, WHOLE, resources={name: 1}, hint=hint)
+    return DeviceDemand(GPU, count, WHOLE, WHOLE, resources={name: 1}, hint=hint, vendor=VENDOR_OF[name])
 
 
 def _spread(

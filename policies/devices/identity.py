@@ -9,10 +9,11 @@ from functools import lru_cache
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DEVICE_TYPES, GPU, InventoryDevice
+from policies.devices.device_types import DEVICE_TYPES, GPU, OWN_DOMAIN
+from policies.devices.model import InventoryDevice
 from policies.devices.resources import GPU_UNITS, OTHERS, WHOLE_GPUS
 
-_OWN_KINDS: Final = {f"cri-proxy.io/{kind}": kind for kind in DEVICE_TYPES}
+_OWN_KINDS: Final = {f"{OWN_DOMAIN}/{kind}": kind for kind in DEVICE_TYPES}
 _KINDS: Final = dict.fromkeys((*WHOLE_GPUS, GPU_UNITS), GPU) | dict(OTHERS) | _OWN_KINDS
 """The types of cost files whose instances are named by the numbers of an inventory, and its type."""
 
@@ -28,7 +29,8 @@ def identities_of(device: InventoryDevice) -> tuple[str, ...]:
     ('gpu5a', 'gpu 0')
     """
     uuid = device.uuid and (address_in(device.uuid) or uuid_in(device.uuid) or _id_of(device.kind, device.uuid))
-    return tuple(filter(None, (address_in(device.path.bus), uuid, f"{device.kind} {device.minor}")))
+    numbers = (f"{kind} {minor}" for kind, minor in (device.key, *device.formerly))
+    return tuple(filter(None, (address_in(device.path.bus), uuid, *numbers)))
 
 
 @lru_cache(maxsize=4096)

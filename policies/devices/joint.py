@@ -13,8 +13,9 @@ from itertools import chain, combinations, groupby, islice, product
 from typing import Final
 
 from policies.devices.candidates import DeviceCandidate
+from policies.devices.device_types import GPU
 from policies.devices.links import LinkMatrix, points_between, set_points
-from policies.devices.model import GPU, PcieGroup
+from policies.devices.model import PcieGroup
 from policies.devices.search import GroupCounts, GroupOffer, cheapest_spread, equal_spreads
 from sysfs.cpuset import gathered
 

@@ -13,6 +13,7 @@ from typing import Final
 from policies.devices.candidates import DeviceCandidate
 from policies.devices.costs import Group, Inventory, SelectOptions, SetRequest, layered, select_in
 from policies.devices.demand import DeviceDemand
+from policies.devices.device_types import GPU
 from policies.devices.links import (
     GpuPlace,
     GpuPlaces,
@@ -23,7 +24,7 @@ from policies.devices.links import (
     places_of,
     points_between,
 )
-from policies.devices.model import GPU, PcieGroup
+from policies.devices.model import PcieGroup
 from sysfs.cpuset import gathered
 
 SELECT: Final = SelectOptions(steps=800, walk_steps=100)

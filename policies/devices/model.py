@@ -7,35 +7,13 @@ The words and units are those of Koordinator's Device object: a whole device has
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from policies.device_grants import DeviceKey
 from policies.devices.costs import NO_DEVICES, Inventory
+from policies.devices.device_types import DEVICE_TYPES, NVIDIA
 from policies.devices.links import LinkMatrix
 from sysfs.cpuset import NodeSet, gathered
-
-GPU: Final = "gpu"
-RDMA: Final = "rdma"
-
-
-class DeviceType(NamedTuple):
-    """A type of devices: the PCI classes (base and subclass) that a scan finds it by, and words in names of resources.
-
-    A container asks for it by the resource that Koordinator names after it.
-    """
-
-    name: str
-    pci_classes: tuple[int, ...]
-    words: tuple[str, ...]
-
-
-# VGA, 3D and other display controllers; Ethernet and InfiniBand; processing accelerators.
-TYPES: Final = (
-    DeviceType(GPU, (0x0300, 0x0302, 0x0380), ("gpu",)),
-    DeviceType(RDMA, (0x0200, 0x0207), ("rdma", "hca", "sriov", "nic", "roce", "infiniband")),
-    DeviceType("fpga", (0x1200,), ("fpga",)),
-)
-DEVICE_TYPES: Final = tuple(each.name for each in TYPES)
 
 WHOLE: Final = 100
 """The units of a whole device."""
@@ -95,8 +73,10 @@ class InventoryDevice:
 
     ``numa`` is its NUMA node, None where it is unknown. Devices with the same ``pcie`` are on the same PCIe; one
     without is on a PCIe of its own. ``resources`` is what it has beside its 100 units, in bytes or pieces. ``uuid`` is
-    the identifier that its driver gives it, '' where it has none. ``statements`` are those of its sources, in the order
-    in which they count; the same device is the same whichever source lists it.
+    the identifier that its driver gives it, '' where it has none. ``vendor`` is that of a GPU as sources name it.
+    ``statements`` are those of its sources, in the order in which they count; the same device is the same whichever
+    source lists it. ``alike`` are the types under which a list may have it, of which its own is one. ``formerly`` are
+    types and minors of its address before it had these: containers may hold it by them.
     """
 
     kind: str
@@ -109,7 +89,10 @@ class InventoryDevice:
     resources: Mapping[str, int] = field(default_factory=lambda: _NO_RESOURCES)
     vf_groups: tuple[VfGroup, ...] = ()
     uuid: str = ""
+    vendor: str = ""
     statements: tuple[Statement, ...] = field(default=(), compare=False)
+    alike: tuple[str, ...] = field(default=(), compare=False)
+    formerly: tuple[DeviceKey, ...] = ()
 
     @property
     def stated(self) -> tuple[Statement, ...]:
@@ -125,6 +108,15 @@ class InventoryDevice:
     def key(self) -> DeviceKey:
         """Its type and minor."""
         return self.kind, self.minor
+
+    @property
+    def maker(self) -> str:
+        """Its vendor, be it by its identifier; '' where no source names one.
+
+        >>> InventoryDevice("gpu", 0, uuid="GPU-5a").maker, InventoryDevice("gpu", 0, vendor="amd").maker
+        ('nvidia', 'amd')
+        """
+        return self.vendor or (NVIDIA.name if self.uuid.startswith("GPU-") else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from itertools import combinations, islice
 from typing import Final, Protocol
 
 from policies.devices.costs import NO_DEVICES, CostTable, Inventory, cheapest_of
+from policies.devices.device_types import GPU
 from policies.devices.link_choice import MOST_NODE_SETS, cheapest_linked, gpu_places
 from policies.devices.links import GpuPlaces, GpuRequest, LinkMatrix, LinkOptions, MatrixGpu, allocate
-from policies.devices.model import GPU
 from policies.devices.partitions import PartitionRule, ranked_partitions
 from policies.devices.plugin_offer import OfferedDevice, OfferedDevices, OfferForm
 from policies.devices.search import GroupOffer, cheapest_spread

@@ -12,7 +12,8 @@ from itertools import groupby
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import RDMA, WHOLE, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
+from policies.devices.device_types import RDMA
+from policies.devices.model import WHOLE, DeviceInventory, InventoryDevice, PcieGroup, natural_order, pcie_groups
 from policies.devices.plugin_variables import VF_UNITS
 
 _SHARES: Final = re.compile(r"shares:([1-9]\d{0,2})", re.ASCII)
@@ -42,7 +43,7 @@ class OfferedDevice:
     """What one id stands for. ``part`` is the grant of this id alone.
 
     ``node`` is the NUMA node, None where it is unknown, ``group`` the number of the PCIe group among those of the whole
-    inventory. ``order`` is the place among the ids of the device. ``uuid`` is that of the device.
+    inventory. ``order`` is the place among the ids of the device. ``uuid`` and ``vendor`` are those of the device.
     """
 
     id: str
@@ -52,6 +53,7 @@ class OfferedDevice:
     order: int = 0
     is_healthy: bool = True
     uuid: str = ""
+    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _ids_of(device: InventoryDevice, offer: DeviceOffer, node: int | None, group
     for order, (suffix, vf, units) in enumerate(_pieces(device, offer)):
         name = f"{device.kind}-{device.minor}{suffix}"
         grant = DeviceGrant(device.kind, device.minor, units, vf, is_given=True)
-        yield OfferedDevice(name, grant, node, group, order, device.is_healthy, device.uuid)
+        yield OfferedDevice(name, grant, node, group, order, device.is_healthy, device.uuid, device.maker)
 
 
 def _pieces(device: InventoryDevice, offer: DeviceOffer) -> Iterator[tuple[str, str, int]]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices.model import DEVICE_TYPES, WHOLE
+from policies.devices.device_types import DEVICE_TYPES
+from policies.devices.model import WHOLE
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import gathered
 

@@ -11,9 +11,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
-from policies.device_grants import DeviceGrant, listed_only
+from policies.device_grants import DeviceGrant, DeviceKey, listed_only
+from policies.devices.device_types import GPU
 from policies.devices.identity import address_in, identities_held, identities_named, identities_of, strength, uuid_in
-from policies.devices.model import EMPTY_INVENTORY, GPU, WHOLE, DeviceInventory, InventoryDevice, Statement
+from policies.devices.model import EMPTY_INVENTORY, WHOLE, DeviceInventory, InventoryDevice, Statement
 from policies.devices.plugin_variables import VF_UNITS
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.text import numbered
@@ -121,7 +122,8 @@ class JoinedDevices:
     def _here(self, grant: DeviceGrant) -> Iterator[DeviceGrant]:
         if not grant.known_as and not grant.cost_name:  # known by its number, or its VF's address, alone
             owner = self._owners.get(address_in(grant.vf) or grant.vf) if grant.vf else None
-            yield grant if owner is None else replace(grant, kind=owner.kind, minor=owner.minor)
+            owner = owner or self._by_former_key.get(grant.key)
+            yield grant if owner is None else _of(grant, owner)
             return
         found = [piece for piece in self.held(grant) if piece.device is not None]
         yield from (self._as(grant, piece) for piece in found)
@@ -133,8 +135,7 @@ class JoinedDevices:
         if device is None or (device.key, vf) == (grant.key, grant.vf):
             return grant
         amount = VF_UNITS if vf else WHOLE if grant.vf or grant.cost_name else grant.amount
-        resources = grant.resources if grant.kind == device.kind else ()
-        return replace(grant, kind=device.kind, minor=device.minor, amount=amount, vf=vf, resources=resources)
+        return replace(_of(grant, device), amount=amount, vf=vf)
 
     def granted(self, name: str) -> DeviceGrant:
         """Return what a container holds that gets the device of this name as a whole."""
@@ -160,6 +161,11 @@ class JoinedDevices:
         """The devices by the addresses of their virtual functions."""
         vfs = ((vf.bus, device) for device in self.inventory.devices for group in device.vf_groups for vf in group.vfs)
         return {address_in(bus) or bus: device for bus, device in vfs}
+
+    @cached_property
+    def _by_former_key(self) -> Mapping[DeviceKey, InventoryDevice]:
+        """The devices by types and minors that they had before."""
+        return {key: device for device in self.inventory.devices for key in device.formerly}
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -224,6 +230,12 @@ def _whole(piece: Piece, name: str = "") -> DeviceGrant:
     if piece.device is None:
         return listed_only(name)
     return DeviceGrant(piece.device.kind, piece.device.minor, VF_UNITS if piece.vf else WHOLE, vf=piece.vf)
+
+
+def _of(grant: DeviceGrant, device: InventoryDevice) -> DeviceGrant:
+    """Return the grant as one of this device; resources of another type mean nothing of it."""
+    resources = grant.resources if grant.kind == device.kind else ()
+    return replace(grant, kind=device.kind, minor=device.minor, resources=resources)
 
 
 @dataclass(slots=True)

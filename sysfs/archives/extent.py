@@ -5,12 +5,12 @@ import re
 from sysfs.cpus import CPU, EFFICIENCY_LISTS
 from sysfs.hugepages import OF_MACHINE, OF_NODE
 from sysfs.nodes import NODE, TIERS
-from sysfs.pci import BUS, DEVICES
+from sysfs.pci import BUS, DEVICES, VERBS
 
 _TOPOLOGY = ("core_cpus_list", "thread_siblings_list", "core_id", "die_id", "physical_package_id")
 _CACHE = ("level", "type", "shared_cpu_list", "size")
 _FREQUENCY = ("base_frequency", "energy_performance_preference")
-PCI_FILES = ("class", "vendor", "device", "numa_node", "local_cpulist", "physfn")
+PCI_FILES = ("class", "vendor", "device", "numa_node", "local_cpulist", "physfn", VERBS)
 
 # A star matches any name within one directory. Entries may be files, links or directories.
 PATTERNS = (

@@ -10,7 +10,7 @@ from itertools import product
 from sysfs.assemble import CpuFacts, MachineFacts, NodeFacts, assemble
 from sysfs.cpuset import CpuSet, grouped
 from sysfs.descriptions.memory import MEMORY_NODE, FarMemory, far_distances, huge_pages, page_counts, quantity
-from sysfs.documents.forms import cpu_list, each, form, integer, one_of, scalar
+from sysfs.documents.forms import TRUTH, cpu_list, each, form, integer, one_of, scalar
 from sysfs.documents.table import Table, keyed
 from sysfs.documents.value import DocumentValue
 from sysfs.errors import MachineSourceError
@@ -74,6 +74,7 @@ class _ListedDevice:
     vendor: int = keyed(_CODE, "PCI code", 0)
     device: int = keyed(_CODE, "PCI code", 0)
     physical_function: str = keyed(_ADDRESS, "of a virtual function", "")
+    has_rdma: bool = keyed(TRUTH, "true: its driver gives it verbs, as RDMA needs", False, name="rdma")
 
 
 DEVICE = Table(_ListedDevice)
@@ -252,7 +253,7 @@ def _device(
         raise ValueError(f"pci: {item.address}: there is no node {node}; the nodes are 0 to {len(nodes) - 1}")
     codes = (item.class_code, item.vendor, item.device)
     local_cpus = online if node < 0 else nodes[node].cpus
-    return Device(item.address, *codes, node, local_cpus, bridges, item.physical_function)
+    return Device(item.address, *codes, node, local_cpus, bridges, item.physical_function, item.has_rdma)
 
 
 def _bridges(address: str, items: Mapping[str, _ListedDevice]) -> tuple[str, ...]:

@@ -56,4 +56,5 @@ def _device(device: Device) -> dict[str, object]:
         **_fields(device, "node", "local_cpus"),
         "bridges": list(device.bridges),
         "physical_function": device.physical_function,
+        "rdma": device.has_rdma,
     }

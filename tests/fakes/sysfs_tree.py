@@ -95,6 +95,7 @@ def _device(device: Device) -> dict[str, str]:
         f"{base}/device": f"0x{device.device:04x}",
         f"{base}/numa_node": str(device.node),
         f"{base}/local_cpulist": str(device.local_cpus),
+        **({f"{base}/infiniband/verbs0/node_type": "1: CA"} if device.has_rdma else {}),
     }
 
 

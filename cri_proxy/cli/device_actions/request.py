@@ -1,7 +1,7 @@
 """Read the document of ``devices allocate`` and ``devices hints``: inventory, what is asked for, what is in use."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from policies.devices import (
     InventoryDevice,
     full_name,
     read_annotations,
+    type_named,
 )
 from policies.preferences import PoolStrategy
 from sysfs.documents.forms import FIELD, TEXT, TEXT_OR_JSON, by_name, form, one_of, scalar, whole
@@ -135,9 +136,20 @@ def read_question(root: YamlField, fields: Mapping[str, YamlField]) -> DeviceQue
     if "requests" not in fields:
         raise root.refuse("the document: requests is missing; give quantities of one container: {nvidia.com/gpu: 1}")
     given = DOCUMENT.made({key: field for key, field in fields.items() if key != "inventory"})
-    annotations = given.get("annotations", {})
-    spreads = annotations.get(f"{DOMAINS[0]}/{POOL_CHOICE.key}") == PoolStrategy.SPREAD
-    return DeviceQuestion(given["requests"], read_annotations(annotations), given.get("node_labels", {}), spreads)
+    told = given.get("annotations", {})
+    annotations = read_annotations(told)
+    warnings = (*annotations.warnings, *_left_out(fields["requests"].entries("requests")))
+    spreads = told.get(f"{DOMAINS[0]}/{POOL_CHOICE.key}") == PoolStrategy.SPREAD
+    labels = given.get("node_labels", {})
+    return DeviceQuestion(given["requests"], replace(annotations, warnings=warnings), labels, spreads)
+
+
+def _left_out(names: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each extended resource that its name says is of devices, and that is not known here."""
+    for name in names:
+        kind = type_named(name) if "/" in name and full_name(name) not in RESOURCES else ""
+        if kind:
+            yield f"requests: {name} is left out: no resource of {kind} devices here; known: {', '.join(RESOURCES)}"
 
 
 def _in_use(field: YamlField, devices: Mapping[DeviceKey, InventoryDevice]) -> tuple[DeviceGrant, ...]:

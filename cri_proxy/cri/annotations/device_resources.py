@@ -35,7 +35,7 @@ def device_requests(value: object) -> tuple[tuple[str, int], ...]:
 def _resource(word: str) -> str:
     name = full_name(word)
     if name not in RESOURCES:
-        # amd.com/gpu is no typing error for dcu.com/gpu.
+        # The name of one vendor is no typing error for that of another.
         known = did_you_mean(name, RESOURCES, least=TYPING_ERROR)
         raise ValueError(f"{word!r:.80} is no resource of devices; {known}")
     return name

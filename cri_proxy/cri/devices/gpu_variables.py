@@ -12,26 +12,23 @@ from cri_proxy.cri.device_sources import cdi_names
 from cri_proxy.cri.devices.texts import VISIBLE_GPUS
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices import GPU, NODE_DOMAIN, DeviceInventory
+from policies.devices import GPU, GPU_VENDOR, NVIDIA, DeviceInventory
 
 NO_GPU: Final = (VISIBLE_GPUS, "void")
 
-_VENDOR_LABEL: Final = f"{NODE_DOMAIN}/gpu-vendor"
-_NVIDIA_ID: Final = "GPU-"
 _GPU_WORDS: Final = ("gpu", "nvidia")
 """Words of resources, and of kinds of CDI devices, that may be GPUs, or parts of them."""
 
 
 def has_nvidia_gpus(inventory: DeviceInventory) -> bool:
-    """Return whether GPUs of NVIDIA's are listed: by their identifiers, or by the node's label.
+    """Return whether GPUs are listed that some source says are NVIDIA's.
 
     >>> from policies.devices import InventoryDevice
     >>> has_nvidia_gpus(DeviceInventory((InventoryDevice("gpu", 0, uuid="GPU-5a"), InventoryDevice("gpu", 1))))
     True
     """
-    gpus = inventory.of(GPU)
-    are_nvidia = bool(gpus) and inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
-    return are_nvidia or any(gpu.uuid.startswith(_NVIDIA_ID) for gpu in gpus)
+    by_label = inventory.node_labels.get(GPU_VENDOR, "")
+    return any((gpu.maker or by_label) == NVIDIA.name for gpu in inventory.of(GPU))
 
 
 def is_privileged(config: pb.ContainerConfig) -> bool:

@@ -6,14 +6,23 @@ from dataclasses import replace
 from typing import Final
 
 from policies.device_grants import DeviceGrant
-from policies.devices import DEVICE_TYPES, GPU, DeviceInventory, InventoryDevice, JoinedDevices, Piece
+from policies.devices import (
+    DEVICE_TYPES,
+    GPU,
+    NVIDIA,
+    RESOURCE_OF,
+    DeviceInventory,
+    InventoryDevice,
+    JoinedDevices,
+    Piece,
+)
 
 OWN_VENDOR: Final = "cri-proxy.io"
 """Of the kinds under which an operator may declare any device of the inventory."""
 VF_KIND: Final = f"{OWN_VENDOR}/vf"
-_NVIDIA: Final = "nvidia.com/gpu"
-_ALL_GPUS: Final = f"{_NVIDIA}=all"
-"""A device of the specifications that ``nvidia-ctk cdi generate`` writes: every GPU."""
+_ALL: Final = "all"
+"""A device of the specifications that vendors' toolkits write: every GPU of theirs."""
+_OF_VENDORS: Final = frozenset(RESOURCE_OF.values())
 _SHARE: Final = "::"
 _PART: Final = re.compile(rf"({'|'.join(DEVICE_TYPES)})-(\d{{1,6}})-(?:vf|share)-.*", re.ASCII)
 """Ids of our device plugin for parts of a device."""
@@ -79,21 +88,28 @@ def source_of(name: str, joined: JoinedDevices) -> str:
 
 def _pieces(name: str, joined: JoinedDevices) -> Iterator[Piece]:
     """Yield the pieces of hardware behind a CDI name."""
-    if name == _ALL_GPUS:
-        yield from (piece for piece in joined.pieces if _is_nvidia_gpu(piece))
-    piece = joined.meant(name.replace("=", "/", 1))
-    if piece is not None:
+    kind, _, instance = name.partition("=")
+    if instance == _ALL:
+        yield from (piece for piece in joined.pieces if _is_of_kind(piece, kind))
+    piece = joined.meant(f"{kind}/{instance}")
+    if piece is not None and (kind not in _OF_VENDORS or piece.device is None or _is_of_kind(piece, kind)):
         yield piece
 
 
-def _is_nvidia_gpu(piece: Piece) -> bool:
+def _is_of_kind(piece: Piece, kind: str) -> bool:
+    """Return whether a piece is a whole GPU to which its vendor gives CDI names of this kind."""
     if piece.device is not None:
-        return piece.device.kind == GPU and not piece.vf
-    return any(name.startswith(f"{_NVIDIA}/") for name in piece.names)
+        return not piece.vf and kind in _vendor_kinds(piece.device)
+    return any(name.startswith(f"{kind}/") for name in piece.names)
 
 
 def _names(device: InventoryDevice) -> tuple[str, ...]:
     own = f"{OWN_VENDOR}/{device.kind}={device.minor}"
-    if device.kind != GPU:
-        return (own,)
-    return (*((f"{_NVIDIA}={device.uuid}",) if device.uuid else ()), f"{_NVIDIA}={device.minor}", own)
+    kinds, ids = _vendor_kinds(device), filter(None, (device.uuid, str(device.minor)))
+    return (*(f"{kind}={name}" for name in ids for kind in kinds), own)
+
+
+def _vendor_kinds(device: InventoryDevice) -> tuple[str, ...]:
+    """Return the kind of CDI names that the vendor of a GPU gives it; NVIDIA's where no source names the vendor."""
+    kind = RESOURCE_OF.get(device.maker or NVIDIA.name, "") if device.kind == GPU else ""
+    return (kind,) if kind else ()

@@ -19,6 +19,7 @@ from policies.devices import (
     GPU_CORE,
     GPU_MEMORY,
     GPU_MEMORY_RATIO,
+    NVIDIA,
     OTHERS,
     WHOLE,
     DeviceInventory,
@@ -57,9 +58,9 @@ def device_texts(allocated: Sequence[DeviceGrant], inventory: DeviceInventory) -
         return NO_TEXTS
     devices = {device.key: device for device in inventory.devices}
     variables = allocated_variables(grant for grant in allocated if grant.kind in kinds)
-    if GPU in kinds:
-        gpus = (devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU)
-        variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in gpus)
+    gpus = [devices.get(grant.key, InventoryDevice(GPU, grant.number)) for grant in allocated if grant.kind == GPU]
+    if GPU in kinds and (visible := [gpu for gpu in gpus if gpu.maker in ("", NVIDIA.name)]):
+        variables[VISIBLE_GPUS] = ",".join(gpu.uuid or str(gpu.minor) for gpu in visible)
     return DeviceTexts(tuple(sorted(variables.items())), allocated_text(allocated, inventory))
 
 

@@ -1,7 +1,7 @@
 """Answer the kubelet about one resource of a plugin, in messages of its API. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cri_proxy.cri.devices.names import names_of
@@ -13,7 +13,9 @@ from cri_proxy.kubelet.proto import deviceplugin_v1beta1_pb2 as pb
 from policies.device_grants import DeviceGrant
 from policies.devices import (
     GPU,
-    NODE_DOMAIN,
+    GPU_VENDOR,
+    NVIDIA,
+    VENDOR_OF,
     Chooser,
     DeviceInventory,
     InventoryDevice,
@@ -31,9 +33,7 @@ from sysfs.text import some
 OPTIONS: Final = pb.DevicePluginOptions(get_preferred_allocation_available=True)
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 
-_NVIDIA: Final = "nvidia.com"
-_NVIDIA_ID: Final = "GPU-"
-_VENDOR_LABEL: Final = f"{NODE_DOMAIN}/gpu-vendor"
+_NVIDIA_DOMAIN: Final = "nvidia.com"
 _SHOWN_IDS: Final = 8
 _HEALTH: Final[Mapping[bool, str]] = {True: "Healthy", False: "Unhealthy"}
 
@@ -47,7 +47,7 @@ class AllocationRefused(CriProxyError):
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource with its devices as they are now. ``is_nvidia``: all its GPUs are NVIDIA's, by whatever identifier."""
+    """A resource with its devices as they are now. ``is_nvidia``: so are GPUs whose vendor no source names."""
 
     name: str
     offered: OfferedDevices
@@ -77,12 +77,12 @@ class ServedResource:
         """Return what a container with these devices gets. Raises AllocationRefused for an id that it cannot have."""
         devices = self.checked(ids)
         parts = self.offered.parts(device.id for device in devices)
-        uuids = {device.part.minor: device.uuid for device in devices}
+        of = {device.part.minor: device for device in devices}
         envs = allocated_variables(parts)
-        visible = [uuids[part.minor] or str(part.minor) for part in parts if self._is_nvidia(part, uuids[part.minor])]
+        visible = [of[part.minor].uuid or str(part.minor) for part in parts if self._is_nvidia(part, of[part.minor])]
         if visible:
             envs[VISIBLE_DEVICES] = ",".join(visible)
-        wanted = [_cdi_names(part, uuids[part.minor]) for part in parts]
+        wanted = [_cdi_names(part, of[part.minor]) for part in parts]
         there = frozenset(declared(tuple(name for names in wanted for name in names)))
         first = (next((name for name in names if name in there), "") for names in wanted)
         return pb.ContainerAllocateResponse(
@@ -107,16 +107,23 @@ class ServedResource:
             raise AllocationRefused(f"{twice}: asked for twice; a device can be had once")
         return tuple(found)
 
-    def _is_nvidia(self, part: DeviceGrant, uuid: str) -> bool:
-        return part.kind == GPU and not part.vf and (self.is_nvidia or uuid.startswith(_NVIDIA_ID))
+    def _is_nvidia(self, part: DeviceGrant, device: OfferedDevice) -> bool:
+        is_own = device.vendor == NVIDIA.name or (self.is_nvidia and not device.vendor)
+        return part.kind == GPU and not part.vf and is_own
 
 
 def served_resource(resource: PluginResource, inventory: DeviceInventory, known: PluginKnowledge) -> ServedResource:
-    """Return a resource as an inventory and what is known of its devices make it."""
+    """Return a resource as an inventory and what is known of its devices make it.
+
+    One that is a vendor's name for GPUs has none of other vendors.
+    """
+    vendor = VENDOR_OF.get(resource.name, "")
+    own = tuple(device for device in inventory.devices if not vendor or device.maker in ("", vendor))
+    inventory = replace(inventory, devices=own)
     offered = offered_devices(inventory, resource.kind, resource.offer)
     rule = partition_rule(inventory, inventory.node_labels, None)
     chooser = chooser_of(offered, resource.name, KnownCloseness(known.links or inventory.links, known.costs, rule))
-    are_nvidia = resource.name.startswith(f"{_NVIDIA}/") or inventory.node_labels.get(_VENDOR_LABEL) == "nvidia"
+    are_nvidia = resource.name.startswith(f"{_NVIDIA_DOMAIN}/") or inventory.node_labels.get(GPU_VENDOR) == NVIDIA.name
     return ServedResource(resource.name, offered, chooser, are_nvidia)
 
 
@@ -125,7 +132,7 @@ def _device(device: OfferedDevice) -> pb.Device:
     return pb.Device(ID=device.id, health=_HEALTH[device.is_healthy], topology=place)
 
 
-def _cdi_names(part: DeviceGrant, uuid: str) -> tuple[str, ...]:
+def _cdi_names(part: DeviceGrant, offered: OfferedDevice) -> tuple[str, ...]:
     """Return the CDI names that a device may have, the most exact one first: those that the daemon knows it by."""
-    device = InventoryDevice(part.kind, part.number, uuid=uuid)
+    device = InventoryDevice(part.kind, part.number, uuid=offered.uuid, vendor=offered.vendor)
     return names_of(part, DeviceInventory((device,)))

@@ -134,14 +134,14 @@ def test_koordinators_object_is_read_as_it_is() -> None:
             "gpu: [{minor: 0, resources: {gpu-memroy: 80Gi}}]",
             "node.yaml:1: gpu 0.resources: unknown key 'gpu-memroy'; did you mean gpu-memory?",
         ),
-        ("kind: Pod", "node.yaml:1: kind: expected Device with spec.devices, or lists gpu, rdma, fpga, got 'Pod'"),
+        ("kind: Pod", "node.yaml:1: kind: expected Device with spec.devices, or lists gpu, rdma, fpga, nic, got 'Pod'"),
         (
             "kind: Device\nspec: {devices: [{minor: 0}]}",
-            "node.yaml:2: spec.devices: type is missing; give one of gpu, rdma, fpga",
+            "node.yaml:2: spec.devices: type is missing; give one of gpu, rdma, fpga, nic",
         ),
         (
-            "kind: Device\nspec: {devices: [{type: nic}]}",
-            "node.yaml:2: type: expected one of gpu, rdma, fpga, got 'nic'",
+            "kind: Device\nspec: {devices: [{type: npu}]}",
+            "node.yaml:2: type: expected one of gpu, rdma, fpga, nic, got 'npu'; did you mean gpu?",
         ),
     ],
 )

@@ -6,6 +6,7 @@ from cri_proxy.in_force.file_state import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
 from cri_proxy.inventory.file import read_inventory_text
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
+from cri_proxy.inventory.numbers import DeviceNumbers
 from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
 from tests.fakes.secret_files import MARK, SECRETS
 
@@ -111,6 +112,44 @@ def test_the_file_may_take_the_minor_that_a_scan_gave() -> None:
     first = with_scanned(DeviceInventory(()), scanned("0000:01:00.0"))
     listed = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus="0000:09:00.0")),))
     assert minors(with_scanned(listed, scanned("0000:01:00.0"), first)) == {"0000:09:00.0": 0, "0000:01:00.0": 1}
+
+
+def typed(kind: str, bus: str, *alike: str, minor: int = 0) -> DeviceInventory:
+    return DeviceInventory((InventoryDevice(kind, minor, path=PciePath(bus=bus), alike=(kind, *alike)),))
+
+
+def test_a_device_whose_type_changes_is_known_by_the_one_that_it_had() -> None:
+    bus, first = "0000:01:00.0", typed("rdma", "0000:01:00.0", minor=2)
+    (now,) = with_scanned(DeviceInventory(()), typed("nic", bus), first).devices
+    assert (now.key, now.formerly) == (("nic", 0), (("rdma", 2),))
+    numbers = DeviceNumbers().after(first).after(DeviceInventory((now,)))
+    (later,) = with_scanned(DeviceInventory(()), typed("nic", bus), numbers.beside(DeviceInventory((now,)))).devices
+    assert later == now
+    (back,) = with_scanned(DeviceInventory(()), typed("rdma", bus), numbers.beside(DeviceInventory((now,)))).devices
+    assert (back.key, back.formerly) == (("rdma", 2), (("nic", 0),))
+
+
+def test_no_other_device_gets_the_number_of_one_whose_type_has_changed() -> None:
+    both = DeviceInventory((*typed("rdma", "0000:01:00.0").devices, *typed("rdma", "0000:02:00.0", minor=1).devices))
+    now = DeviceInventory((*typed("nic", "0000:01:00.0").devices, *typed("rdma", "0000:02:00.0").devices))
+    found = with_scanned(DeviceInventory(()), now, both).devices
+    assert [(device.key, device.formerly) for device in found] == [(("nic", 0), (("rdma", 0),)), (("rdma", 1), ())]
+
+
+@pytest.mark.parametrize(("listed", "is_added"), [("rdma", False), ("nic", False), ("fpga", True), ("gpu", True)])
+def test_a_device_may_be_one_that_the_file_lists_without_an_address_under_a_type_of_its_class(
+    listed: str, is_added: bool
+) -> None:
+    found = with_scanned(DeviceInventory((InventoryDevice(listed, 0),)), typed("nic", "0000:01:00.0", "rdma"))
+    assert (len(found.devices) == 2) == is_added
+
+
+def test_the_vendor_is_the_files_then_the_scans() -> None:
+    bus = "0000:01:00.0"
+    by_scan = DeviceInventory((InventoryDevice("gpu", 0, path=PciePath(bus=bus), vendor="amd"),))
+    for text, vendor in (("", "amd"), (", vendor: nvidia", "nvidia"), (", uuid: GPU-5a", "amd")):
+        listed = read_inventory_text(f'gpu: [{{minor: 5, bus: "{bus}"{text}}}]', "a.yaml")
+        assert with_scanned(listed, by_scan).devices[0].vendor == vendor
 
 
 def test_an_address_as_nvidia_writes_it_is_the_same_device() -> None:

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from cri_proxy.inventory.pci import inventory_of, left_out
 from policies.devices import InventoryDevice, PciePath, VfGroup, VirtualFunction
 from sysfs.cpuset import CpuSet
@@ -21,7 +23,7 @@ def found(*devices: Device, machine: Machine = MACHINE) -> tuple[InventoryDevice
 
 def test_gpus_and_nics_behind_a_switch_are_on_the_same_pcie() -> None:
     below = (*SWITCH[:3], "0000:3c:01.0")
-    gpu, nic = found(device("0000:3d:00.0", 0x030200), device("0000:3e:00.0", 0x020000, below))
+    gpu, nic = found(device("0000:3d:00.0", 0x030200), device("0000:3e:00.0", 0x020000, below, has_rdma=True))
     assert (gpu.kind, nic.kind, gpu.pcie, nic.pcie) == ("gpu", "rdma", "0000:3b:00.0", "0000:3b:00.0")
     assert gpu.path == PciePath("pci0000:3a", SWITCH[1:], "0000:3d:00.0")
 
@@ -41,7 +43,8 @@ def test_virtual_functions_belong_to_their_nic() -> None:
 
 
 def test_minors_follow_the_addresses() -> None:
-    gpus = found(device("0000:b1:00.0", 0x030200), device("0000:1b:00.0", 0x030200), device("0000:02:00.0", 0x120000))
+    fpga = device("0000:02:00.0", 0x120000, vendor=0x10EE)
+    gpus = found(device("0000:b1:00.0", 0x030200), device("0000:1b:00.0", 0x030200), fpga)
     assert [(d.kind, d.minor, d.path.bus) for d in gpus] == [
         ("fpga", 0, "0000:02:00.0"),
         ("gpu", 0, "0000:1b:00.0"),
@@ -49,9 +52,53 @@ def test_minors_follow_the_addresses() -> None:
     ]
 
 
-def test_bridges_disks_and_consoles_are_none_of_them() -> None:
-    console = device("0000:01:00.0", 0x030000, vendor=0x1A03)
-    assert found(device("0000:3a:00.0", 0x060400), device("0000:02:00.0", 0x010802), console) == ()
+def test_bridges_and_disks_are_none_of_them() -> None:
+    assert found(device("0000:3a:00.0", 0x060400), device("0000:02:00.0", 0x010802)) == ()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "number"),
+    [
+        (0x1A03, 0x2000),
+        (0x1234, 0x1111),
+        (0x1AF4, 0x1050),
+        (0x15AD, 0x0405),
+        (0x1414, 0x5353),
+        (0x1013, 0x00B8),
+        (0x1D0F, 0x1111),
+        (0x1002, 0x515E),
+        (0x19E5, 0x1711),
+    ],
+)
+def test_consoles_of_servers_and_virtual_machines_are_no_gpus(vendor: int, number: int) -> None:
+    console = device("0000:01:00.0", 0x030000, vendor=vendor)
+    assert found(replace(console, device=number)) == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "vendor", "kind", "named"),
+    [
+        (0x030200, 0x10DE, "gpu", "nvidia"),
+        (0x038000, 0x1002, "gpu", "amd"),
+        (0x120000, 0x1002, "gpu", "amd"),
+        (0x120000, 0x1DA3, "gpu", "habana"),
+        (0x120000, 0x19E5, "gpu", "huawei"),
+        (0x038000, 0x8086, "gpu", "8086"),
+        (0x120000, 0x10EE, "fpga", ""),
+        (0x120000, 0x8086, "fpga", ""),
+    ],
+)
+def test_an_accelerator_of_a_vendor_of_gpus_is_a_gpu_of_that_vendor(
+    code: int, vendor: int, kind: str, named: str
+) -> None:
+    (scanned,) = found(device("0000:05:00.0", code, vendor=vendor))
+    assert (scanned.kind, scanned.vendor) == (kind, named)
+
+
+def test_a_network_function_is_an_rdma_device_only_where_its_driver_gives_it_verbs() -> None:
+    with_verbs, without = (device(f"0000:0{n}:00.0", 0x020000, has_rdma=n == 1) for n in (1, 2))
+    fabric = device("0000:03:00.0", 0x020700)
+    assert [(d.kind, d.minor) for d in found(with_verbs, without, fabric)] == [("rdma", 0), ("nic", 0), ("nic", 1)]
 
 
 def test_a_node_that_the_firmware_does_not_name_follows_from_the_local_cpus() -> None:

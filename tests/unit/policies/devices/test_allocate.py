@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from policies.device_grants import DeviceGrant, DeviceKey, ExclusivePolicy
@@ -115,6 +118,28 @@ def test_the_scope_of_a_second_type_decides_where_the_first_one_is() -> None:
     asked = question({GPUS: 1, NICS: 200}, BOTH, hints={"rdma": {"requiredTopologyScope": "PCIe"}})
     found = allocated(node, asked)
     assert (minors(found, "gpu"), minors(found, "rdma")) == ([3], [3, 4])
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "found"),
+    [("nvidia.com/gpu", 2, [0, 3]), ("amd.com/gpu", 2, [1, 3]), ("habana.ai/gaudi", 2, [2, 3]), ("gpu", 400, range(4))],
+)
+def test_the_resource_of_a_vendor_gives_its_gpus_and_those_of_no_named_vendor(
+    resource: str, amount: int, found: Sequence[int]
+) -> None:
+    vendors = ("nvidia", "amd", "habana", "")
+    node = inventory(*(replace(gpu(n), vendor=vendor) for n, vendor in enumerate(vendors)))
+    name = f"koordinator.sh/{resource}" if resource == "gpu" else resource
+    answer = DeviceAllocator(node).allocate(DeviceQuestion({name: amount}))
+    assert isinstance(answer, DeviceAllocation)
+    assert [grant.minor for grant in answer.grants] == [*found]
+
+
+def test_a_refusal_names_the_vendor_of_the_gpus_that_there_are() -> None:
+    node = inventory(*(replace(gpu(n), vendor="amd") for n in range(2)))
+    answer = DeviceAllocator(node).allocate(DeviceQuestion({"nvidia.com/gpu": 1}))
+    assert isinstance(answer, CannotAllocate)
+    assert answer.problem == "gpu: 1 asked for, none can be given (gpu 0-1: made by amd, not by nvidia)"
 
 
 def test_shares_of_one_gpu_add_up() -> None:

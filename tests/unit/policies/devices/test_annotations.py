@@ -68,16 +68,16 @@ def test_a_partition_spec_says_which_partitions_will_do() -> None:
         (
             JOINT_ALLOCATE,
             "{}",
-            "the annotation: deviceTypes is missing; give a list of gpu, rdma, fpga, the primary type first",
+            "the annotation: deviceTypes is missing; give a list of gpu, rdma, fpga, nic, the primary type first",
         ),
-        (JOINT_ALLOCATE, '{"deviceTypes": ["nic"]}', "deviceTypes: expected one of gpu, rdma, fpga, got 'nic'"),
-        (JOINT_ALLOCATE, '{"deviceTypes": [""]}', "deviceTypes: expected one of gpu, rdma, fpga, got ''"),
+        (JOINT_ALLOCATE, '{"deviceTypes": ["npu"]}', "deviceTypes: expected one of gpu, rdma, fpga, nic, got 'npu'"),
+        (JOINT_ALLOCATE, '{"deviceTypes": [""]}', "deviceTypes: expected one of gpu, rdma, fpga, nic, got ''"),
         (
             JOINT_ALLOCATE,
             '{"deviceTypes": ["gpu"], "requiredScope": "SameNode"}',
             "requiredScope: expected SamePCIe, got 'SameNode'; leave it out for a preference",
         ),
-        (ALLOCATE_HINT, '{"nic": {}}', "the annotation: unknown key 'nic'; known: gpu, rdma, fpga"),
+        (ALLOCATE_HINT, '{"npu": {}}', "the annotation: unknown key 'npu'; did you mean gpu?"),
         (ALLOCATE_HINT, '{"rdma": {"vfselector": {}}}', "rdma: unknown key 'vfselector'; did you mean vfSelector?"),
         (
             ALLOCATE_HINT,

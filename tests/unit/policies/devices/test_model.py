@@ -1,4 +1,5 @@
-from policies.devices import TYPES, natural_order, pcie_groups
+from policies.devices import DEVICE_TYPES, RESOURCE_OF, VENDOR_OF, natural_order, pcie_groups
+from policies.devices.device_types import TYPES
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
 
@@ -33,7 +34,11 @@ def test_names_sort_by_their_numbers_and_addresses_by_their_buses() -> None:
     assert sorted(names, key=natural_order) == found
 
 
-def test_no_two_types_have_a_pci_class_or_a_word_of_their_resources_in_common() -> None:
-    for told in ([each.pci_classes for each in TYPES], [each.words for each in TYPES]):
-        values = [value for of_type in told for value in of_type]
-        assert len(set(values)) == len(values)
+def test_no_two_types_have_a_name_and_no_two_vendors_a_resource_in_common() -> None:
+    assert len(set(DEVICE_TYPES)) == len(TYPES)
+    assert {VENDOR_OF[resource]: resource for resource in RESOURCE_OF.values()} == RESOURCE_OF
+
+
+def test_no_two_types_have_a_word_of_their_resources_in_common() -> None:
+    words = [word for each in TYPES for word in each.words]
+    assert len(set(words)) == len(words)

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from policies.device_grants import DeviceGrant, listed_only
 from policies.devices import DeviceInventory, InventoryDevice, JoinedDevices, PciePath, VfGroup, VirtualFunction
 from policies.devices.costs import CostLine, CostListing, Inventory, compile_costs
@@ -70,6 +72,22 @@ def test_a_number_is_not_likely_that_of_a_device_at_another_address() -> None:
 def test_what_only_cost_files_list_any_more_is_likely_held_under_its_name_there() -> None:
     held = DeviceGrant("gpu", 3, 50, known_as=("0000:71:00.0",))
     assert joined("a.com/x/0000:71:00.0").likely_here(held) == replace(listed_only("a.com/x/0000:71:00.0"), amount=50)
+
+
+@pytest.mark.parametrize("known_as", [(), (BUS,)])
+def test_a_device_that_had_another_type_is_held_by_those_who_had_it(known_as: tuple[str, ...]) -> None:
+    now = InventoryDevice("gpu", 0, path=PciePath(bus=BUS), formerly=(("fpga", 3),))
+    held = DeviceGrant("fpga", 3, 100, resources=(("koordinator.sh/fpga", 100),), known_as=known_as)
+    node = joined(devices=(now, InventoryDevice("fpga", 0)))
+    assert node.of_inventory([held]) == (DeviceGrant("gpu", 0, 100),)
+    assert str(node.likely_here(held)) == "gpu 0"
+    assert node.disagreements == ()
+
+
+def test_a_virtual_function_of_a_device_that_had_another_type_is_one_of_it() -> None:
+    now = InventoryDevice("nic", 0, formerly=(("rdma", 3),))
+    (found,) = joined(devices=(now,)).of_inventory([DeviceGrant("rdma", 3, 50, vf=VF)])
+    assert (found.key, found.vf, found.amount) == (("nic", 0), VF, 50)
 
 
 def test_a_virtual_function_by_cost_takes_what_one_takes_of_its_device() -> None:

@@ -28,6 +28,7 @@ def test_devices_show_codes_as_sysfs_does() -> None:
             "local_cpus": "4-7",
             "bridges": ["pci0000:3b"],
             "physical_function": "",
+            "rdma": False,
         }
     ]
 

@@ -56,7 +56,7 @@ def test_the_narrower_value_counts_and_none_takes_the_wider_one_away() -> None:
     ("text", "words"),
     [
         ("nvidia.com/gpus=1", "did you mean nvidia.com/gpu?"),
-        ("amd.com/gpu=1", "'amd.com/gpu' is no resource of devices; known: nvidia.com/gpu, "),
+        ("gpu.intel.com/i915=1", "'gpu.intel.com/i915' is no resource of devices; known: nvidia.com/gpu, "),
         ("cpu=2", "is no resource of devices; known:"),
         ("rdma=1,koordinator.sh/rdma=1", "koordinator.sh/rdma is named twice"),
         ("rdma=0", "asks for nothing"),

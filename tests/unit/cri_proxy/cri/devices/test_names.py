@@ -36,6 +36,19 @@ def test_every_name_leads_back_to_its_device() -> None:
             assert (found.key, found.vf, found.amount, found.is_given) == (grant.key, grant.vf, grant.amount, True)
 
 
+def test_gpus_have_the_names_of_their_vendor() -> None:
+    node = DeviceInventory((InventoryDevice("gpu", 0, vendor="amd"), InventoryDevice("gpu", 1, vendor="8086")))
+    assert names_of(DeviceGrant("gpu", 0, 100), node) == ("amd.com/gpu=0", "cri-proxy.io/gpu=0")
+    assert names_of(DeviceGrant("gpu", 1, 100), node) == ("cri-proxy.io/gpu=1",)
+    assert [str(grant) for grant in devices_named(["amd.com/gpu=all"], JoinedDevices(node))] == ["gpu 0"]
+    assert devices_named(["nvidia.com/gpu=all", "nvidia.com/gpu=0"], JoinedDevices(node)) == ()
+
+
+def test_a_name_of_the_type_that_a_device_had_before_is_its_own() -> None:
+    node = JoinedDevices(DeviceInventory((InventoryDevice("nic", 0, formerly=(("rdma", 2),)),)))
+    assert [str(grant) for grant in devices_named(["cri-proxy.io/rdma=2"], node)] == ["nic 0"]
+
+
 def test_two_names_of_one_device_are_one() -> None:
     names = ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-0"]
     assert [str(grant) for grant in devices_named(names, JoinedDevices(NODE))] == ["gpu 0"]

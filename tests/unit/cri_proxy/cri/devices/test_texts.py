@@ -5,7 +5,7 @@ import pytest
 from cri_proxy.cri.devices.texts import DEVICE_ALLOCATED, DeviceTexts, allocated_text, device_texts, write_texts
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from policies.device_grants import DeviceGrant
-from policies.devices import DeviceInventory
+from policies.devices import DeviceInventory, InventoryDevice
 from tests.fakes.device_policy import two_pairs
 
 NODE = two_pairs()
@@ -29,6 +29,13 @@ def test_a_container_is_told_its_devices_by_type_and_its_gpus_by_uuid() -> None:
 def test_gpus_without_an_identifier_are_told_by_their_minors() -> None:
     texts = device_texts([GPU1], DeviceInventory(()))
     assert dict(texts.variables)["NVIDIA_VISIBLE_DEVICES"] == "1"
+
+
+def test_only_gpus_that_may_be_nvidias_are_told_to_its_toolkit() -> None:
+    gpus = [InventoryDevice("gpu", n, vendor=vendor) for n, vendor in enumerate(("amd", "nvidia"))]
+    grants = [DeviceGrant("gpu", n, 100) for n in (0, 1)]
+    assert dict(device_texts(grants, DeviceInventory(tuple(gpus))).variables)["NVIDIA_VISIBLE_DEVICES"] == "1"
+    assert "NVIDIA_VISIBLE_DEVICES" not in dict(device_texts(grants[:1], DeviceInventory(tuple(gpus))).variables)
 
 
 def test_a_share_is_told_with_its_units() -> None:

@@ -120,6 +120,18 @@ def test_gpus_of_others_have_no_variable_of_nvidias(name: str, labels: dict[str,
     assert ("NVIDIA_VISIBLE_DEVICES" in envs) is is_nvidia
 
 
+def test_a_resource_of_a_vendor_has_no_gpus_of_others() -> None:
+    made = zip(("nvidia", "amd", ""), range(3), strict=True)
+    node = inventory(*(replace(gpu(n), vendor=vendor) for vendor, n in made))
+    offered = {name: [*served(node, name=name).offered.devices] for name in ("nvidia.com/gpu", "amd.com/gpu", "x.io/d")}
+    assert offered == {
+        "nvidia.com/gpu": ["gpu-0", "gpu-2"],
+        "amd.com/gpu": ["gpu-1", "gpu-2"],
+        "x.io/d": ["gpu-0", "gpu-1", "gpu-2"],
+    }
+    assert "NVIDIA_VISIBLE_DEVICES" not in served(node).allocation(["gpu-1"], none).envs
+
+
 @pytest.mark.parametrize(
     ("declared", "name"),
     [

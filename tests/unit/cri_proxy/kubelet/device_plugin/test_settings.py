@@ -8,7 +8,7 @@ from policies.devices import DeviceOffer, OfferForm
 def test_without_names_each_type_has_one_in_our_domain_and_an_endpoint() -> None:
     found = {resource.name: (resource.endpoint, resource.is_named) for resource in plugin_resources((), ())}
     assert found["cri-proxy.io/rdma"] == ("cri-proxy-rdma.sock", False)
-    assert len(found) == 3
+    assert len(found) == 4
 
 
 def test_a_name_leaves_out_the_types_without_one() -> None:

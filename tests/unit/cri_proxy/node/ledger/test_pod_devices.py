@@ -1,5 +1,7 @@
 """Devices are a pod's until its sandbox stops: a crash, an end or a removal gives them to no other pod."""
 
+from dataclasses import replace
+
 import pytest
 
 from cri_proxy.cri.methods import RUNTIME
@@ -7,8 +9,11 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
 from cri_proxy.node.status.inventory import inventory_views
+from cri_proxy.state.rows import Saved
+from policies.devices import DeviceInventory, InventoryDevice, PciePath
 from tests.fakes.device_policy import policy_with_devices, two_pairs
 from tests.fakes.site import Site, opened
+from tests.fakes.store import MemoryStore
 
 BY_COST = {"cri-proxy.io/device-request": "example.com/gpu=1"}
 BY_RESOURCE = {"cri-proxy.io/device-resources": "nvidia.com/gpu=1"}
@@ -19,6 +24,15 @@ CROWDED = {"cri-proxy.io/device-request": "example.com/gpu=2"}, {"cri-proxy.io/d
 
 def site_with_devices() -> Site:
     return Site(policy_with_devices("example.com/gpu/0", "example.com/gpu/1", devices=two_pairs()))
+
+
+def without_identities(saved: Saved) -> Saved:
+    """What a store has whose grants know types and minors alone."""
+    grants = (
+        replace(row.grant, devices=tuple(replace(d, known_as=()) for d in row.grant.devices)) for row in saved.rows
+    )
+    rows = tuple(replace(row, grant=grant) for row, grant in zip(saved.rows, grants, strict=True))
+    return replace(saved, rows=rows)
 
 
 def devices_of(site: Site, container_id: str) -> tuple[str, ...]:
@@ -57,6 +71,30 @@ async def test_a_crash_gives_no_other_pod_its_device(asks: dict[str, str], is_re
             await site.run("waiting", ONE, **asks)
         again = await next_attempt(site, job, job.containers[0], pod.sandbox_id)
         assert devices_of(site, again) == had
+
+
+@pytest.mark.parametrize("is_told_by", ["the store", "the store of an older version", "the container's annotation"])
+async def test_a_device_stays_its_holders_where_a_restart_gives_it_another_type(is_told_by: str) -> None:
+    """As where a version counts it otherwise, or another driver is bound: an RDMA device becomes a NIC."""
+    first, other = (PciePath(bus=f"0000:0{n}:00.0") for n in (1, 2))
+    before = DeviceInventory(tuple(InventoryDevice("rdma", n, path=path) for n, path in enumerate((first, other))))
+    changed = InventoryDevice("nic", 0, path=first, formerly=(("rdma", 0),))
+    site = Site(policy_with_devices(devices=before))
+    async with opened(site):
+        had = await site.run("a", ONE, **{"cri-proxy.io/device-resources": "rdma=100"})
+        assert devices_of(site, had.container_id("c")) == ("rdma 0",)
+        if is_told_by == "the container's annotation":
+            site.store = MemoryStore()
+        elif is_told_by == "the store of an older version":
+            site.store = MemoryStore(without_identities(site.store.load()))
+        site.policy = policy_with_devices(devices=DeviceInventory((before.devices[1], changed)))
+        await site.open()
+        with pytest.raises(CallFailed, match="nic: 1 asked for, none can be given"):
+            await site.run("b", ONE, **{"cri-proxy.io/device-resources": "cri-proxy.io/nic=100"})
+        third = await site.run("c", ONE, **{"cri-proxy.io/device-resources": "rdma=100"})
+        assert devices_of(site, third.container_id("c")) == ("rdma 1",)
+        await site.kubelet.remove_pod(had.sandbox_id)
+        await site.run("d", ONE, **{"cri-proxy.io/device-resources": "cri-proxy.io/nic=100"})
 
 
 @ASKS
