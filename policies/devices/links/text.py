@@ -38,6 +38,7 @@ _AMD_TEXT = re.compile(r"ROCm System Management|rocm-smi|amd-smi|\bXGMI\b|^(?:AC
 _PLACES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _FIRST_WORDS = tuple(name.split()[0] for name in _PLACES)
 _NONE = ("", "N/A")
+_WHOLE_TEXT = "where the line with the columns is cut or broken, save what nvidia-smi topo -m prints to a file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ def _matrix(text: str) -> LinkMatrix:
     found = _rows(rows[at + 1 :], frozenset(names))
     legend = _legend(rows[at + 1 :])
     links = dict(_links(names, found, rows[at]))
-    gpus = tuple(_gpu(name, found[name], len(names), rows[at]) for name in names if _GPU.match(name))
+    places = _places(rows[at], names)
+    gpus = tuple(_gpu(name, found[name], len(names), places) for name in names if _GPU.match(name))
     # A NIC that a column names has no other name, whereas NIC0 alone is no name of the host.
     others = [name for name in names if not _GPU.match(name)]
     nics = tuple(MatrixNic(name, legend.get(name, "" if _NIC.match(name) else name)) for name in others)
@@ -169,10 +171,29 @@ def _links(names: Sequence[str], found: Mapping[str, _Row], header: _Row) -> Ite
             yield (one, other), link
 
 
-def _gpu(name: str, row: _Row, devices: int, header: _Row) -> MatrixGpu:
+def _places(header: _Row, names: Sequence[str]) -> Sequence[str]:
+    """Return the columns behind the devices. Raises LinkError for a line of columns that has lost some."""
+    rest = [word for _, word in header.cells[len(names) :]]
+    found = []
+    for place in _PLACES:
+        words = place.split()
+        if rest[: len(words)] == words:
+            found.append(place)
+            rest = rest[len(words) :]
+    if rest:
+        raise header.error(len(header.cells) - len(rest), f"expected the columns {', '.join(_PLACES)}; {_WHOLE_TEXT}")
+    # Tools that number NICs have that column; older ones name NICs in the columns.
+    if any(map(_NIC.match, names)) and any(map(_GPU.match, names)) and _PLACES[1] not in found:
+        raise header.error(len(header.cells) - 1, f"the last column, and none is {_PLACES[1]}; {_WHOLE_TEXT}")
+    return found
+
+
+def _gpu(name: str, row: _Row, devices: int, columns: Sequence[str]) -> MatrixGpu:
     """Return a GPU with what the columns behind the devices tell."""
-    columns = [place for place in _PLACES if place in " ".join(header.text.split())]
     cells = row.cells[devices + 1 :]
+    if len(cells) > len(columns):
+        problem = f"a word of no column; the columns behind the devices are {', '.join(columns) or 'none'}"
+        raise row.error(devices + 1 + len(columns), f"{problem}; {_WHOLE_TEXT}")
     if len(cells) < len(columns):
         column, last = row.cells[devices]
         # A place may be left blank; only tabs tell which, and the tool writes two before the last.

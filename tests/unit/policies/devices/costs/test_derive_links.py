@@ -45,7 +45,7 @@ def test_more_nvlinks_never_cost_more_and_one_less_than_a_switch_between_gpus() 
 
 
 def test_a_nic_without_a_name_in_the_legend_goes_by_that_of_its_column() -> None:
-    matrix = read_links("GPU0 NIC0\nGPU0 X PIX\nNIC0 PIX X\n")
+    matrix = read_links("GPU0 NIC0 NUMA Affinity\nGPU0 X PIX N/A\nNIC0 PIX X\n")
     assert costs_of_links(matrix, MachineCosts(machine()).scale).present == ("nvidia.com/gpu/gpu0", "nic/NIC0")
     assert nodes_of_gpus(matrix) == {}
 
