@@ -66,9 +66,12 @@ def _once(what: str, parse: Callable[[str], str]) -> Form[str]:
 _number: Final = between(0, 65535)
 
 
-def _node(text: str) -> int | None:
-    """Return a NUMA node; None for -1, as the kernel writes it where the firmware names none."""
-    return None if text == "-1" else between(0, MAX_NODE)(text)
+_NO_NODE: Final = -1
+
+
+def _node(text: str) -> int:
+    """Return a NUMA node; -1 as the kernel writes it where the firmware names none."""
+    return _NO_NODE if text == str(_NO_NODE) else between(0, MAX_NODE)(text)
 
 
 def _resources(field: YamlField, what: str) -> Mapping[str, int]:
@@ -98,9 +101,20 @@ VF_GROUP: Final = Table(
     KeyRow("vfs", each(VF), "the functions with these labels"),
 )
 DEVICE: Final = Table(
-    lambda root="", switches=(), bus="", **more: InventoryDevice(path=PciePath(root, switches, bus), **more),
+    lambda root="", switches=(), bus="", stated_node=None, **more: InventoryDevice(
+        numa=None if stated_node == _NO_NODE else stated_node,
+        is_nowhere=stated_node == _NO_NODE,
+        path=PciePath(root, switches, bus),
+        **more,
+    ),
     KeyRow("minor", scalar(_number), "tells it from others of its type", _NO_MINOR),
-    KeyRow("numa", scalar(_node), "NUMA node; null or -1: unknown", also=("nodeID",)),
+    KeyRow(
+        "numa",
+        scalar(_node),
+        "NUMA node; null: unknown; -1: none, whatever others state",
+        also=("nodeID",),
+        field="stated_node",
+    ),
     KeyRow(
         "pcie",
         scalar(lambda text: text or None),

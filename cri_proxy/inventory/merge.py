@@ -83,7 +83,7 @@ def _filled(device: InventoryDevice, scanned: InventoryDevice | None) -> Invento
     )
     return replace(
         device,
-        numa=scanned.numa if device.numa is None else device.numa,
+        numa=scanned.numa if device.stated_node is None else device.numa,
         pcie=device.pcie or scanned.pcie,
         path=path,
         vf_groups=device.vf_groups or scanned.vf_groups,

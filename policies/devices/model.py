@@ -71,9 +71,10 @@ class Statement:
 class InventoryDevice:
     """A device. ``minor`` tells it from others of its ``kind``.
 
-    ``numa`` is its NUMA node, None where it is unknown. Devices with the same ``pcie`` are on the same PCIe; one
-    without is on a PCIe of its own. ``resources`` is what it has beside its 100 units, in bytes or pieces. ``uuid`` is
-    the identifier that its driver gives it, '' where it has none. ``vendor`` is that of a GPU as sources name it.
+    ``numa`` is its NUMA node, None where it is unknown; ``is_nowhere``: a source states that it is at no node. Devices
+    with the same ``pcie`` are on the same PCIe; one without is on a PCIe of its own. ``resources`` is what it has
+    beside its 100 units, in bytes or pieces. ``uuid`` is the identifier that its driver gives it, '' where it has none.
+    ``vendor`` is that of a GPU as sources name it.
     ``statements`` are those of its sources, in the order in which they count; the same device is the same whichever
     source lists it. ``alike`` are the types under which a list may have it, of which its own is one. ``formerly`` are
     types and minors of its address before it had these: containers may hold it by them.
@@ -91,6 +92,7 @@ class InventoryDevice:
     uuid: str = ""
     vendor: str = ""
     statements: tuple[Statement, ...] = field(default=(), compare=False)
+    is_nowhere: bool = False
     alike: tuple[str, ...] = field(default=(), compare=False)
     formerly: tuple[DeviceKey, ...] = ()
 
@@ -108,6 +110,11 @@ class InventoryDevice:
     def key(self) -> DeviceKey:
         """Its type and minor."""
         return self.kind, self.minor
+
+    @property
+    def stated_node(self) -> int | None:
+        """Its NUMA node as a file has it: -1 where no node is its own."""
+        return -1 if self.is_nowhere else self.numa
 
     @property
     def maker(self) -> str:
@@ -174,8 +181,8 @@ EMPTY_INVENTORY: Final = DeviceInventory(())
 def pcie_groups(devices: Iterable[InventoryDevice]) -> tuple[PcieGroup, ...]:
     """Return the groups by NUMA node and PCIe, the unknown ones last.
 
-    A device whose NUMA node is unknown is on the node of the others on its PCIe. The same name of a PCIe on two nodes
-    means two: names are those of a node.
+    A device whose NUMA node is unknown, and not stated to be none, is on the node of the others on its PCIe. The same
+    name of a PCIe on two nodes means two: names are those of a node.
     """
     devices = tuple(devices)
     nodes: dict[str, set[int]] = {}
@@ -185,7 +192,8 @@ def pcie_groups(devices: Iterable[InventoryDevice]) -> tuple[PcieGroup, ...]:
 
     def place(device: InventoryDevice) -> tuple[int | None, str | None, DeviceKey | None]:
         known = nodes.get(device.pcie or "", set())
-        numa = next(iter(known)) if device.numa is None and len(known) == 1 else device.numa
+        is_open = device.stated_node is None and len(known) == 1
+        numa = next(iter(known)) if is_open else device.numa
         return numa, device.pcie, device.key if device.pcie is None else None
 
     found = [

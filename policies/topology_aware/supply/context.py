@@ -92,7 +92,12 @@ def context_of(
     request: Request,
     machine_devices: MachineDevices | None = None,
 ) -> PlacementContext:
-    """Return the input for placing this request. ``supply`` is that of all grants in ``held``."""
+    """Return the input for placing this request. ``supply`` is that of all grants in ``held``.
+
+    A device that the inventory states to be at no node is near nothing, whatever its plugin or the kernel say.
+    """
+    if machine_devices is not None and (hints := machine_devices.somewhere(request.hints)) != request.hints:
+        request = replace(request, hints=hints)
     own, tree = held.get(request.container), supply.tree
     others = held.without(request.container).grants
     demand = demand_of(request, options, tree.threads_per_core)

@@ -4,7 +4,7 @@ Sets of NUMA nodes are sets of those with CPUs, as in topology hints: a device o
 nodes nearest to it, and one on a node that the machine does not have is on every set.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -64,6 +64,7 @@ class MachineDevices:
         self.accelerators: Final = accelerators_of(machine, devices.devices)
         self._every = reduce(or_, self.masks, 0)
         self._addresses = {device.key: device.path.bus for device in devices.devices}
+        self._nowhere = frozenset(address for device in devices.devices for address in _addresses_nowhere(device))
 
     def distance(self, one: int, other: int) -> int:
         """Return the distance of two NUMA nodes, 255 where the machine lacks one of them."""
@@ -104,6 +105,12 @@ class MachineDevices:
         every = sum(1 << node.id for node in self.nodes)
         return {device: nodes or every for device, nodes in found.items()}
 
+    def somewhere(self, hints: tuple[DeviceLocality, ...]) -> tuple[DeviceLocality, ...]:
+        """Return the hints without those of devices that a source of the inventory states to be at no node."""
+        if not self._nowhere:
+            return hints
+        return tuple(hint for hint in hints if not hint.devices or not self._nowhere.issuperset(hint.devices))
+
     def localities(self, devices: Iterable[DeviceGrant]) -> tuple[DeviceLocality, ...]:
         """Return the place of each device of which it is known, once: the CPUs that it costs least, or its node's."""
         found = {grant.source: place for grant in devices if (place := self._locality(grant)) is not None}
@@ -119,6 +126,12 @@ class MachineDevices:
         near = reduce(or_, (node.cpus for node in self.nodes if at >> node.id & 1))
         address = grant.vf or self._addresses.get(grant.key, "")
         return DeviceLocality(grant.source, near, NodeSet(at), devices=(address,) if address else ())
+
+
+def _addresses_nowhere(device: InventoryDevice) -> Iterator[str]:
+    """Yield the PCI addresses of a device without a node, and of its virtual functions."""
+    if device.is_nowhere:
+        yield from filter(None, (device.path.bus, *(vf.bus for group in device.vf_groups for vf in group.vfs)))
 
 
 def accelerators_of(machine: Machine, devices: Iterable[InventoryDevice]) -> tuple[Accelerator, ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from cri_proxy.in_force.file_state import FileState
 from cri_proxy.in_force.text_files import FoundFiles, TextFile
-from cri_proxy.inventory.file import read_inventory_text
+from cri_proxy.inventory.file import inventory_value, read_inventory_text
 from cri_proxy.inventory.merge import InventoryFile, with_scanned
 from cri_proxy.inventory.numbers import DeviceNumbers
 from policies.devices import DeviceInventory, InventoryDevice, PciePath, VfGroup, VirtualFunction
@@ -150,6 +150,15 @@ def test_the_vendor_is_the_files_then_the_scans() -> None:
     for text, vendor in (("", "amd"), (", vendor: nvidia", "nvidia"), (", uuid: GPU-5a", "amd")):
         listed = read_inventory_text(f'gpu: [{{minor: 5, bus: "{bus}"{text}}}]', "a.yaml")
         assert with_scanned(listed, by_scan).devices[0].vendor == vendor
+
+
+@pytest.mark.parametrize(("numa", "node"), [("-1", None), ("null", 0), ("3", 3)])
+def test_a_file_may_state_that_a_device_has_no_numa_node(numa: str, node: int | None) -> None:
+    text = f'gpu: [{{minor: 0, bus: "0000:01:00.0", numa: {numa}}}]'
+    found = with_scanned(read_inventory_text(text, "a.yaml"), scanned("0000:01:00.0"))
+    assert [device.numa for device in found.devices] == [node]
+    written = inventory_value(read_inventory_text(text, "a.yaml"))["gpu"]
+    assert f"'numa': {'None' if numa == 'null' else numa}," in str(written)
 
 
 def test_an_address_as_nvidia_writes_it_is_the_same_device() -> None:

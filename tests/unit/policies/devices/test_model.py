@@ -1,4 +1,4 @@
-from policies.devices import DEVICE_TYPES, RESOURCE_OF, VENDOR_OF, natural_order, pcie_groups
+from policies.devices import DEVICE_TYPES, RESOURCE_OF, VENDOR_OF, InventoryDevice, natural_order, pcie_groups
 from policies.devices.device_types import TYPES
 from tests.unit.policies.devices.build import gpu, inventory, nic
 
@@ -37,6 +37,11 @@ def test_names_sort_by_their_numbers_and_addresses_by_their_buses() -> None:
 def test_no_two_types_have_a_name_and_no_two_vendors_a_resource_in_common() -> None:
     assert len(set(DEVICE_TYPES)) == len(TYPES)
     assert {VENDOR_OF[resource]: resource for resource in RESOURCE_OF.values()} == RESOURCE_OF
+
+
+def test_a_device_that_is_stated_to_be_at_no_node_is_not_at_that_of_its_pcie() -> None:
+    known, stated = InventoryDevice("gpu", 0, 1, "a"), InventoryDevice("rdma", 0, None, "a", is_nowhere=True)
+    assert [group.numa for group in pcie_groups((known, stated))] == [1, None]
 
 
 def test_no_two_types_have_a_word_of_their_resources_in_common() -> None:
