@@ -71,7 +71,7 @@ def cheapest_spread(
         return None
     start = tuple(0 for _ in needs)
     states: dict[_State, _Step] = {(0, start, False): _Step(0, 0, None)}
-    node = -1
+    node: int | None = None
     for number, offer in enumerate(offers):
         if offer.node != node:
             states = _untouched(states)

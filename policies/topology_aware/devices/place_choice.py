@@ -129,7 +129,7 @@ class PlaceSearch:
         """Return devices that ended containers of the pod had, if they are enough of each type that those had."""
         left = {grant.key: grant.vf for grant in by_place(self._held.left_to_pod)}
         kinds = {kind for kind, _ in left}
-        if not left or not kinds & self._anywhere[0].found.keys():
+        if not kinds & self._anywhere[0].found.keys():
             return None
         inventory = self._node.allocator.inventory.devices
         only = {**{device.key: "" for device in inventory if device.kind not in kinds}, **left}
