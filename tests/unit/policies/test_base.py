@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.base import Allocations, ContainerKey, CpuKind, Grant, Previous, QosClass, Reason, Reinstated
+from policies.claims import CpuClaim
 from policies.device_requests import DeviceAmount, DeviceAsk
 from sysfs.cpuset import CpuSet
 from tests.fakes.device_policy import listed
@@ -56,6 +57,12 @@ def test_who_asks_for_cpu_time_and_shares_without_any_booked_is_overcommitted() 
     grants += [Grant(replace(idle, cpu_request_mcpu=1500), "root", CpuKind.SHARED)]  # what its shares come to
     grants += [Grant(replace(asks, cpu_request_mcpu=1), "root", CpuKind.SHARED)]
     assert [grant.is_overcommitted for grant in grants] == [True, False, False, False, False, False, True]
+
+
+def test_who_has_a_claim_and_shares_without_cpu_time_is_overcommitted_whatever_it_asks_for() -> None:
+    claimed = replace(request(qos=QosClass.BEST_EFFORT), claim=CpuClaim(CpuSet.parse("1"), "an annotation"))
+    assert Grant(claimed, "root", CpuKind.SHARED).is_overcommitted
+    assert not Grant(claimed, "root", CpuKind.EXCLUSIVE, CpuSet.parse("1")).is_overcommitted
 
 
 def test_what_became_of_reinstated_containers_is_sorted_by_container() -> None:

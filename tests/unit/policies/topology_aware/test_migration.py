@@ -189,6 +189,7 @@ def test_cpus_are_not_cleared_of_a_grant_that_must_be_near_its_devices() -> None
     hint = DeviceLocality("/dev/x", CpuSet.parse("0-3"), NodeSet())
     strict = replace(share("a/c", 0, 500), request=request("a/c", 500, strict_hints=True, hints=(hint,)))
     assert cleared("0-3", strict, pool="NUMA node #0") is None
+    assert cleared("0-3", replace(strict, shared_mcpu=1), pool="NUMA node #0") is None
     ideal = with_shares_in_root(context_of(TREE, request("new/c", 4000), strict, share("b/c", 1, 300)))
     assert [ideal.supply.granted_mcpu[TREE.named(name).index] for name in ("root", "socket #0", "NUMA node #1")] == [
         800,

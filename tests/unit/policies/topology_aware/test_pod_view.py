@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from policies.base import Allocations, CpuKind, Grant
+from policies.base import Allocations, CpuKind, Grant, Pinning, Update
 from policies.pod_share import PodShare
 from policies.topology_aware.pod_view import pod_view
 from policies.topology_aware.supply.memory_account import promised_bytes
@@ -58,3 +58,16 @@ def test_an_owner_that_has_not_changed_is_the_same_object() -> None:
     view = pod_view(HELD)
     again = pod_view(HELD.without(OTHER.container), view)
     assert again.owners.grants[0] is view.owners.grants[1]
+
+
+def test_updates_are_in_the_order_of_containers_where_one_of_the_pod_does_not_share() -> None:
+    between = grant("p/b")
+    first, last = (grant(f"p/{name}", PodShare(3000, 2 * GIB)) for name in "ac")
+    view = pod_view(Allocations().with_grants(first, between, last))
+    shared, own = Pinning(CpuSet.parse("0-3")), Pinning(CpuSet.parse("4"))
+    found = view.updates((Update(first.container, shared), Update(between.container, own)))
+    assert found == (
+        Update(first.container, shared),
+        Update(between.container, own),
+        Update(last.container, shared),
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from policies.alignment import PodSums
-from policies.base import DeviceLocality, Grant, HugePageLimit, Request
+from policies.base import CpuKind, DeviceLocality, Grant, HugePageLimit, Request
 from policies.hints import TooManyNodesError
 from policies.preferences import Threads
 from policies.topology_aware.alignment.device_hints import device_hints
@@ -91,6 +91,11 @@ def test_cpus_to_share_are_offered_where_one_node_has_them() -> None:
     offer = share_hints(context(request("a/c", 2500, BURSTABLE), *held(request("b/c", 2000))))
     assert len(sets(offer)) == 3
     assert share_hints(context(request("a/c", 0, BURSTABLE))).wanted == "a CPU to share"
+
+
+def test_a_node_without_cpu_time_left_is_not_offered_to_one_that_asks_for_none() -> None:
+    full = Grant(request("b/c", 4000, BURSTABLE), "NUMA node #1", CpuKind.SHARED, shared_mcpu=4000)
+    assert sets(share_hints(context(request("a/c", 0, BURSTABLE), full))) == [0b0001, 0b0100, 0b1000]
 
 
 def test_memory_and_huge_pages_are_offered_together_to_guaranteed_pods_alone() -> None:

@@ -23,6 +23,7 @@ def parts(count: int, *, used: str = "", held: str = "", whole: bool = False) ->
         pytest.param(6, "", "0-2,4-6", id="two halves"),
         pytest.param(7, "", "0-6", id="parts differ by one"),
         pytest.param(6, "0-1", "8-10,12-14", id="nodes near each other that can give even parts"),
+        pytest.param(5, "0-1,8-15", "2-6", id="the larger part is on the node with more free CPUs"),
         pytest.param(9, "", "0-2,4-6,8-10", id="thirds where two nodes do not suffice"),
         pytest.param(5, "0-2,4-6,8-10,12-14", "", id="no even parts"),
     ],

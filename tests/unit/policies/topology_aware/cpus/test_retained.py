@@ -125,6 +125,22 @@ def test_threads_of_broken_cores_are_kept_by_one_that_wants_whole_ones() -> None
 
 
 @pytest.mark.parametrize(
+    ("pool", "other", "owned_before", "kept"),
+    [
+        ("NUMA node #3", "13", "12,14-15", "14-15"),
+        ("NUMA node #0", "0", "1-2", ""),
+        ("NUMA node #2", "8", "9-10", ""),
+    ],
+)
+def test_one_that_lost_cpus_and_wants_whole_cores_keeps_those_of_cores_that_are_whole_on_any_package(
+    pool: str, other: str, owned_before: str, kept: str
+) -> None:
+    was = replace(before(pool, owned_before), only_there=True)
+    wanted = request(mcpu=2000, threads=Threads.OWN_CORE, previous=was)
+    assert CpuSet(offer(pool, wanted, owned("o/c", pool, other)).keep or 0) == CpuSet.parse(kept)
+
+
+@pytest.mark.parametrize(
     ("prefers_isolated", "owned_before", "count", "kept"),
     [
         (False, "3,5", 1, "5"),

@@ -1,7 +1,8 @@
 from policies.base import CpuKind, Grant
 from policies.claims import CpuClaim
-from policies.topology_aware.devices.supply import NodeRoom, Shortage, node_room, sets_by_room
+from policies.topology_aware.devices.supply import MOST_CPUS, NodeRoom, Shortage, node_room, sets_by_room
 from sysfs.cpuset import CpuSet, NodeSet
+from sysfs.descriptions.machine import describe
 from tests.unit.policies.allocations import choosing, gpus_on
 from tests.unit.policies.build import four_nodes, request
 
@@ -33,6 +34,17 @@ def test_nodes_lack_memory() -> None:
 
 def test_of_many_cpus_a_share_is_counted() -> None:
     assert room(400_000).shortage(0b1).is_short
+    wide = describe({"packages": 2, "nodes": 1, "cores": 64, "threads": 1})
+    has = node_room(choosing(wide, gpus_on(0), request("new/c", 100_000)), wide.nodes)
+    assert has.shortage(0b01) == Shortage(True, MOST_CPUS - 41)  # 64 of the 100, in the share of 64
+    assert has.shortage(0b11) == Shortage()
+
+
+def test_each_of_many_cpus_that_another_allocator_chose_is_counted() -> None:
+    wide = describe({"packages": 2, "nodes": 1, "cores": 64, "threads": 1})
+    wanted = request("new/c", 100_000, claim=CpuClaim(CpuSet.parse("0-99"), "an annotation"))
+    has = node_room(choosing(wide, gpus_on(0), wanted), wide.nodes)
+    assert [has.shortage(nodes).cpus for nodes in (0b01, 0b10, 0b11)] == [36, 64, 0]
 
 
 def test_cpus_that_another_allocator_chose_are_where_they_are() -> None:
