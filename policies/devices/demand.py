@@ -95,13 +95,13 @@ def _count(name: str, amount: int, strategy: AllocateStrategy) -> tuple[int, int
             excess = f"{amount} of every device ({strategy}) is more than the {WHOLE} units that one has"
             raise DemandError(f"{name}: {excess}; ask for up to {WHOLE}")
         return 1, amount
-    if amount <= WHOLE:
-        return 1, amount
-    if amount % WHOLE:
+    count, part = divmod(amount, WHOLE)
+    if not count:
+        return 1, part
+    if part:
         neither = f"neither up to {WHOLE}, an amount of one device, nor a multiple of {WHOLE}, that many whole devices"
-        least = amount - amount % WHOLE
-        raise DemandError(f"{name}: {amount} is {neither}; ask for {least} or {least + WHOLE}")
-    return amount // WHOLE, WHOLE
+        raise DemandError(f"{name}: {amount} is {neither}; ask for {amount - part} or {amount - part + WHOLE}")
+    return count, WHOLE
 
 
 def _gpu_demand(asked: Mapping[str, int], inventory: DeviceInventory, hint: DeviceHint) -> DeviceDemand:

@@ -325,8 +325,8 @@ def _place(key: Key) -> tuple[float, ...]:
 
 
 def _nearest(pool: Pool, zone: int) -> int:
-    """Return how far the nearest memory of this zone is from the pool, whether it is full or not."""
-    return next((distance for distance, nodes in pool.distances if nodes & (zone or pool.mems)), 0)
+    """Return how far the nearest memory of this zone is from the pool, full or not; 0 where memory is not ours."""
+    return next((distance for distance, nodes in pool.distances if nodes & zone), 0)
 
 
 def _rank_of(grant: Grant) -> tuple[int, ContainerKey]:

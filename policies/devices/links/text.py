@@ -90,9 +90,8 @@ def _matrix(text: str) -> LinkMatrix:
         if _NO_GPU.search(text):
             return LinkMatrix((), (), {})
         raise LinkError(0, 0, "GPU0", "no such column; expected the text that nvidia-smi topo -m prints")
-    names = _names(rows[at])
-    found = _rows(rows[at + 1 :], frozenset(names))
-    legend = _legend(rows[at + 1 :])
+    names, below = _names(rows[at]), rows[at + 1 :]
+    found, legend = _rows(below, frozenset(names)), _legend(below)
     links = dict(_links(names, found, rows[at]))
     places = _places(rows[at], names)
     gpus = tuple(_gpu(name, found[name], len(names), places) for name in names if _GPU.match(name))

@@ -155,3 +155,8 @@ def test_a_mix_that_says_nothing_sure_is_refused(requests: Mapping[str, int], st
     with pytest.raises(DemandError) as caught:
         demand(requests, strategy)
     assert str(caught.value).startswith(problem)
+
+
+def test_one_that_asks_for_no_whole_number_of_devices_is_told_the_nearest_ones() -> None:
+    with pytest.raises(DemandError, match=r"that many whole devices; ask for 200 or 300$"):
+        demand({UNITS: 250})

@@ -42,6 +42,12 @@ def test_a_larger_score_wins_whatever_the_order_of_the_table() -> None:
         assert minors(allocated(node, question({GPUS: 2}, labels=HONOR)), "gpu") == [2, 3]
 
 
+def test_of_partitions_that_are_equal_that_with_the_lowest_minor_is_taken() -> None:
+    """The minors in numerical order: a set of 1 and 8 yields 8 first."""
+    ten = inventory(*(gpu(i, 0, f"p{i}") for i in range(10)), partitions=(GpuPartition((2, 3)), GpuPartition((1, 8))))
+    assert minors(allocated(ten, question({GPUS: 2}, labels=HONOR)), "gpu") == [1, 8]
+
+
 def test_of_equal_scores_the_partition_is_taken_that_leaves_the_most_to_others() -> None:
     """Of the pair next to a used GPU nothing larger is left: the pair of the broken half keeps the whole half."""
     labels = HOPPER | HONOR

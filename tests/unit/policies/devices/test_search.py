@@ -1,6 +1,7 @@
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,3 +100,22 @@ def rank(flat: list[GroupOffer], counts: tuple[int, ...]) -> tuple[object, ...]:
         sum(not offer.is_used for offer, _ in taken),
         [number for number, count in enumerate(counts) for _ in range(count)],
     )
+
+
+@pytest.mark.parametrize(
+    ("light", "heavy"),
+    [
+        pytest.param([GroupOffer(0, 9, is_used=True)], [GroupOffer(0, 9)], id="idle groups before lower numbers"),
+        pytest.param([GroupOffer(0, 9)], [GroupOffer(0, 5, is_used=True)] * 2, id="groups before idle ones"),
+        pytest.param([GroupOffer(0, 1)] * 9, [GroupOffer(0, 9, unmatched=1)], id="unmatched devices before groups"),
+        pytest.param(
+            [GroupOffer(0, 9, unmatched=9)], [GroupOffer(0, 9, far=1)], id="far devices before unmatched ones"
+        ),
+        pytest.param([GroupOffer(0, 9, far=9)], [GroupOffer(0, 5), GroupOffer(1, 5)], id="nodes before far devices"),
+    ],
+)
+def test_no_number_of_lesser_costs_outweighs_one_graver(light: list[GroupOffer], heavy: list[GroupOffer]) -> None:
+    """All nine are taken from the groups that are listed last, on a node of their own."""
+    found = cheapest_spread([*heavy, *(replace(offer, node=7) for offer in light)], 9)
+    assert found is not None
+    assert found.counts[: len(heavy)] == (0,) * len(heavy)

@@ -2,12 +2,26 @@
 
 import pytest
 
-from policies.base import Allocations
+from policies.base import Allocations, CpuKind, Grant, QosClass
 from policies.preferences import PoolStrategy
 from policies.topology_aware.options import PoolWeight
+from policies.topology_aware.packing import filling_of
 from policies.topology_aware.policy import TopologyAware
+from policies.topology_aware.supply.load import load_of
+from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.unit.policies.build import BEST_EFFORT, fill, four_nodes, placed, request, topology_aware
+from tests.unit.policies.build import (
+    BEST_EFFORT,
+    BURSTABLE,
+    GUARANTEED,
+    context_of,
+    fill,
+    four_nodes,
+    placed,
+    request,
+    topology_aware,
+    tree_of,
+)
 
 PACK, BALANCED = PoolStrategy.PACK, PoolStrategy.BALANCED
 GIB = 1 << 30
@@ -69,3 +83,23 @@ def test_the_explanation_of_packing_does_not_speak_of_the_most_left() -> None:
     assert placed(packing.decide(held, request("b/c", 2000))).reasons[-1].text == (
         "NUMA node #1 gives 2 exclusive CPUs; next would be NUMA node #2, which lies in a wider pool that has more left"
     )
+
+
+@pytest.mark.parametrize(
+    ("owned", "isolated", "mcpu", "qos", "is_tight"),
+    [
+        ("0-6", "", 1000, GUARANTEED, False),  # half of the 16 CPUs
+        ("0-7", "", 1000, GUARANTEED, True),
+        ("0-6", "", 1001, GUARANTEED, True),
+        ("0-7", "", 1000, BURSTABLE, False),
+        ("0-7", "", 0, BEST_EFFORT, False),
+        ("0-5", "12-15", 1000, GUARANTEED, False),  # isolated ones are of the machine
+        ("0-5", "12-15", 3000, GUARANTEED, True),
+    ],
+)
+def test_a_machine_is_tight_for_an_owner_with_which_more_than_half_of_it_is_in_use(
+    owned: str, isolated: str, mcpu: int, qos: QosClass, *, is_tight: bool
+) -> None:
+    other = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse(owned))
+    context = context_of(tree_of(four_nodes(isolated=isolated)), request("a/c", mcpu, qos), other)
+    assert filling_of(context, load_of(context.supply)).is_tight is is_tight

@@ -113,3 +113,15 @@ def test_where_l3_domains_are_pools_a_wider_one_is_second_to_them() -> None:
 
 def test_without_a_level_no_pool_is_better() -> None:
     assert set(burst_ranks(DIES, None)) == {0}
+
+
+def test_of_packages_that_have_the_cpus_that_with_them_on_fewer_nodes_is_best() -> None:
+    """Four CPUs are on three nodes of socket 0, and on two of socket 1."""
+    tree = tree_of(small_machine(packages=2, nodes=3, cores=2, threads=1))
+    others = Grant(request("o/c"), "root", CpuKind.EXCLUSIVE, exclusive=CpuSet.parse("0,2"))
+    context = context_of(tree, request("a/c", 4000), others)
+    room = room_of(context.supply, keep_busy=True)
+    ranking = rank(context, fixed_scores_of(context), room, room)
+    sockets = [tree.named(f"socket #{n}").index for n in (0, 1)]
+    assert ranking.order[0] == sockets[1]
+    assert [round(ranking.keys[i].cpu_domains) for i in sockets] == [-3, -2]

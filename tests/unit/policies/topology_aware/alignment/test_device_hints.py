@@ -88,3 +88,15 @@ def test_on_machines_with_many_nodes_those_are_offered_that_can_serve_alone() ->
 def test_on_machines_with_many_nodes_devices_are_counted_where_none_can_serve_alone() -> None:
     (gpu,) = offered(context(gpus_on(0, 0, 3, 9, None), ask(gpu=4), machine=many_nodes()))
     assert [mask for mask, preferred in sets(gpu) if preferred] == ["1001", "1000000001"]
+
+
+def test_on_machines_with_few_nodes_only_sets_are_offered_on_which_the_types_can_be_had_together() -> None:
+    """Nodes 2 and 3 have enough of each type, though none on the same PCIe."""
+    eight = describe({"packages": 8, "cores": 2, "threads": 1, "memory": "1Gi"})
+    gpus = (("p0", 0), ("p1", 1), ("p2", 2), ("p3", 2))
+    nics = (("p0", 0), ("p1", 1), ("p4", 3), ("p5", 3))
+    devices = [InventoryDevice("gpu", i, node, pcie) for i, (pcie, node) in enumerate(gpus)]
+    devices += [InventoryDevice("rdma", i, node, pcie) for i, (pcie, node) in enumerate(nics)]
+    wanted = ask(("gpu", "rdma"), scope="SamePCIe", gpu=2, rdma=1)
+    offers = offered(context(DeviceInventory(tuple(devices)), wanted, machine=eight))
+    assert [[mask for mask, preferred in sets(offer) if preferred] for offer in offers] == [["0011"]] * 2

@@ -39,4 +39,5 @@ def test_whole_cores_are_parted_core_by_core() -> None:
 
 def test_cpus_that_are_held_count_where_they_are() -> None:
     assert parts(4, held="0-1", used="8-15") == "2,4-6"
+    assert parts(2, held="0-1", used="2-3,8-15") == "4-5"  # node 0 has its part already
     assert parts(1, held="0-3,8", used="4-7,12-15") == ""

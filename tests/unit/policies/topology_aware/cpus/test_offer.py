@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from policies.base import CpuKind, DeviceLocality, Grant, Request
-from policies.preferences import Threads
+from policies.preferences import CpuDistribution, Threads
 from policies.topology_aware.cpus.offer import Offer, offers_of
 from policies.topology_aware.supply.supply import room_of
 from sysfs.cpuset import CpuSet, NodeSet
@@ -153,3 +153,10 @@ def test_a_strict_wish_for_hints_leaves_pools_near_all_devices_and_cpus_near_any
 def test_hybrid_cores_of_one_thread_are_whole() -> None:
     tree = tree_of(small_machine(packages=1, cores=4, offline="5,7"))
     assert offered(tree, "root", request("w/c", 6000, threads=Threads.OWN_CORE)).fits
+
+
+def test_one_on_different_cores_that_must_be_near_its_device_finds_so_many_cores_there() -> None:
+    hints = (DeviceLocality("/dev/x", CpuSet.parse("12-15"), NodeSet()),)  # two cores
+    keys = {"distribution": CpuDistribution.ACROSS_CORES, "hints": hints, "strict_hints": True}
+    fits = [offer("root", request(mcpu=1000 * count, **keys)).fits for count in (2, 3)]  # type: ignore[arg-type]
+    assert fits == [True, False]

@@ -193,3 +193,12 @@ def test_no_cpus_are_on_fewer_domains_than_the_largest_ones() -> None:
     free = CpuSet.parse("1-7,12-14").mask
     bounds = [fewest_domains(root, free, count) for count in (1, 2, 3, 5, 8, 10)]
     assert bounds == [(1, 1, 1), (1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 3, 6)]
+
+
+def test_a_single_thread_is_on_a_domain_with_a_broken_core_before_one_that_would_have_to_break_one() -> None:
+    machine = describe({"cores": 4, "threads": 2, "l3": ["0-3", "4-7"]})
+    tree = tree_of(machine)
+    free = CpuSet.parse("0-1,4,6").mask
+    tallies = tallies_of(tree, tree.domains.root, tree.root, free, [PLENTY] * len(tree.pools))
+    spread = Spread(machine, tallies, tree.domains.root, 0)
+    assert [(str(CpuSet(domain.cpus)), count) for domain, count in spread.shares(1)] == [("4-7", 1)]

@@ -4,7 +4,8 @@ import pytest
 
 from policies.base import DeviceLocality, Request
 from policies.hardware.pools import PoolTree
-from policies.topology_aware.memory.home import ColdStart, Home, LocalMemory, cold_start, home_of
+from policies.topology_aware.memory.home import ColdStart, Home, LocalMemory, cold_start, home_of, with_enough
+from policies.topology_aware.supply.memory_account import empty_account
 from policies.topology_aware.supply.memory_nodes import memory_nodes_of
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.machines import small_machine
@@ -170,3 +171,12 @@ def test_a_cold_start_that_cannot_be_says_why(tree: PoolTree, kinds: tuple[objec
 
 def test_nobody_starts_cold_who_did_not_ask() -> None:
     assert cold_start(memory_nodes_of(TIERED.machine), home(TIERED, "root", wanting("a")), wanting("a")) == ColdStart()
+
+
+def test_its_own_nodes_count_for_a_promise_though_no_others_of_their_kind_may_be_added() -> None:
+    """6 GiB beside 4 GiB of DRAM, where only the 1 GiB of HBM and what it has may serve; then more than both."""
+    account = empty_account(memory_nodes_of(tiered()))
+    for gibibytes, zone in ((4.5, "0,4"), (5, "0,4"), (5.5, "0")):
+        wanted = wanting("a", gibibytes, memory_kinds=(HBM,), strict_memory=True)
+        found = with_enough(account, Home(mask("0"), in_pool=True), wanted)
+        assert str(NodeSet(found.zone)) == zone
