@@ -79,7 +79,8 @@ def cheapest_spread(
         left -= offer.most
         shift = id_bits - bits * (number + 1)
         states = _taken(states, offer, (wanted, left), needs, (id_bits, shift, bits))
-    reached = [step for (count, sums, _), step in states.items() if count == wanted and sums == tuple(needs)]
+    # The last group brings each way to the number that is wanted.
+    reached = [step for (_, sums, _), step in states.items() if sums == tuple(needs)]
     if not reached:
         return None
     best = min(reached, key=lambda step: step.cost)

@@ -209,3 +209,49 @@ def test_links_decide_among_the_gpus_on_the_nodes_that_a_container_is_kept_withi
     ]
     inside = chosen(linked(*costs, alignment=within("0", is_strict=True)))
     assert cost_names(inside.devices) == ("nvidia.com/gpu/0", "nvidia.com/gpu/2")
+
+
+def of_costs(*costs: int, kind: str = GPU) -> list[tuple[str, int, str]]:
+    """A device for each of these costs to every CPU."""
+    return [(f"{kind}/{i}", cost, "cpu/cpu0-15") for i, cost in enumerate(costs)]
+
+
+def test_as_many_devices_as_are_compared_at_most_are_all_compared() -> None:
+    lines = of_costs(*range(1000, 1000 + MOST_GROUPS + 1))
+    all_free = chosen(context(found=inventory(lines), devices=asked(gpu=1)))
+    assert "not proved" in all_free.reasons[0].text
+    held = context(holding("a/c", f"{GPU}/0"), found=inventory(lines), devices=asked(gpu=1))
+    assert names(chosen(held)) == "gpu/1"
+    assert "not proved" not in chosen(held).reasons[0].text
+
+
+def test_of_many_devices_of_two_types_the_nearest_of_each_are_compared() -> None:
+    count = MOST_GROUPS
+    falling = range(2000, 2000 - count, -1)
+    lines = [*of_costs(*falling), *of_costs(*falling, kind=NIC)]
+    choice = chosen(context(found=inventory(lines), devices=asked(gpu=2, nic=1)))
+    assert names(choice) == f"gpu/{count - 2} gpu/{count - 1} nic/{count - 1}"
+
+
+def with_cheap_pair(first: int) -> list[tuple[str, int, str]]:
+    """More devices than are compared, each farther from the CPUs than the one before; this one is near the next."""
+    count = MOST_GROUPS + 40
+    between = [
+        (f"{GPU}/{i}", 1 if (i, j) == (first, first + 1) else 500, f"{GPU}/{j}")
+        for i in range(first + 1)
+        for j in range(i + 1, count)
+    ]
+    return [*of_costs(*range(1000, 1000 + count)), *between]
+
+
+@pytest.mark.parametrize(("first", "is_found"), [(MOST_GROUPS - 2, True), (MOST_GROUPS - 1, False)])
+def test_of_many_devices_the_cheapest_set_of_the_nearest_ones_is_found(first: int, *, is_found: bool) -> None:
+    choice = chosen(context(found=inventory(with_cheap_pair(first)), mcpu=1000, devices=asked(gpu=2)))
+    assert (names(choice) == f"gpu/{first} gpu/{first + 1}") == is_found
+
+
+def test_of_many_devices_one_is_as_near_as_the_nearest_free_cpus() -> None:
+    count = MOST_GROUPS + 40
+    lines = [*of_costs(*range(1000, 1000 + count)), (f"{GPU}/{count}", 0, "cpu/cpu0-3")]
+    lines.append((f"{GPU}/{count}", 5000, "cpu/cpu4-15"))
+    assert names(chosen(context(found=inventory(lines), mcpu=1000, devices=asked(gpu=1)))) == f"gpu/{count}"

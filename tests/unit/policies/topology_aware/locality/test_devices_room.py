@@ -45,7 +45,7 @@ def found_at(
 ) -> tuple[float, int]:
     """The nearness of the pool to devices at these CPUs, and minus its distance from those that it is not near."""
     hints = tuple(DeviceLocality(f"/dev/{cpus}", CpuSet.parse(cpus), NodeSet()) for cpus in places.split())
-    wanted = request("a/c", mcpu, qos, hints=hints, **keys)  # type: ignore[arg-type]  # by name
+    wanted = request("a/c", mcpu, qos, hints=hints, **keys)
     context = replace(context_of(tree, wanted, *grants), supply=supply_of(tree, *grants, withheld=withheld))
     scores, distances = hint_scores_now(context, room_of(context.supply, keep_busy=True), load_of(context.supply))
     index = tree.named(pool).index
