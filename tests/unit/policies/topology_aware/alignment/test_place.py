@@ -55,9 +55,10 @@ def test_the_device_that_a_container_has_decides() -> None:
 
 
 def test_a_container_of_the_pod_that_was_aligned_for_itself_alone_does_not_bind_the_pod() -> None:
-    held = fill(SINGLE, request("p/a", 2000, hints=at(3)))
-    sums = PodSums(2000, 0)
-    assert within(placed(WHOLE.decide(held, request("p/b", 2000, hints=at(1), pod_sums=sums)))) == "1"
+    later = request("p/b", 2000, hints=at(1), pod_sums=PodSums(2000, 0))
+    for earlier in (SINGLE, PLAIN):  # PLAIN aligns nothing
+        held = fill(earlier, request("p/a", 2000, hints=at(3)))
+        assert within(placed(WHOLE.decide(held, later))) == "1"
 
 
 def test_a_container_that_no_node_can_hold_is_refused_with_what_was_free() -> None:
