@@ -41,7 +41,7 @@ class DeviceCheck:
     def __init__(self, runtime: ScriptedRuntime) -> None:
         self._runtime = runtime
         self._told: dict[str, tuple[str, ...]] = {}
-        self._pods: dict[str, str] = {}  # the sandbox of each device's last holder
+        self._last: dict[str, tuple[str, str]] = {}  # the sandbox and the name of each device's last holder
         self.given: dict[tuple[str, str, int], tuple[str, ...]] = {}  # by pod uid, container, attempt
 
     def look(self, ledger: Ledger) -> None:
@@ -58,23 +58,25 @@ class DeviceCheck:
             its = devices if row is None else cost_names(row.grant.devices)
             assert its == devices, f"{container.name} has {its}, not {devices}"
             attempts = (container.sandbox_id, container.config.metadata.name)  # one has those of the one before it
+            for device in [device for device, last in self._last.items() if last == attempts and device not in devices]:
+                del self._last[device]  # it could not be had again, and others were chosen
             for device in devices:
-                self._stays_with_its_pod(device, container.sandbox_id)
+                self._stays_with_its_pod(device, attempts)
                 assert holders.setdefault(device, attempts) == attempts, (
                     f"{device} is {holders[device]}'s, {attempts}'s"
                 )
         granted = Counter(device.key for row in ledger.active() for device in row.grant.devices)
         assert not [device for device, count in granted.items() if count > 1], f"granted twice: {granted}"
 
-    def _stays_with_its_pod(self, device: str, sandbox_id: str) -> None:
+    def _stays_with_its_pod(self, device: str, holder: tuple[str, str]) -> None:
         """A container that ends leaves its devices to its pod, until that one's sandbox stops."""
-        last = self._runtime.node.sandboxes.get(self._pods.get(device, ""))
-        assert last is None or last.id == sandbox_id or not last.ready, f"{device} left the pod {last.name}"
-        self._pods[device] = sandbox_id
+        last = self._runtime.node.sandboxes.get(self._last.get(device, ("", ""))[0])
+        assert last is None or last.id == holder[0] or not last.ready, f"{device} left the pod {last.name}"
+        self._last[device] = holder
 
     def forget_pods(self) -> None:
         """The store is lost, and with it all that is known of ended containers."""
-        self._pods.clear()
+        self._last.clear()
 
     def look_settled(self, ledger: Ledger) -> None:
         """Nobody has devices that are not granted to it, nor other ones than it asks for."""
