@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.fakes.pod_kubelet import PodKubelet
+from tests.testbed.pod_kubelet import PodKubelet
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

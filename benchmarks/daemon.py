@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tests.fakes.pod_kubelet import PodKubelet
+from tests.testbed.pod_kubelet import PodKubelet
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

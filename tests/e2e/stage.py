@@ -15,12 +15,12 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.errors import TryoutError
 from tests.testbed.inside import allowed_inside
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 SETTLE_SECONDS = 30.0

@@ -11,10 +11,10 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.kernel import own_allowed, read_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 
 SECONDS = 60.0
 # The command of runc that hangs, by its name in a file, until that is gone; another file shows that it does.

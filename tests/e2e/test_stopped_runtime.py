@@ -19,9 +19,9 @@ from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from sysfs.cpuset import CpuSet
 from tests.e2e.stage import RETURN_SECONDS, Stage, TwoCpus, standing_still
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.testbed.kernel import read_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 # Who waits several times for the slow check waits longer than other tests.

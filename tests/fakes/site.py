@@ -26,9 +26,9 @@ from policies.base import DeviceLocality
 from policies.policy import Policy
 from sysfs.cpuset import CpuSet, NodeSet
 from tests.fakes.grants import small_policy
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.store import MemoryStore
+from tests.testbed.pod_kubelet import PodKubelet
 
 
 class InstantClock:

@@ -32,10 +32,10 @@ from sysfs.model import Machine
 from tests.fakes.histories import DEADLINE_EXCEEDED, LivePod, World
 from tests.fakes.machines import random_machine
 from tests.fakes.node_checks import waiting_for_starts
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.rows import confirmed_cpus
 from tests.fakes.site import KernelOf, Watched, no_hints
 from tests.faults.observed import AS_THEY_ARE, Parts, PointedChannel, PointedInterceptor, PointedStore
+from tests.testbed.pod_kubelet import PodKubelet
 
 SLOW_MEMORY = {
     "packages": 2,

@@ -9,7 +9,7 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import ContainerSpec, KubeletNode, PodSpec
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from tests.fakes.pod_kubelet import PodKubelet
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import finish, until
 
 # Not what a call takes (see Bounds for that), but when it counts as never answered: on a busy machine.

@@ -16,7 +16,6 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.sysfs_tree import write_tree
 from tests.hostile.bounds import Bounds, Cost
 from tests.hostile.bystander import ANSWER_SECONDS, Bystander
@@ -25,6 +24,7 @@ from tests.hostile.watched_daemon import REPORT, REPORT_FILE, Report
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.kernel import own_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent

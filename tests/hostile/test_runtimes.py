@@ -10,10 +10,10 @@ from google.protobuf.message import DecodeError
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import ContainerSpec, PodSpec, guaranteed
 from cri_proxy.errors import CallFailed
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.hostile.bystander import ANSWER_SECONDS
 from tests.hostile.hostile_runtime import of
 from tests.hostile.node import AttackedNode
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 PATIENCE_SECONDS = 1.0

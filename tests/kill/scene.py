@@ -17,10 +17,10 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.runtime.embedded.state import Container
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 KINDS = (

@@ -19,9 +19,9 @@ from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import Gate
 from tests.kill.scene import Deadly, Scene, clashes
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)

@@ -23,11 +23,11 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock, LockHeld
 from sysfs.descriptions.machine import describe
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.testbed.child import Child
 from tests.testbed.daemon import DaemonProcess, program, run_arguments
 from tests.testbed.errors import TryoutError
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})

@@ -11,11 +11,11 @@ import grpc
 import pytest
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
 from tests.restart.evented_pleg import socket_unit
 from tests.restart.place import NODE, SECONDS, GrpcTraffic, Place, Traffic, spec
 from tests.testbed.daemon import DaemonProcess
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 pytestmark = pytest.mark.timeout(300)

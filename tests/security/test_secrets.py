@@ -30,8 +30,8 @@ from cri_proxy.logs import configure_logging
 from cri_proxy.relay.event_loop import RelayLoop
 from cri_proxy.runtime.client import RuntimeClient
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.waiting import holds
+from tests.testbed.pod_kubelet import PodKubelet
 
 SECRET = "s3cr3t"
 DEEPEST = 5

@@ -21,12 +21,12 @@ from cri_proxy.cri_client.kubelet import RunningPod
 from cri_proxy.cri_client.pods import PodSpec, guaranteed, resources
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.random_pods import random_pod
 from tests.soak.clients import CoreChannel, Hasty, Tally, get
 from tests.soak.grounds import Ground
 from tests.soak.rude import BAD_REQUESTS, RUDE_STARTS, be_rude
 from tests.testbed.inside import output_of
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 SECONDS: Final = 90.0

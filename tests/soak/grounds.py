@@ -19,13 +19,13 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from sysfs.cpuset import CpuSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.sysfs_tree import write_tree
 from tests.soak.kernel import KernelRuntime
 from tests.testbed.cgroups import hierarchies
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.kernel import Allowed, own_allowed, read_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MACHINE = describe({"packages": 2, "nodes": 4, "cores": 16, "threads": 2, "memory": "64Gi"})

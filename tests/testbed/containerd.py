@@ -14,12 +14,12 @@ from cri_proxy.cri.proto import cri_v1_pb2 as pb
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed, RuntimeUnavailable
 from cri_proxy.runtime.client import RuntimeClient
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed import cgroups, shims
 from tests.testbed.child import Child, Service, run
 from tests.testbed.errors import TryoutError
 from tests.testbed.image import write_image
 from tests.testbed.kernel import CAP_SYS_RESOURCE, has_capability
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 READY_SECONDS = 60.0

@@ -1,9 +1,9 @@
 """Run commands in containers, as a kubelet does for probes, and read what the kernel allows a process there."""
 
 from cri_proxy.cri.proto import cri_v1_pb2 as pb
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.errors import TryoutError
 from tests.testbed.kernel import Allowed, read_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 
 
 async def output_of(kubelet: PodKubelet, container_id: str, *command: str) -> str:

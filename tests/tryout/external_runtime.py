@@ -12,11 +12,11 @@ from cri_proxy.cri_client.pods import IMAGE, KubeletNode
 from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.unix_socket import socket_path
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed import cgroups
 from tests.testbed.child import run
 from tests.testbed.errors import TryoutError
 from tests.testbed.image import write_image
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import finish
 from tests.tryout.workloads import LABEL
 

@@ -21,13 +21,13 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
 from sysfs.text import plural
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.child import run
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import LOG, AdminSocket, DaemonProcess, program
 from tests.testbed.errors import TryoutError
 from tests.testbed.inside import allowed_inside, output_of
 from tests.testbed.kernel import own_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 from tests.tryout.embedded import EmbeddedDaemon, described_machine
 from tests.tryout.external_runtime import ExternalRuntime

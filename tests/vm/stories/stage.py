@@ -18,12 +18,12 @@ from cri_proxy.cri_client.pods import PodSpec
 from cri_proxy.http.client import DaemonUnreachable
 from cri_proxy.runtime.client import RuntimeClient
 from sysfs.cpuset import CpuSet, NodeSet
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.testbed.cgroups import hierarchies
 from tests.testbed.containerd import PrivateContainerd
 from tests.testbed.daemon import DaemonProcess
 from tests.testbed.errors import TryoutError
 from tests.testbed.kernel import read_allowed
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 OUT = Path("/out")

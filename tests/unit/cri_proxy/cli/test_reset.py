@@ -20,9 +20,9 @@ from cri_proxy.state.process_lock import DeciderLock
 from policies.base import Pinning
 from sysfs.cpuset import CpuSet, NodeSet
 from sysfs.descriptions.machine import describe
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.sysfs_tree import write_tree
+from tests.testbed.pod_kubelet import PodKubelet
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from cri_proxy.errors import CallFailed
 from cri_proxy.runtime.embedded.state import DEFAULT_IMAGE
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.testbed.errors import TryoutError
 from tests.testbed.inside import allowed_inside, output_of
+from tests.testbed.pod_kubelet import PodKubelet
 
 WEB = PodSpec("web", (guaranteed("c0", 1000), ContainerSpec("c1")), labels=(("app", "web"),))
 

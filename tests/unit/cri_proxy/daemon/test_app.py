@@ -33,12 +33,12 @@ from policies.base import Allocations
 from policies.errors import PolicyBaseError
 from sysfs.cpuset import CpuSet
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, EMBEDDED, settings_in, settings_with
 from tests.fakes.site import Silent
 from tests.fakes.sysfs_tree import write_tree
 from tests.fakes.waiting import holds
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 MACHINE = small_machine()

@@ -27,11 +27,11 @@ from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
 from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scheduler import arguments, exchanged, node, pod
 from tests.fakes.scripted_runtime import ScriptedRuntime
 from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
 from tests.fakes.site import Silent
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some

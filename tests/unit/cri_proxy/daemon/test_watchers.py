@@ -28,9 +28,9 @@ from sysfs.cpuset import CpuSet
 from sysfs.model import Machine
 from tests.fakes.kubelet_volume import KubeletVolume
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.site import Silent
 from tests.fakes.waiting import holds
+from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
 
 CONFIG = """

@@ -23,9 +23,9 @@ from policies.options import PolicyOptions
 from policies.policy import BetterPlaces, Policy
 from sysfs.cpuset import CpuSet
 from tests.fakes.clock import LoopClock
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import Gate
 from tests.fakes.site import Site
+from tests.testbed.pod_kubelet import PodKubelet
 
 T = TypeVar("T")
 REJECT = Config(on_policy_error="reject", on_store_error="reject")

@@ -5,8 +5,8 @@ from cri_proxy.errors import RuntimeUnavailable
 from cri_proxy.node.sync import runtime_state
 from policies.base import ContainerKey
 from tests.fakes.machines import small_machine
-from tests.fakes.pod_kubelet import PodKubelet
 from tests.fakes.scripted_runtime import ScriptedRuntime
+from tests.testbed.pod_kubelet import PodKubelet
 
 SPEC = PodSpec("web", (guaranteed("a", 1000), guaranteed("b", 1000)))
 
