@@ -50,7 +50,7 @@ def plugin_resources(names: Sequence[str], forms: Sequence[str]) -> tuple[Plugin
     """Return the resources of ``TYPE=NAME`` and ``TYPE=FORM`` options; without names all types. Raises ConfigError.
 
     >>> [resource.name for resource in plugin_resources((), ())]
-    ['cri-proxy.io/gpu', 'cri-proxy.io/rdma', 'cri-proxy.io/fpga']
+    ['cri-proxy.io/gpu', 'cri-proxy.io/rdma', 'cri-proxy.io/fpga', 'cri-proxy.io/nic']
     """
     named = _pairs("resource", names)
     offers = {}
