@@ -102,6 +102,8 @@ def _reconciled(row: Row, live: LiveContainer | None, node: LiveNode) -> Row | N
         return replace(row, state=live.state, container_id=live.id, acknowledged=None, unconfirmed=None, displaced=())
     if live is None and node.unreadable and row.state != "exited":
         return row if row.container_id else replace(row, state="pending")
-    if row.container_id and row.sandbox_id in node.sandboxes:
-        return replace(row, state="exited", acknowledged=None, unconfirmed=None)
+    if (row.container_id or row.grant.devices) and row.sandbox_id in node.sandboxes:
+        # One that was never created keeps its devices for its pod, and no container for it.
+        displaced = row.displaced if row.container_id else ()
+        return replace(row, state="exited", acknowledged=None, unconfirmed=None, displaced=displaced)
     return None

@@ -65,7 +65,9 @@ class Resync(SyncPart):
         await self._ask_unacknowledged(found.rows)
         adopted = await self._adoption.read_all(found.unknown)
         changed = [*await self.placement.reinstate(adopted, self._ledger.next_order())]
-        dropped = (row for row in saved.rows if row.key in found.dropped)
+        never_created = {row.key: row for row in found.rows if row.state == "exited" and not row.container_id}
+        changed += never_created.values()
+        dropped = (row for row in saved.rows if row.key in {*never_created, *found.dropped})
         for row in sorted(dropped, key=lambda r: -r.created_order):  # latest first: it was the last to move others
             changed += self._coordinator.undo_displacement(row)
         self._context.journal.records.forgotten(found.dropped)
@@ -239,7 +241,11 @@ class Resync(SyncPart):
         if newest is None or newest.sandbox_id != row.sandbox_id or self._ledger.holder(newest.id) is not None:
             self._context.journal.not_created(row, "the runtime does not have it", code="not-found")
             self._ledger.drop(row.key)
-            self._context.persistence.save_later(self._coordinator.undo_displacement(row), [row.key])
+            # Devices stay the pod's, as after an attempt that ran: it may be that one's that it had again.
+            kept = [replace(row, state="exited", displaced=())] if row.grant.devices else []
+            self._ledger.put(*kept)
+            changed = [*kept, *self._coordinator.undo_displacement(row)]
+            self._context.persistence.save_later(changed, [] if kept else [row.key])
             self._effects.schedule()
             return
         resolved = replace(row, container_id=newest.id, state=newest.state, acknowledged=None, displaced=())

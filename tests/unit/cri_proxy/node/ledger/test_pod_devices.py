@@ -18,6 +18,7 @@ from tests.fakes.store import MemoryStore
 BY_COST = {"cri-proxy.io/device-request": "example.com/gpu=1"}
 BY_RESOURCE = {"cri-proxy.io/device-resources": "nvidia.com/gpu=1"}
 ONE = guaranteed("c", 1000)
+DEADLINE_EXCEEDED = 4  # gRPC status
 ASKS = pytest.mark.parametrize("asks", [BY_COST, BY_RESOURCE], ids=["of cost files", "of the inventory"])
 CROWDED = {"cri-proxy.io/device-request": "example.com/gpu=2"}, {"cri-proxy.io/device-resources": "nvidia.com/gpu=2"}
 
@@ -162,6 +163,27 @@ async def test_shares_of_a_device_count_until_another_container_of_the_pod_has_t
         await site.kubelet.start(app)
         assert devices_of(site, app) == (gpu,)
         await site.run("other", ONE, **rest)
+
+
+@ASKS
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_an_attempt_that_the_runtime_never_made_loses_its_pod_nothing(
+    asks: dict[str, str], is_restarted: bool
+) -> None:
+    async with opened(site_with_devices()) as site:
+        job = spec(asks, "c")
+        pod = await site.run_spec(job)
+        had = devices_of(site, pod.container_id("c"))
+        await site.run("other", ONE, **asks)
+        site.runtime.exit(pod.container_id("c"), 137)
+        site.runtime.faults.fail_next("CreateContainer", DEADLINE_EXCEEDED, "deadline exceeded")
+        with pytest.raises(CallFailed):
+            await site.kubelet.create(job, job.containers[0], pod.sandbox_id, attempt=1)
+        await (site.open() if is_restarted else check(site))
+        with pytest.raises(CallFailed, match="kept for its pod"):
+            await site.run("waiting", ONE, **asks)
+        again = await next_attempt(site, job, job.containers[0], pod.sandbox_id)
+        assert devices_of(site, again) == had
 
 
 async def test_status_names_the_pod_that_keeps_a_device() -> None:
