@@ -92,8 +92,8 @@ def newest_by_key(containers: Iterable[LiveContainer]) -> dict[ContainerKey, Liv
 
 
 def _reconciled(row: Row, live: LiveContainer | None, node: LiveNode) -> Row | None:
-    # Five cases: known and alive; created while we were away; perhaps one that cannot be read; gone but its pod is
-    # still there; gone.
+    # Five cases: known and alive; created while we were away; perhaps one that cannot be read; gone, or never created
+    # and with devices, but its pod is still there; gone.
     if live is not None and row.container_id == live.id and row.state != "exited":
         # Its start was not observed: what was written during it may be lost and is sent again.
         unseen = row.acknowledged if (row.state, live.state) == ("created", "running") else None

@@ -1,6 +1,5 @@
 """Where GPUs are, and how near to each other: what decides between sets whose links are worth as much."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -54,14 +53,14 @@ def place_points(places: GpuPlaces, gpus: Sequence[int], distance: NodeDistance 
 
 
 def used_first(places: GpuPlaces, free: Iterable[int]) -> list[int]:
-    """Return the free GPUs in the order in which equal ones are given: those on the nodes and switches most in use."""
+    """Return the free GPUs in the order in which equal ones are given: those on nodes and switches in use."""
     free = set(free)
     taken = [place for gpu, place in places.items() if gpu not in free]
-    nodes, switches = Counter(place.node for place in taken), Counter(place.switch for place in taken)
+    nodes, switches = {place.node for place in taken}, {place.switch for place in taken}
 
     def order(gpu: int) -> tuple[bool, bool, int]:
         place = places.get(gpu, GpuPlace())
-        is_idle = place.node is not None and not nodes[place.node]
-        return is_idle, place.switch is not None and not switches[place.switch], gpu
+        is_idle = place.node is not None and place.node not in nodes
+        return is_idle, place.switch is not None and place.switch not in switches, gpu
 
     return sorted(free, key=order)
