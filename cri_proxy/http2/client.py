@@ -5,11 +5,12 @@ runtime is credited for what the caller has taken, so a slow reader slows its ow
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from cri_proxy.http2 import frames
-from cri_proxy.http2.headers import FieldReader, write_literals
+from cri_proxy.http2.connection import GrpcConnection, OpenStream
+from cri_proxy.http2.headers import Headers, write_literals
 from cri_proxy.http2.message import PREFIX_BYTES, pack
 from cri_proxy.http2.status import TRAILER_FIELDS, Code, Failed, from_trailers
 
@@ -50,52 +51,33 @@ Event = Message | CallEnded | Broken
 
 
 @dataclass(slots=True)
-class _ClientStream:
-    unsent: bytes
-    window_bytes: int
-    max_reply_bytes: int
-    received: bytearray = field(default_factory=bytearray)
+class _ClientStream(OpenStream):
+    max_reply_bytes: int = STREAM_WINDOW_BYTES
 
 
-class ClientConnection:
-    """The state of one connection. Write ``take_output()`` after each call of a method."""
+class ClientConnection(GrpcConnection[_ClientStream, Event]):
+    """The state of one connection to a runtime. Write ``take_output()`` after each call of a method."""
 
     def __init__(self) -> None:
         """Queue the connection preface."""
-        self._cutter = frames.FrameCutter()
-        self._cutter.max_frame_bytes = _FRAME_BYTES
-        self._reader = FieldReader(TRAILER_FIELDS)
-        self._output: list[bytes] = [
-            frames.PREFACE,
-            frames.settings(
-                [
-                    (frames.SETTINGS_ENABLE_PUSH, 0),
-                    (frames.SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES),
-                    (frames.SETTINGS_MAX_FRAME_SIZE, _FRAME_BYTES),
-                ]
-            ),
-            frames.window_update(0, _CONNECTION_WINDOW_BYTES - frames.DEFAULT_WINDOW_BYTES),
+        own = [
+            (frames.SETTINGS_ENABLE_PUSH, 0),
+            (frames.SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES),
+            (frames.SETTINGS_MAX_FRAME_SIZE, _FRAME_BYTES),
         ]
-        self._streams: dict[int, _ClientStream] = {}
+        credit = frames.window_update(0, _CONNECTION_WINDOW_BYTES - frames.DEFAULT_WINDOW_BYTES)
+        super().__init__(TRAILER_FIELDS, [frames.PREFACE, frames.settings(own), credit], sends_trailers=False)
+        self._cutter.max_frame_bytes = _FRAME_BYTES
         self._waiting: deque[tuple[int, bytes, bytes, int]] = deque()
         self._next_stream = 1
-        self._window_bytes = frames.DEFAULT_WINDOW_BYTES
-        self._initial_window_bytes = frames.DEFAULT_WINDOW_BYTES
         self._max_streams = frames.MAX_WINDOW_BYTES
         self._uncredited_bytes = 0
-        self._block: frames.OpenBlock | None = None
         self._going_away = False
 
     @property
     def usable(self) -> bool:
         """Whether new calls may start: no GOAWAY was seen and stream numbers are left."""
         return not self._going_away and self._next_stream < frames.MAX_WINDOW_BYTES - 2
-
-    def take_output(self) -> bytes:
-        """Return the bytes to be written to the runtime now."""
-        output = b"".join(self._output)
-        self._output.clear()
-        return output
 
     def request(
         self, method: str, message: bytes, *, timeout_seconds: float | None, max_reply_bytes: int = STREAM_WINDOW_BYTES
@@ -133,16 +115,6 @@ class ClientConnection:
         if window_bytes and stream in self._streams:
             self._output.append(frames.window_update(stream, window_bytes))
 
-    def receive(self, data: bytes) -> list[Event]:
-        """Receive bytes of the runtime. Raises ProtocolError; the connection must then be closed."""
-        events: list[Event] = []
-        for buffer, cuts in self._cutter.cut(data):
-            for cut in cuts:
-                self._on_frame(buffer, cut, events)
-        if self._cutter.problem:
-            raise frames.ProtocolError(self._cutter.problem)
-        return events
-
     def break_all(self, problem: str) -> list[Event]:
         """Return a Broken event for every open call: the connection is gone."""
         lost = [*self._streams, *(entry[0] for entry in self._waiting)]
@@ -152,41 +124,6 @@ class ClientConnection:
         return [Broken(stream, problem) for stream in lost]
 
     # Frames
-
-    def _on_frame(self, buffer: bytes, cut: frames.Cut, events: list[Event]) -> None:
-        kind, flags, stream, start, end = cut
-        if self._block is not None and (kind != frames.CONTINUATION or stream != self._block.stream):
-            raise frames.ProtocolError("a header block is interrupted")
-        body = frames.payload(buffer, cut)
-        match kind:
-            case frames.DATA:
-                self._on_data(stream, flags, body, end - start - frames.HEADER_BYTES, events)
-            case frames.HEADERS:
-                self._block = frames.OpenBlock(stream, flags)
-                self._reader.begin()
-                self._on_block(self._block, flags, body, events)
-            case frames.CONTINUATION if self._block is not None:
-                self._block.go_on(len(body))
-                self._on_block(self._block, flags, body, events)
-            case frames.RST_STREAM:
-                code = frames.parse_number(body, "RST_STREAM")
-                if self._forget(stream, reset=False):
-                    events.append(Broken(stream, f"the stream was reset with HTTP/2 code {code}"))
-            case frames.PUSH_PROMISE | frames.CONTINUATION:
-                raise frames.ProtocolError(f"an unexpected frame of type {kind}")
-            case _:
-                self._on_control(kind, flags, stream, body, events)
-
-    def _on_control(self, kind: int, flags: int, stream: int, body: bytes, events: list[Event]) -> None:
-        match kind:
-            case frames.SETTINGS if not flags & frames.ACK:
-                self._on_settings(body)
-            case frames.PING if not flags & frames.ACK:
-                self._output.append(frames.frame(frames.PING, frames.ACK, 0, body))
-            case frames.GOAWAY:
-                self._on_goaway(body, events)
-            case frames.WINDOW_UPDATE:
-                self._on_window(stream, frames.parse_number(body, "WINDOW_UPDATE"))
 
     def _on_data(self, stream: int, flags: int, body: bytes, window_bytes: int, events: list[Event]) -> None:
         self._uncredited_bytes += window_bytes
@@ -218,26 +155,20 @@ class ClientConnection:
         if flags & frames.END_STREAM and self._forget(stream):
             events.append(Broken(stream, "the stream ended without a status"))
 
-    def _on_block(self, block: frames.OpenBlock, flags: int, part: bytes, events: list[Event]) -> None:
-        self._reader.feed(part)
-        if not flags & frames.END_HEADERS:
-            return
-        self._block = None
-        headers = self._reader.finish()
-        if block.flags & frames.END_STREAM and self._forget(block.stream):
-            events.append(CallEnded(block.stream, from_trailers(headers)))
+    def _on_headers(self, stream: int, flags: int, headers: Headers, events: list[Event]) -> None:
+        if flags & frames.END_STREAM and self._forget(stream):
+            events.append(CallEnded(stream, from_trailers(headers)))
 
-    def _on_settings(self, body: bytes) -> None:
-        for key, value in frames.parse_settings(body):
-            if key == frames.SETTINGS_INITIAL_WINDOW_SIZE:
-                for state in self._streams.values():
-                    state.window_bytes += value - self._initial_window_bytes
-                self._initial_window_bytes = value
-            elif key == frames.SETTINGS_MAX_CONCURRENT_STREAMS:
-                self._max_streams = value
-        self._output.append(frames.settings_ack())
+    def _on_reset(self, stream: int, code: int, events: list[Event]) -> None:
+        if self._forget(stream, reset=False):
+            events.append(Broken(stream, f"the stream was reset with HTTP/2 code {code}"))
+
+    def _on_setting(self, key: int, value: int) -> None:
+        if key == frames.SETTINGS_MAX_CONCURRENT_STREAMS:
+            self._max_streams = value
+
+    def _on_settings_taken(self) -> None:
         self._start_waiting()
-        self._send_bodies()
 
     def _on_goaway(self, body: bytes, events: list[Event]) -> None:
         self._going_away = True
@@ -248,36 +179,14 @@ class ClientConnection:
             self._streams.pop(stream, None)
             events.append(Broken(stream, "the runtime closes the connection and did not take the call"))
 
-    def _on_window(self, stream: int, increment: int) -> None:
-        if stream == 0:
-            self._window_bytes += increment
-        elif stream in self._streams:
-            self._streams[stream].window_bytes += increment
-        self._send_bodies()
-
     # Sending
 
     def _start_waiting(self) -> None:
         while self._waiting and len(self._streams) < self._max_streams:
             stream, block, body, max_reply_bytes = self._waiting.popleft()
             self._output.append(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, block))
-            self._streams[stream] = _ClientStream(body, self._initial_window_bytes, max_reply_bytes)
+            self._streams[stream] = _ClientStream(body, self._initial_window_bytes, max_reply_bytes=max_reply_bytes)
             self._send_body(stream, self._streams[stream])
-
-    def _send_bodies(self) -> None:
-        for stream, state in self._streams.items():
-            if state.unsent:
-                self._send_body(stream, state)
-
-    def _send_body(self, stream: int, state: _ClientStream) -> None:
-        """Send what both windows allow (RFC 9113, 5.2)."""
-        size = min(len(state.unsent), self._window_bytes, state.window_bytes)
-        if size <= 0:
-            return
-        part, state.unsent = state.unsent[:size], state.unsent[size:]
-        self._window_bytes -= size
-        state.window_bytes -= size
-        self._output.extend(frames.data_frames(stream, part, end_stream=not state.unsent))
 
     def _forget(self, stream: int, *, reset: bool = True) -> bool:
         """Forget a call that the runtime ended, and reset it when its request was not fully sent; False if unknown."""
