@@ -213,6 +213,13 @@ class Config:
     image_endpoint: str = _at_start(
         "", "imageEndpoint", "The separate image service behind imageListen", _OPTIONAL_SOCKET
     )
+    pod_resources_listen: str = _at_start(
+        "",
+        "podResourcesListen",
+        "A socket that answers the kubelet's pod resources API with what containers were granted here, for exporters: "
+        "`unix:///run/cri-proxy/pod-resources/kubelet.sock`. Default: none",
+        _OPTIONAL_SOCKET,
+    )
     state_dir: str = _at_start(
         "/var/lib/cri-proxy", "stateDir", "Where grants are kept; only root may write there", _DIRECTORY
     )

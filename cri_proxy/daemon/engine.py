@@ -22,6 +22,7 @@ from cri_proxy.daemon.device_sources import DeviceSources
 from cri_proxy.daemon.loop_lag import LoopLag
 from cri_proxy.daemon.status import HostFiles, HttpAddress, LiveDaemonStatus
 from cri_proxy.daemon.watchers import Watchers
+from cri_proxy.errors import ConfigError
 from cri_proxy.file_workers import FileWorkers
 from cri_proxy.helper_process import Launcher
 from cri_proxy.http.routes import build_routes, plan_route
@@ -49,6 +50,7 @@ from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.state.database import require_known_version
 from cri_proxy.state.store import GATHER_SECONDS, Store
 from cri_proxy.tasks import Tasks
+from cri_proxy.unix_socket import socket_path
 from policies.base import Request
 from sysfs.cpuset import NodeSet
 from sysfs.model import Machine
@@ -136,6 +138,7 @@ class Engine:
         watchers = Watchers(settings, applier, state, clock=self._clock, seen=self._seen)
         http = HttpAddress(self._log)
         lag = _measured_lag(closing)
+        health = await self._with_lister(node, files.of_host, health, closing)
         reservation = self._reservation(node, files.of_host)
         around = LiveDaemonStatus(
             node, channel, watchers, devices, reservation, http, files, lag, traffic, health, settings.config.relay
@@ -197,6 +200,42 @@ class Engine:
         )
         closing.push_async_callback(resources.close)
         return resources
+
+    async def _with_lister(
+        self,
+        node: Node,
+        files: FileWorkers,
+        health: Callable[[], Iterable[HealthPart]],
+        closing: AsyncExitStack,
+    ) -> Callable[[], Iterable[HealthPart]]:
+        """Answer the pod resources API, where a socket is named for it; return the health with that of this socket.
+
+        One that cannot be opened keeps no container from starting: it is logged, and a part of the health.
+        """
+        listen, root = self.settings.config.pod_resources_listen, Path(self.settings.config.kubelet_root)
+        if not listen:
+            return health
+        from cri_proxy.kubelet.lister.answers import NodeGrants
+        from cri_proxy.kubelet.lister.lister import Lister
+        from cri_proxy.kubelet.lister.socket import UnaryServer
+
+        def granted() -> NodeGrants:
+            ledger = node.context.ledger
+            return NodeGrants.of(ledger.policy, ledger.allocations.grants)
+
+        channel = RuntimeClient(f"unix://{root / SOCKET}")
+        closing.push_async_callback(channel.close)
+        look = partial(files.run, str(root), os.path.lexists, root / SOCKET, within_seconds=BUDGET_SECONDS)
+        lister = Lister(channel, granted, self._clock, self.journal, look=look)
+        server = UnaryServer(lister.call, lambda error: self.journal.failed_open("pod resources", error))
+        closing.push_async_callback(server.close)
+        problem = ""
+        try:
+            await server.start(socket_path(listen), root / SOCKET)
+        except ConfigError as error:
+            problem = str(error)
+            self._log.warning(events.CONFIG_WARNING, reason=f"podResourcesListen: {problem}")
+        return lambda: (*health(), HealthPart("pod resources", problem or server.problem()))
 
     def _reservation(self, node: Node, files: FileWorkers) -> ReservationWatch:
         """Return the watch of the kubelet's reservation, started. No kubelet runs on a machine that was given."""

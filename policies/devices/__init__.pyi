@@ -16,6 +16,7 @@ from policies.devices.device_types import DEVICE_TYPES as DEVICE_TYPES
 from policies.devices.device_types import GPU as GPU
 from policies.devices.device_types import GPU_VENDOR as GPU_VENDOR
 from policies.devices.device_types import NVIDIA as NVIDIA
+from policies.devices.device_types import OWN_DOMAIN as OWN_DOMAIN
 from policies.devices.device_types import RDMA as RDMA
 from policies.devices.device_types import RESOURCE_OF as RESOURCE_OF
 from policies.devices.device_types import VENDOR_OF as VENDOR_OF

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,14 @@ from cri_proxy.config.settings import Settings
 from cri_proxy.cri_client.pods import IMAGE, KubeletNode, PodSpec, guaranteed
 from cri_proxy.daemon.app import Daemon
 from cri_proxy.errors import CallFailed, ConfigError, RuntimeUnavailable
+from cri_proxy.kubelet.lister.socket import UnaryServer
+from cri_proxy.kubelet.proto import podresources_v1_pb2 as podresources
 from cri_proxy.metrics.catalog import TABLE
 from cri_proxy.runtime.client import RuntimeClient
 from cri_proxy.runtime.embedded.server import RuntimeServer
 from cri_proxy.state.process_lock import DeciderLock
 from cri_proxy.tasks import Tasks
+from sysfs.cpuset import CpuSet
 from tests.fakes.http import free_address
 from tests.fakes.machines import small_machine
 from tests.fakes.scheduler import arguments, exchanged, node, pod
@@ -33,6 +37,8 @@ from tests.fakes.settings import BROKEN, TEXT, settings_in, settings_with
 from tests.fakes.site import Silent
 from tests.testbed.pod_kubelet import PodKubelet
 from tests.testbed.wait import until
+from tests.unit.cri_proxy.kubelet.service import KubeletService
+from tests.unit.cri_proxy.kubelet.service import pod as listed_pod
 
 MACHINE = small_machine(hugepages={"2Mi": 16})  # metrics of huge pages are there where there are some
 SPEC = PodSpec("web", (guaranteed("c", 2000),))
@@ -333,3 +339,37 @@ async def test_with_a_separate_image_service_no_series_is_told_twice(tmp_path: P
         lines = [line.rpartition(" ")[0] for line in (await scene.get("/metrics"))[1].splitlines()]
         assert len(lines) == len(set(lines))
         assert 'cri_proxy_relay_calls_total{code="unread",method="ListImages"}' in lines
+
+
+LISTER = "podResourcesListen: unix://DIR/pods/kubelet.sock\nkubeletRoot: DIR/kubelet\n"
+
+
+async def test_exporters_find_the_owners_on_a_socket_of_the_kubelets_kind(tmp_path: Path) -> None:
+    kubelet, path = (
+        KubeletService(listed_pod("web", {"c": []})),
+        tmp_path / "kubelet" / "pod-resources" / "kubelet.sock",
+    )
+    path.parent.mkdir(parents=True)
+    of_kubelet = UnaryServer(partial(kubelet.unary, timeout_seconds=5), lambda error: None)
+    await of_kubelet.start(path, path)
+    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
+        await with_runtime(scene)
+        await scene.run_pod()
+        client = RuntimeClient(f"unix://{tmp_path}/pods/kubelet.sock")
+        answer = await client.unary("/v1.PodResourcesLister/List", b"", timeout_seconds=20)
+        (pod_found,) = podresources.ListPodResourcesResponse.FromString(answer).pod_resources
+        (container,) = json.loads((await scene.get("/api/v1/status"))[1])["containers"]
+        assert str(CpuSet.of(pod_found.containers[0].cpu_ids)) == container["exclusive"]
+        await client.close()
+        (tmp_path / "pods" / "kubelet.sock").unlink()
+        assert await scene.readiness() == 503
+    await of_kubelet.close()
+
+
+async def test_a_socket_for_exporters_that_cannot_be_opened_keeps_no_container_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "pods").write_text("no directory")
+    async with started(tmp_path, more=LISTER.replace("DIR", str(tmp_path))) as scene:
+        await scene.server.start()
+        await scene.run_pod()
+        assert "pod resources" in (await scene.get("/readyz?verbose"))[1]
+        assert "config_warning" in scene.log.warnings

@@ -25,6 +25,7 @@ class KubeletService(RuntimeChannel):
         """``get``: offered, disabled (the feature gate is closed), absent or silent (never an answer)."""
         self.pods = pods
         self.get = get
+        self.machine = pb.AllocatableResourcesResponse()
         self.calls: list[str] = []
 
     async def unary(self, method: str, message: bytes, *, timeout_seconds: float) -> bytes:
@@ -36,6 +37,10 @@ class KubeletService(RuntimeChannel):
             await asyncio.Event().wait()
         if name == "List":
             return pb.ListPodResourcesResponse(pod_resources=self.pods).SerializeToString()
+        if name == "GetAllocatableResources":
+            return self.machine.SerializeToString()
+        if name == "Future":
+            return message
         if self.get == "disabled":
             raise CallFailed(method, 2, "PodResources API Get method disabled")
         if self.get == "garbage":
