@@ -10,7 +10,7 @@ STAGES := $(PYTHON) tests/stages.py
 RUNTIME ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test dev check fix mutants bench deb image docs changelog pins clean distclean
+.PHONY: help run test dev check fix mutants bench deb rpm image docs changelog pins clean distclean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -45,6 +45,9 @@ bench: dev ## measure: decisions, relay, discovery, start-up, memory; fails wher
 
 deb: dev ## build the Debian package in dist/
 	@packaging/deb/build.sh
+
+rpm: dev ## build the rpm package in dist/; needs rpmbuild (Debian: apt install rpm)
+	@packaging/rpm/build.sh
 
 image: deb ## build the image of the config agent (packaging/kubernetes) from that package; needs docker, podman or buildah
 	@packaging/image/build.sh

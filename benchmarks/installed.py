@@ -2,7 +2,7 @@
 
 The environment of development has more: import hooks for what is edited in place, and libraries that ours load where
 they find them (structlog loads rich): 7 MB of resident memory that no node pays. Nothing is downloaded: what is
-installed here is copied, and byte-compiled as packaging/deb/build.sh does it.
+installed here is copied, and byte-compiled as packages are.
 """
 
 import os
@@ -19,7 +19,7 @@ REQUIREMENTS = ROOT / "packaging" / "requirements" / "run.txt"
 
 
 def install(directory: Path) -> Path:
-    """Make such an environment in this directory; gives its ``cri-proxy``, the Debian package's with other paths."""
+    """Make such an environment in this directory; gives its ``cri-proxy``, that of packages with other paths."""
     venv.create(directory, symlinks=True)
     python, program, library = directory / "bin" / "python", directory / "bin" / "cri-proxy", directory / "cri-proxy"
     library.mkdir()
@@ -29,10 +29,10 @@ def install(directory: Path) -> Path:
         files = distribution(name).files or ()
         for top in sorted({file.parts[0] for file in files} - {"..", "__pycache__"}):
             _copy(Path(str(distribution(name).locate_file(top))), library)
-    compiling = (str(python), str(ROOT / "packaging" / "deb" / "compile.py"), str(library), "/")
+    compiling = (str(python), str(ROOT / "packaging" / "node" / "compile.py"), str(library), "/")
     subprocess.run(compiling, check=True, env=environment() | {"PYTHONNODEBUGRANGES": "1"})
-    text = (ROOT / "packaging" / "deb" / "cri-proxy").read_text()
-    program.write_text(text.replace("/usr/bin/python3", str(python)).replace("/usr/lib/cri-proxy", str(library)))
+    text = (ROOT / "packaging" / "node" / "program.py").read_text()
+    program.write_text(f"#!{python} -IS\n{text.replace('/usr/lib/cri-proxy', str(library))}")
     program.chmod(0o755)
     return program
 

@@ -168,10 +168,11 @@ def _unknown(word: str) -> int:
 def _describe(option: str) -> int:
     """Print the version or the overview."""
     from cri_proxy.cli.output import complain, say
-    from cri_proxy.version import version
+    from cri_proxy.version import commit, version
 
+    built_from = f" (commit {commit()})" if commit() else ""
     try:
-        say(f"{PROG} {version()}" if option == "--version" else overview())
+        say(f"{PROG} {version()}{built_from}" if option == "--version" else overview())
     except CommandFailed as error:
         complain(f"{PROG}: {error}")
         return error.status

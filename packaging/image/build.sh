@@ -10,8 +10,7 @@ directory=${1:-dist}
 python=.venv/bin/python
 
 version=$("$python" -c 'import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["version"])')
-minor=$("$python" -c 'import sys; print(sys.version_info.minor)')
-package=$directory/cri-proxy_${version}_$(dpkg --print-architecture).deb
+package=$directory/cri-proxy_$("$python" packaging/node/release.py)_$(dpkg --print-architecture).deb
 image=cri-proxy:$version
 context=$directory/image
 if [ ! -e "$package" ]; then
@@ -19,12 +18,8 @@ if [ ! -e "$package" ]; then
     exit 1
 fi
 
-# A digest, as a tag may stand for another image tomorrow. The compiled parts of the package fit one Python version.
-base=$(sed -n "s/^3\.$minor \(.*\) \(sha256:[0-9a-f]*\)$/\1@\2/p" packaging/image/bases)
-if [ -z "$base" ]; then
-    echo "image: packaging/image/bases has no image for Python 3.$minor: write its name and digest there" >&2
-    exit 1
-fi
+# A digest, as a tag may stand for another image tomorrow.
+base=$(sed -n "s/^\(python:.*\) \(sha256:[0-9a-f]*\)$/\1@\2/p" packaging/image/base)
 
 umask 022
 rm -rf "$context"
@@ -34,8 +29,10 @@ trap 'rm -rf "$unpacked"' EXIT
 dpkg-deb --extract "$package" "$unpacked"
 mv "$unpacked/usr/lib/cri-proxy" "$context/root/usr/lib/cri-proxy"
 # The base image's Python is not where Debian's is.
-sed '1s,^#!/usr/bin/python3,#!/usr/local/bin/python3,' "$unpacked/usr/bin/cri-proxy" >"$context/root/usr/bin/cri-proxy"
+sed 's,/usr/bin/python3,/usr/local/bin/python3,; s,"/usr/bin/$name","/usr/local/bin/$name",g' \
+    "$unpacked/usr/bin/cri-proxy" >"$context/root/usr/bin/cri-proxy"
 chmod 755 "$context/root/usr/bin/cri-proxy"
+install -m 644 /usr/share/common-licenses/Apache-2.0 "$context/root/usr/lib/cri-proxy/Apache-2.0"
 # What is in the image beside its base.
 install -D -m 644 "$unpacked/usr/share/doc/cri-proxy/sbom.cdx.json" "$context/root/usr/share/doc/cri-proxy/sbom.cdx.json"
 sed "s,^ARG BASE\$,ARG BASE=$base," packaging/image/Dockerfile >"$context/Dockerfile"

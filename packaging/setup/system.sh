@@ -37,6 +37,9 @@ if [ "$kind" = test ]; then
     need systemd-analyze systemd
     need nsenter util-linux
     need curl curl
+    need mmdebstrap mmdebstrap
+    need lintian lintian
+    need rpmbuild rpm
 fi
 
 if [ -n "$missing" ]; then

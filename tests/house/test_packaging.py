@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+import zipfile
 from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,17 +161,20 @@ def test_the_image_stands_on_a_bare_name_and_runs_nothing_while_it_is_built() ->
     words = [line.split() for line in lines if line and not line.startswith("#")]
     assert words[:2] == [["ARG", "BASE"], ["FROM", "${BASE}"]]
     assert [word[0] for word in words[2:]] == ["COPY", "ENTRYPOINT"]
-    bases = [line.split() for line in (IMAGE / "bases").read_text().splitlines() if not line.startswith("#")]
-    for version, name, digest in bases:
-        assert re.fullmatch(rf"python:{re.escape(version)}\.\d+-slim-[a-z]+", name)
-        assert re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
+    (base,) = (line.split() for line in (IMAGE / "base").read_text().splitlines() if not line.startswith("#"))
+    assert re.fullmatch(r"python:3\.1[1-4]\.\d+-slim-[a-z]+", base[0])
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", base[1])
 
 
 IN_THE_IMAGE = (
     "usr/bin/cri-proxy",
+    "usr/lib/cri-proxy/Apache-2.0",
     "usr/lib/cri-proxy/cri_proxy/module.py",
     "usr/share/doc/cri-proxy/sbom.cdx.json",
 )
+RELEASE = subprocess.run(
+    [sys.executable, ROOT / "packaging" / "node" / "release.py"], check=True, capture_output=True, text=True
+).stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -184,9 +188,9 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (*IN_THE_IMAGE, "usr/share/doc/page.md"):
         file = directory / "root" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text((ROOT / "packaging" / "deb" / "cri-proxy").read_text())
+        file.write_text((ROOT / "packaging" / "node" / "cri-proxy").read_text())
     architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout
-    package = directory / f"cri-proxy_{version}_{architecture.strip()}.deb"
+    package = directory / f"cri-proxy_{RELEASE}_{architecture.strip()}.deb"
     subprocess.run(["dpkg-deb", "--build", directory / "root", package], check=True, capture_output=True)
     return directory
 
@@ -207,11 +211,10 @@ def test_the_image_is_built_of_the_package_and_of_nothing_else(packaged: Path) -
     assert f"save {name} | ctr" in done.stdout
     laid_out = sorted(str(path.relative_to(context)) for path in context.rglob("*") if path.is_file())
     assert laid_out == ["Dockerfile", *(f"root/{name}" for name in IN_THE_IMAGE)]
-    version = f"3.{sys.version_info.minor}"
-    base = rf"\nARG BASE=python:{re.escape(version)}\.\d+-slim-[a-z]+@sha256:[0-9a-f]{{64}}\n"
+    base = r"\nARG BASE=python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}\n"
     assert re.search(base, (context / "Dockerfile").read_text())
     started = context / "root" / "usr" / "bin" / "cri-proxy"
-    assert started.read_text().startswith("#!/usr/local/bin/python3 -IS\n")
+    assert "/usr/bin/" not in started.read_text().replace("/usr/local/bin/", "")
     assert started.stat().st_mode & 0o777 == 0o755
 
 
@@ -228,7 +231,7 @@ def test_without_a_package_it_is_said_how_to_build_one(tmp_path: Path) -> None:
 
 
 def listed_contents(directory: Path) -> str:
-    command = [sys.executable, str(ROOT / "packaging" / "deb" / "sbom.py"), str(directory), "cri-proxy"]
+    command = [sys.executable, str(ROOT / "packaging" / "node" / "sbom.py"), str(directory), "cri-proxy"]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "86400"}
     return subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout
 
@@ -277,9 +280,70 @@ def test_the_drop_in_does_not_tie_the_kubelets_life_to_ours() -> None:
     assert set(unit["Unit"]) == {"Wants", "After"}
 
 
-@pytest.mark.parametrize("script", ["build.sh", "postinst", "prerm", "postrm"])
+@pytest.mark.parametrize(
+    "script",
+    ["deb/build.sh", "deb/postinst", "deb/prerm", "deb/postrm", "node/build.sh", "node/cri-proxy", "rpm/build.sh"],
+)
 def test_scripts_of_the_package_are_shell(script: str) -> None:
-    subprocess.run(["sh", "-n", ROOT / "packaging" / "deb" / script], check=True)
+    subprocess.run(["sh", "-n", ROOT / "packaging" / script], check=True)
+
+
+def started_with(tmp_path: Path, default: str, *present: str) -> subprocess.CompletedProcess[str]:
+    """Start the launcher where ``/usr/bin`` has these Pythons; each prints its own name."""
+    places = tmp_path / "bin"
+    places.mkdir()
+    for name in present:
+        (places / name).write_text(f"#!/bin/sh\necho {name} $@\n")
+        (places / name).chmod(0o755)
+    if default:
+        (places / "python3").symlink_to(default)
+    text = (ROOT / "packaging" / "node" / "cri-proxy").read_text().replace("/usr/bin", str(places))
+    (tmp_path / "cri-proxy").write_text(text)
+    return subprocess.run(["sh", tmp_path / "cri-proxy", "status"], check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("default", "present", "chosen"),
+    [
+        ("python3.11", ("python3.11", "python3.13"), "python3.11"),
+        ("/usr/bin/python3.12", ("python3.12",), "python3.12"),
+        ("python3.9", ("python3.9", "python3.11", "python3.12"), "python3.12"),
+        ("python3.15", ("python3.15", "python3.14"), "python3.14"),
+        ("", ("python3.13",), "python3.13"),
+    ],
+)
+def test_the_program_starts_on_a_python_that_its_packages_fit(
+    tmp_path: Path, default: str, present: tuple[str, ...], chosen: str
+) -> None:
+    assert started_with(tmp_path, default, *present).stdout == f"{chosen} -IS /usr/lib/cri-proxy/cri-proxy status\n"
+
+
+def test_without_any_it_names_the_ways_to_one(tmp_path: Path) -> None:
+    done = started_with(tmp_path, "python3.9", "python3.9", "python3.15")
+    assert done.returncode == 2
+    assert "needs Python 3.11 to 3.14" in done.stderr and "dnf install python3.12" in done.stderr
+
+
+def test_wheels_of_several_pythons_become_one_directory(tmp_path: Path) -> None:
+    program = ROOT / "packaging" / "node" / "wheels.py"
+
+    def wheel(name: str, files: dict[str, str]) -> Path:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for path, text in files.items():
+                archive.writestr(path, text)
+        return tmp_path / name
+
+    same = {"a/__init__.py": "1", "a/x.pyi": "", "a-1.dist-info/METADATA": "m"}
+    one = wheel("a-1-cp311.whl", same | {"a/c.cpython-311.so": "11", "a-1.dist-info/WHEEL": "11"})
+    other = wheel("a-1-cp312.whl", same | {"a/c.cpython-312.so": "12", "a-1.dist-info/WHEEL": "12"})
+    builder = wheel("setuptools-1.whl", {"setuptools/__init__.py": ""})
+    target = tmp_path / "lib"
+    subprocess.run([sys.executable, program, target, one, other, builder], check=True)
+    found = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+    assert found == ["a-1.dist-info/METADATA", "a/__init__.py", "a/c.cpython-311.so", "a/c.cpython-312.so"]
+    differs = wheel("a-1-cp313.whl", {"a/__init__.py": "3"})
+    done = subprocess.run([sys.executable, program, target, differs], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "a-1-cp313.whl: a/__init__.py is another file for another Python\n")
 
 
 def test_a_page_that_an_installation_names_is_in_the_package() -> None:
@@ -291,8 +355,8 @@ def test_a_page_that_an_installation_names_is_in_the_package() -> None:
         for name in re.findall(r"/usr/share/doc/cri-proxy/([\w./-]+)", path.read_text())
     }
     assert named
-    built = (ROOT / "packaging" / "deb" / "build.sh").read_text()
-    assert [n for n in sorted(named) if not (ROOT / "docs" / n).exists() and f"/doc/cri-proxy/{n}" not in built] == []
+    built = (ROOT / "packaging" / "node" / "build.sh").read_text()
+    assert [n for n in sorted(named) if not (ROOT / "docs" / n).exists() and f'"$doc/{n}"' not in built] == []
 
 
 def test_the_wheel_takes_every_file_of_the_packages_that_is_no_source() -> None:
@@ -304,7 +368,7 @@ def test_the_wheel_takes_every_file_of_the_packages_that_is_no_source() -> None:
 
 @pytest.mark.parametrize("name", ["__doc__", "__annotations__", "signature("])
 def test_what_nodes_get_does_not_read_what_is_left_out_there(name: str) -> None:
-    """``packaging/deb/compile.py`` leaves docstrings and annotations of functions out."""
+    """``packaging/node/compile.py`` leaves docstrings and annotations of functions out."""
     assert [shown(path) for path in python_files(*PACKAGES) if name in path.read_text()] == []
 
 
@@ -314,7 +378,7 @@ def test_what_nodes_get_has_the_types_of_fields_and_not_those_of_functions(tmp_p
         "from dataclasses import dataclass\n\n\nclass Slots:\n    __slots__ = ('__doc__',)\n\n\n@dataclass\n"
         "class Value:\n    size: int\n\n    def grown(self, by: int, *more: int) -> int:\n        'Grow.'\n"
     )
-    subprocess.run([sys.executable, ROOT / "packaging" / "deb" / "compile.py", tmp_path, "/"], check=True)
+    subprocess.run([sys.executable, ROOT / "packaging" / "node" / "compile.py", tmp_path, "/"], check=True)
     (compiled,) = tmp_path.rglob("*.pyc")
     found: dict[str, Any] = {}
     exec(marshal.loads(compiled.read_bytes()[16:]), found)  # after the header of PEP 552
