@@ -70,7 +70,7 @@ def debian(release: str) -> Iterator[Chroot]:
     """A minimal root of this release, without any Python."""
     root = Path(tempfile.mkdtemp(prefix="cri-proxy-e2e-", dir="/tmp"))
     try:
-        made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=init-system-helpers", release, root, mirror()]
+        made = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=init-system-helpers", release, str(root), mirror()]
         subprocess.run(made, check=True, timeout=BUILD_SECONDS, stdin=subprocess.DEVNULL)
         yield Chroot(root)
     finally:
